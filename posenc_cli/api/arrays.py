@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from posenc_cli.api.arguments import (
     type_text,
 )
 from posenc_cli.choice import parameters_by_scheme
-from posenc_cli.errors import Unavailable
 from posenc_cli.frameworks import BY_NAME, as_numpy, format_name, framework_of, made_array
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT32, REAL_DTYPES
 from posenc_cli.numerics.lines import large_or_small
@@ -84,11 +82,7 @@ def delivered(
     if isinstance(out, np.ndarray) and out.flags.c_contiguous and out.flags.writeable:
         fill(out)
         return out
-    try:
-        values = large_or_small(shape, form.numpy)
-    except MemoryError:
-        size = math.prod(shape) * form.itemsize
-        raise Unavailable(f"not enough memory for {size} bytes", hint="see blocks") from None
+    values = large_or_small(shape, form.numpy)
     fill(values)
     if out is not None:
         return _copied(values, form, out)

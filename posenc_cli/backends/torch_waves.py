@@ -27,7 +27,7 @@ import numpy as np
 
 from posenc_cli.backends.numpy import ReducedWaves
 from posenc_cli.numerics.angles import AngleTable
-from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks, summed
+from posenc_cli.numerics.cells import MARGIN, Scratch, rising_by_one, scattered_blocks
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
 from posenc_cli.numerics.judge import JUDGES_KEPT, Judge
 from posenc_cli.numerics.layout import Columns, Factors, columns_of
@@ -288,7 +288,7 @@ class ExactWaves:
             magnitude=self._magnitude,
             scratch=self._scratch,
         )
-        self._judge(dtype).fill(out, positions, columns, summed(blocks), self._scratch)
+        self._judge(dtype).fill(out, positions, columns, blocks, self._scratch)
         return out
 
     def _judge(self, dtype: DType) -> Judge:

@@ -386,10 +386,10 @@ class ReportOptions(OutputOptions):
 
     json: Annotated[bool, option("--json", help="the same as --format json")] = False
 
-    def form_asked_for(self, suffixes: Mapping[str, str], *, hint: str | None = None) -> str | None:
+    def form_asked_for(self, suffixes: Mapping[str, str]) -> str | None:
         """The form that ``--format`` or ``--json`` names, after a check that the file's name fits.
 
-        ``suffixes`` are those of the forms, ``hint`` what to do where one does not fit.
+        ``suffixes`` are those of the forms.
 
         Raises: InvalidInput.
         """
@@ -399,7 +399,7 @@ class ReportOptions(OutputOptions):
         if form is not None and self.out is not None:
             from posenc_cli.files.formats import check_suffix
 
-            check_suffix(self.out, suffixes[form], f"--format {form}", hint=hint)
+            check_suffix(self.out, suffixes[form], f"--format {form}")
         return form
 
     @property

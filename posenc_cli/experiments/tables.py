@@ -195,12 +195,15 @@ class EncodingPart(Record):
                 return {int(row) for row in met}
         return set()
 
-    def _encoding(self, length: int, side: str = "query") -> Encoding:
-        return self._encoding_of(self.scheme, self.given, length, side)
-
-    def _encoding_of(
-        self, scheme: Scheme, given: Mapping[str, Any], length: int, side: Any = "query"
+    def _encoding(
+        self,
+        length: int,
+        side: Any = "query",
+        scheme: Scheme | None = None,
+        given: Mapping[str, Any] | None = None,
     ) -> Encoding:
+        """This encoding, or another one in its place, for sequences of a length."""
+        scheme, given = scheme or self.scheme, self.given if given is None else given
         settled = {**self._settled(scheme), **given}
         encoding = encoding_of_side(scheme, settled, seq_len=length, side=side)
         self._check(encoding)
@@ -263,7 +266,7 @@ class EncodingPart(Record):
             mine = {name: bound.params[name] for name in UNSTRETCHED.parameters}
             scheme, given = other.scheme, other.parameters(mine, trained, length)
         every = Positions.contiguous(0, length)
-        query, key = (self._encoding_of(scheme, given, length, side) for side in ("query", "key"))
+        query, key = (self._encoding(length, side, scheme, given) for side in ("query", "key"))
         rotation = query.bound.rotation
         first, second = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
         return PairTurns(_complex(query, every), _complex(key, every), first, second)

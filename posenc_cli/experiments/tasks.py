@@ -65,15 +65,18 @@ class TestSet(Record):
 class Task(Record, ABC):
     """What a model learns, at lengths in ``unit``, of which ``trained`` is what is trained on.
 
-    ``shortest`` is the least length that there is, ``fewest`` the number of sequences without which
-    a test would leave points of a curve empty. ``answers`` says what is right or wrong: the whole
-    of what a sequence is answered with, each symbol of it, or nothing.
+    A sequence has ``columns`` of a transformer, and its curve ``points``: (a, b) stands for
+    a · length + b. ``shortest`` is the least length that there is, ``fewest`` the number of
+    sequences without which a test would leave points of a curve empty. ``answers`` says what is
+    right or wrong: the whole of what a sequence is answered with, each symbol of it, or nothing.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     unit: ClassVar[str] = "symbols"
     trained: ClassVar[int]
+    columns: ClassVar[tuple[int, int]] = 1, 0
+    points: ClassVar[tuple[int, int]] = 1, 0
     shortest: ClassVar[int] = 1
     fewest: ClassVar[int] = 1
     answers: ClassVar[Answers | None] = "sequences"
@@ -83,13 +86,13 @@ class Task(Record, ABC):
     def vocabulary(self) -> int:
         """How many tokens there are: all are below it."""
 
-    @abstractmethod
     def tokens(self, length: int) -> int:
         """The columns that a sequence of a length has."""
+        return self.columns[0] * length + self.columns[1]
 
-    @abstractmethod
     def extent(self, length: int) -> int:
         """The points of a curve over what is scored at a length."""
+        return self.points[0] * length + self.points[1]
 
     @abstractmethod
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
@@ -145,14 +148,6 @@ class Text(Task):
     def vocabulary(self) -> int:
         """The different characters of the text."""
         return self.corpus.vocabulary
-
-    def tokens(self, length: int) -> int:
-        """A column a character."""
-        return length
-
-    def extent(self, length: int) -> int:
-        """A point a column."""
-        return length
 
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
         """Windows of the training part that begin anywhere: (count, length).
@@ -280,6 +275,8 @@ class Answered(Task):
 class Transduction(Answered):
     """Symbols, a mark, and what they are to become: a mark ends it."""
 
+    columns = 2, 1  # the question, a mark and the answer; its end is only told
+    points = 1, 1  # the answer and its end
     symbols: ClassVar[int] = 32
     """Different ones: so many that a pair of them seldom comes twice in what is trained on."""
 
@@ -287,14 +284,6 @@ class Transduction(Answered):
     def vocabulary(self) -> int:
         """The symbols, the mark after the question and the one after the answer."""
         return self.symbols + 2
-
-    def tokens(self, length: int) -> int:
-        """The question, a mark and the answer; its end is only told."""
-        return 2 * length + 1
-
-    def extent(self, length: int) -> int:
-        """The answer and its end."""
-        return length + 1
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:  # noqa: ARG002
         """A sequence of symbols, and its answer."""
@@ -361,20 +350,14 @@ class Addition(Answered):
     summary = "the sum of two numbers, digit by digit, the highest first"
     unit = "digits"
     trained = 8
+    columns = 3, 3  # two numbers, two marks and the sum; its end is only told
+    points = 1, 2  # the sum and its end
     plus: ClassVar[int] = 10
 
     @property
     def vocabulary(self) -> int:
         """The digits, plus, and the marks after the question and the answer."""
         return self.plus + 3
-
-    def tokens(self, length: int) -> int:
-        """Two numbers, two marks and the sum; its end is only told."""
-        return 3 * length + 3
-
-    def extent(self, length: int) -> int:
-        """The sum and its end."""
-        return length + 2
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:  # noqa: ARG002
         """Two numbers of a length, neither of which begins with 0, and their sum."""
@@ -397,6 +380,7 @@ class First(Answered):
     trained = 100
     shortest = 2
     fewest = 8
+    points = 1, -1  # each column but the first, which is not asked
     answers = "symbols"  # more of them in longer sequences, each answered alone
     symbols: ClassVar[int] = 16
     every: ClassVar[int] = 8
@@ -407,14 +391,6 @@ class First(Answered):
     def vocabulary(self) -> int:
         """The symbols, and one that asks."""
         return self.symbols + 1
-
-    def tokens(self, length: int) -> int:
-        """A column a symbol."""
-        return length
-
-    def extent(self, length: int) -> int:
-        """A point for each column but the first, which is not asked."""
-        return length - 1
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
         """Symbols, some of which ask, the last of them always."""
@@ -446,19 +422,12 @@ class Needle(Answered):
     shortest = 12  # ten places for the mark, one for its symbol behind the last, one that asks
     symbols: ClassVar[int] = 16
     depths: ClassVar[int] = 10
+    points = 0, depths
 
     @property
     def vocabulary(self) -> int:
         """The symbols, the mark, and one that asks."""
         return self.symbols + 2
-
-    def tokens(self, length: int) -> int:
-        """A column a symbol."""
-        return length
-
-    def extent(self, length: int) -> int:  # noqa: ARG002
-        """The depths."""
-        return self.depths
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
         """Symbols with a mark among them: in a test as often at each depth."""

@@ -25,7 +25,6 @@ STANDARD_OUTPUT = "-"
 
 _PERMISSIONS = 0o777
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
-_LINKS = 40  # as many symbolic links as Linux follows
 _WRITE = os.O_WRONLY | getattr(os, "O_BINARY", 0)
 # What os.link raises where the file system, or the platform, has no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -286,12 +285,10 @@ def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _end_of_links(path: Path) -> Path:
-    """The end of the chain of symbolic links at ``path``; folders are left to the kernel."""
-    for _ in range(_LINKS):
-        if not path.is_symlink():
-            return path
+    """The end of the chain of symbolic links at ``path``, which is no loop: its status was had."""
+    while path.is_symlink():
         path = path.parent / path.readlink()
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return path
 
 
 def _writable(path: str | os.PathLike[str], access: int) -> bool:

@@ -31,22 +31,12 @@ VIEWS_KEPT = 64
 CHUNK_CELLS = 1 << 17  # float64 buffers of 1 MiB: near the second cache, and few calls in all
 
 
-class Block(Record):
-    """Rows start … stop of a table: each cell is ``first + second``, both (cells,) float64.
+class Cells(Record):
+    """Rows start … stop of a table, as (cells,) float64.
 
     ``margin`` bounds a cell's error and the rounding of cell ± margin: a number, or a tile of cells
-    that is repeated along them. The arrays are buffers, free for use until the next block.
+    that is repeated along them. ``values`` is a buffer, free for use until the next block.
     """
-
-    start: int
-    stop: int
-    first: Reals
-    second: Reals
-    margin: Any
-
-
-class Cells(Record):
-    """Rows start … stop of a table, as (cells,) float64 in a buffer, with the margin of a block."""
 
     start: int
     stop: int
@@ -114,7 +104,7 @@ def rising_by_one(positions: Integers) -> bool:
 
 def consecutive_blocks(
     factors: Factors, positions: Integers, *, magnitude: float, scratch: Scratch
-) -> Iterator[Block]:
+) -> Iterator[Cells]:
     """Yield the cells of positions that rise by one, from full tables.
 
     Shape: ``positions`` (P,), none negative; ``magnitude`` is that of the scale.
@@ -142,14 +132,8 @@ def consecutive_blocks(
             first, second = scratch.buffer("cells", size), scratch.buffer("other", size)
             by_tile(np.multiply, factors.first[span].reshape(-1), tiles[0], first)
             by_tile(np.multiply, factors.second[span].reshape(-1), tiles[1], second)
-            yield Block(begin - start, end - start, first, second, margin)
-
-
-def summed(blocks: Iterator[Block]) -> Iterator[Cells]:
-    """Yield the cells of blocks."""
-    for block in blocks:
-        cells = np.add(block.first, block.second, out=block.first)
-        yield Cells(block.start, block.stop, cells, block.margin)
+            np.add(first, second, out=first)
+            yield Cells(begin - start, end - start, first, margin)
 
 
 def scattered_blocks(
@@ -160,7 +144,7 @@ def scattered_blocks(
     *,
     magnitude: float,
     scratch: Scratch,
-) -> Iterator[Block]:
+) -> Iterator[Cells]:
     """Yield the cells of any positions, from full tables or from the rows in use alone.
 
     Shape: ``positions`` (P,); ``magnitude`` is that of the scale.
@@ -199,7 +183,8 @@ def scattered_blocks(
         if isinstance(margin, np.ndarray):
             np.take(margin, places, axis=0, out=third, mode="clip")
             margin = third.reshape(-1)
-        yield Block(start, start + block.size, cells.reshape(-1), other.reshape(-1), margin)
+        np.add(cells, other, out=cells)
+        yield Cells(start, start + block.size, cells.reshape(-1), margin)
 
 
 def margins_of(bounds: Reals, least: float, magnitude: float) -> Any:

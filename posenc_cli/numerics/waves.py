@@ -45,7 +45,6 @@ from posenc_cli.numerics.cells import (
     consecutive_blocks,
     rising_by_one,
     scattered_blocks,
-    summed,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.halves import require_subnormals, suits
@@ -196,7 +195,7 @@ class WaveTable:
             blocks = scattered_blocks(
                 columns, self.phasors, positions, factors, magnitude=magnitude, scratch=scratch
             )
-        self._judge(dtype).fill(out, positions, columns, summed(blocks), scratch)
+        self._judge(dtype).fill(out, positions, columns, blocks, scratch)
 
     def _columns(self, placements: Sequence[Placement], width: int) -> list[Columns]:
         """Return the columns that placements fill, the same for each block of a table."""

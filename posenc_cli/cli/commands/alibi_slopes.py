@@ -197,8 +197,8 @@ def _rows_compared(asked: Sequence[Slopes]) -> list[list[str]]:
         if slopes is asked[0]:
             told = ["", ""]
         elif difference is not None:
-            runs = ", ".join(range_texts(difference.differing)) or "none"
-            told = [runs, f"×{difference.ratio:.4g} at head {difference.at}"]
+            ratio = f"×{difference.ratio:.4g} at head {difference.at}"
+            told = [", ".join(range_texts(difference.differing)), ratio]
             told = told if difference.differing else ["none", ""]
         ends = f"{max(slopes.values):.6g}", f"{min(slopes.values):.6g}"
         rows.append([slopes.label, *ends, *told])
