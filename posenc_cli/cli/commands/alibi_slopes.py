@@ -12,7 +12,6 @@ from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_co
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ModelNames,
-    OptionGroup,
     ReportOptions,
     completed_from,
     form_option,
@@ -54,37 +53,22 @@ def _declared(flag: str, name: str, metavar: str) -> Any:
     )
 
 
-class ModelOptions(OptionGroup):
-    """The models and configs whose slopes are meant."""
+def _slopes_of(flag: str, name: str) -> Slopes:
+    """The slopes of a model or a config.
 
-    config: Annotated[
-        list[str] | None,
-        option(
-            "--config", metavar="FILE", help="a Hugging Face config.json with ALiBi; repeatable"
-        ),
-    ] = None
-    model: ModelNames = None
-
-    def slopes(self) -> list[Slopes]:
-        """The slopes of each, in the order of the command line.
-
-        Raises: InvalidInput where one has no ALiBi.
-        """
-        named = in_order({"--config": self.config, "--model": self.model})
-        return [self._of(flag, name) for flag, name in named]
-
-    def _of(self, flag: str, name: str) -> Slopes:
-        source = SourceOptions()
-        resolved = resolved_config(source, flag, name)
-        choice = choice_of_config(resolved, source, flag, name, {}, positions=None)
-        if choice.scheme.name != _SCHEME.name:
-            raise InvalidInput(
-                f"{flag} {abbreviated(name)}: is {choice.scheme.name}, not {_SCHEME.name}"
-            )
-        params = choice.encoding(1).bound.params
-        slopes = Slopes.of(params["heads"], params["max_bias"], params["slopes"])
-        slopes = replace(slopes, source=name)
-        return slopes.rounded() if "slope_format" in resolved.layers[0].derived else slopes
+    Raises: InvalidInput where it has no ALiBi.
+    """
+    source = SourceOptions()
+    resolved = resolved_config(source, flag, name)
+    choice = choice_of_config(resolved, source, flag, name, {}, positions=None)
+    if choice.scheme.name != _SCHEME.name:
+        raise InvalidInput(
+            f"{flag} {abbreviated(name)}: is {choice.scheme.name}, not {_SCHEME.name}"
+        )
+    params = choice.encoding(1).bound.params
+    slopes = Slopes.of(params["heads"], params["max_bias"], params["slopes"])
+    slopes = replace(slopes, source=name)
+    return slopes.rounded() if "slope_format" in resolved.layers[0].derived else slopes
 
 
 class SlopesOutput(ReportOptions):
@@ -99,7 +83,13 @@ def alibi_slopes(
     heads: Annotated[list[int] | None, _declared("--heads", "heads", "N")] = None,
     max_bias: Annotated[list[float] | None, _declared("--max-bias", "max_bias", "X")] = None,
     convention: Annotated[list[str] | None, _declared("--convention", "slopes", "NAME")] = None,
-    models: ModelOptions,
+    config: Annotated[
+        list[str] | None,
+        option(
+            "--config", metavar="FILE", help="a Hugging Face config.json with ALiBi; repeatable"
+        ),
+    ] = None,
+    model: ModelNames = None,
     check: Annotated[
         str | None,
         option(
@@ -139,7 +129,8 @@ def alibi_slopes(
         [*dict.fromkeys(texts)] or [_DECLARED[name].default]
         for name, texts in zip(names, given, strict=True)
     ]
-    asked = models.slopes()
+    named = in_order({"--config": config, "--model": model})
+    asked = [_slopes_of(flag, name) for flag, name in named]
     if any(given) or not asked:
         asked = [*(Slopes.of(*combined) for combined in product(*values)), *asked]
     _check(form, picture, asked, plot=plot, checks=check is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
-from posenc_cli.cli.options import OptionGroup, number_format_option, option, refuse, whole_option
+from posenc_cli.cli.options import number_format_option, option, refuse, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
@@ -52,37 +52,6 @@ _BESIDE = 76
 """Columns from which a map and a curve stand side by side."""
 
 
-class SimilarityOptions(OptionGroup):
-    """What is looked at of encodings."""
-
-    normalize: Annotated[Literal["dot", "cosine"], option("--normalize", known=PRODUCTS)] = "dot"
-    contents: Annotated[
-        list[str] | None,
-        option(
-            "--content",
-            known=CONTENTS,
-            help="for rotary schemes, q and k before the rotation: ones|random (normal, the "
-            "same for both)|independent (normal, apart: mean and deviation); repeatable "
-            "[default: ones]",
-        ),
-    ] = None
-    head: Annotated[
-        int | None,
-        whole_option("--head", metavar="H", minimum=0, help="head of a bias [default: 0]"),
-    ] = None
-    bounded: Annotated[
-        bool,
-        option("--bound", help="for rotary schemes: also draw RoFormer's bound (Su et al. 2021)"),
-    ] = False
-
-    @property
-    def of_encodings(self) -> list[str]:
-        """The options that are given and say something that files do not have."""
-        given = {f"--content {content}" for content in self.contents or ()}
-        given |= set() if self.head is None else {f"--head {self.head}"}
-        return sorted(given | ({"--bound"} if self.bounded else set()))
-
-
 class SimilarityOutput(MatrixOutput):
     """Where the matrix goes, or the figure."""
 
@@ -109,7 +78,25 @@ def dot_similarity(
     subjects: Subjects,
     console: Console,
     *,
-    aspect: SimilarityOptions,
+    normalize: Annotated[Literal["dot", "cosine"], option("--normalize", known=PRODUCTS)] = "dot",
+    contents: Annotated[
+        list[str] | None,
+        option(
+            "--content",
+            known=CONTENTS,
+            help="for rotary schemes, q and k before the rotation: ones|random (normal, the "
+            "same for both)|independent (normal, apart: mean and deviation); repeatable "
+            "[default: ones]",
+        ),
+    ] = None,
+    head: Annotated[
+        int | None,
+        whole_option("--head", metavar="H", minimum=0, help="head of a bias [default: 0]"),
+    ] = None,
+    bounded: Annotated[
+        bool,
+        option("--bound", help="for rotary schemes: also draw RoFormer's bound (Su et al. 2021)"),
+    ] = False,
     profile: Annotated[
         bool, option("--profile", help="show only the values by offset m − n, not the matrix")
     ] = False,
@@ -146,7 +133,7 @@ def dot_similarity(
     form = None if draws or output.out is None else format_of(output.out, output.form)
     _check(picture, output, dtype, writes=form is not None)
     output.prepare()
-    parts = _parts(subjects, aspect)
+    parts = _parts(subjects, normalize, contents or (), head, bounded=bounded)
     saved = None
     if form is not None:
         saved = _save(parts, output, form, dtype or FLOAT32, console, profile=profile)
@@ -154,19 +141,26 @@ def dot_similarity(
             return
     judged = _judged(parts, console)
     if draws:
-        _draw(judged, picture, output, console, profile=profile, bounded=aspect.bounded)
+        _draw(judged, picture, output, console, profile=profile, bounded=bounded)
     if output.json:
         from posenc_cli.render.figures.similarities import compared_fields_of
 
         size = {} if saved is None else {"bytes": saved.bytes}
-        fields = compared_fields_of(parts, judged, bounded=aspect.bounded)
+        fields = compared_fields_of(parts, judged, bounded=bounded)
         console.json("dot-similarity", {**fields, **output.path_fields, **size})
     elif not draws:
         look = replace(picture, title=None)
-        _print(judged, look, output, console, profile=profile, bounded=aspect.bounded)
+        _print(judged, look, output, console, profile=profile, bounded=bounded)
 
 
-def _parts(subjects: Subjects, aspect: SimilarityOptions) -> list[SimilarityPart]:
+def _parts(
+    subjects: Subjects,
+    normalize: Literal["dot", "cosine"],
+    asked: Sequence[str],
+    head: int | None,
+    *,
+    bounded: bool,
+) -> list[SimilarityPart]:
     """The similarities that are asked for, in the order of what is named.
 
     Raises: InvalidInput where nothing that is named has what is asked for.
@@ -176,26 +170,24 @@ def _parts(subjects: Subjects, aspect: SimilarityOptions) -> list[SimilarityPart
 
     places = dict(enumerate(subjects.items))
     choices = {place: item for place, item in places.items() if isinstance(item, Choice)}
+    contents = tuple(dict.fromkeys(asked))
     if not choices:
-        for given in aspect.of_encodings:
-            raise InvalidInput(f"{given}: cannot go with --in")
-    contents = tuple(dict.fromkeys(aspect.contents or ()))
+        given = {"--bound": bounded, "--content": next(iter(contents), None), "--head": head}
+        refuse(given, "cannot go with --in")
     parts = parts_of(
         choices,
         contents=contents,  # type: ignore[arg-type] # one of CONTENTS each
-        normalize=aspect.normalize,
-        head=aspect.head,
+        normalize=normalize,
+        head=head,
     )
-    if aspect.bounded and all(part.similarity.bound is None for part in parts):
+    if bounded and all(part.similarity.bound is None for part in parts):
         names = ", ".join(dict.fromkeys(part.short for part in parts))
         raise InvalidInput(
             f"--bound: {names} has no pairs rotated by the position alone",
             hint="--scheme rope has",
         )
     parts += [
-        part_of_array(
-            read_array(item), name=quoted_name(item), normalize=aspect.normalize, place=place
-        )
+        part_of_array(read_array(item), name=quoted_name(item), normalize=normalize, place=place)
         for place, item in places.items()
         if not isinstance(item, Choice)
     ]

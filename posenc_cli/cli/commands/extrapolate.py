@@ -189,102 +189,6 @@ def _shard(flag: str, text: str) -> tuple[int, int]:
     return part, parts
 
 
-class TrainingOptions(OptionGroup):
-    """What is trained and where it is tested: what is not said has a default, or the folder's."""
-
-    stretches: Annotated[
-        Any,  # tuple[str, ...] | None, which Typer would read word by word
-        option(
-            "--stretch",
-            metavar="NAMES",
-            help="context extension at test time, comma-separated: "
-            f"{'|'.join(STRETCH_NAMES)} [default: none]",
-            parse=partial(some_of, known=STRETCH_NAMES),
-        ),
-    ] = None
-    tasks: Annotated[
-        Any,  # tuple[str, ...] | None
-        option(
-            "--task",
-            metavar="NAMES",
-            help=f"tasks to learn, comma-separated: {'|'.join(TASKS)} [default: text]",
-            parse=partial(some_of, known=TASKS),
-        ),
-    ] = None
-    trained: Annotated[
-        int | None,
-        whole_option(
-            "--train",
-            minimum=1,
-            help="trained length, in characters, symbols, numbers or digits [default: depends "
-            f"on the task: {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
-        ),
-    ] = None
-    tests: TestLengths = None
-    seeds: Annotated[
-        int | None,
-        whole_option(
-            "--seeds", minimum=1, most=MOST_SEEDS, help="number of models per encoding [default: 3]"
-        ),
-    ] = None
-    steps: Annotated[
-        int | None,
-        whole_option("--steps", minimum=1, most=MOST_STEPS, help="training steps [default: 1000]"),
-    ] = None
-    batch: Annotated[
-        int | None,
-        whole_option(
-            "--batch", minimum=1, most=MOST_BATCH, help="sequences per step [default: 16]"
-        ),
-    ] = None
-    size: Annotated[
-        ModelSize | None,
-        option(
-            "--size",
-            metavar="SIZE",
-            help="LAYERSxHEADSxDIM, with DIM per head [default: 2x4x16]",
-            parse=_size,
-        ),
-    ] = None
-    last: Annotated[
-        int | None,
-        whole_option(
-            "--last",
-            minimum=1,
-            help="number of last positions to average the loss over [default: half of --train]",
-        ),
-    ] = None
-    text: Annotated[
-        str | None,
-        option("--text", metavar="FILE", help="text to train on instead of posenc's own"),
-    ] = None
-    positions: Annotated[
-        int | None,
-        whole_option(
-            "--randomize",
-            minimum=1,
-            help="train at random positions below N, sorted (Ruoss et al.)",
-        ),
-    ] = None
-
-    def fields(self) -> dict[str, Any]:
-        """What of a request is said, by the names of its fields.
-
-        Raises: InvalidInput, Unavailable where the text cannot be had.
-        """
-        said = {name: value for name, value in self.as_dict().items() if value is not None}
-        if self.text is None:
-            return said
-        if self.text == STANDARD_OUTPUT:
-            raise InvalidInput("--text -: must be a file, which each job reads by itself")
-        if self.tasks is not None and "text" not in self.tasks:
-            raise InvalidInput(f"--text {abbreviated(self.text)}: goes with --task text")
-        from posenc_cli.experiments.corpus import Corpus
-
-        digest = Corpus.of_file(self.text).digest
-        return {**said, "text": str(Path(self.text).absolute()), "digest": digest}
-
-
 class RunningOptions(OptionGroup):
     """What runs the jobs, and where."""
 
@@ -336,9 +240,8 @@ class RunningOptions(OptionGroup):
     ] = None
 
     def fields(self) -> dict[str, Any]:
-        """What of a request is said, by the names of its fields."""
-        asked = {"device": self.device, "seeds_per_job": self.seeds_per_job}
-        return {name: value for name, value in asked.items() if value is not None}
+        """What is said of how jobs run, by the names of a request's fields."""
+        return {"device": self.device, "seeds_per_job": self.seeds_per_job}
 
     def check_none(self) -> None:
         """Refuse what says how jobs run, where none does.
@@ -430,7 +333,80 @@ def extrapolate(
     encodings: TrainedEncodings,
     console: Console,
     *,
-    training: TrainingOptions,
+    stretches: Annotated[
+        Any,  # tuple[str, ...] | None, which Typer would read word by word
+        option(
+            "--stretch",
+            metavar="NAMES",
+            help="context extension at test time, comma-separated: "
+            f"{'|'.join(STRETCH_NAMES)} [default: none]",
+            parse=partial(some_of, known=STRETCH_NAMES),
+        ),
+    ] = None,
+    tasks: Annotated[
+        Any,  # tuple[str, ...] | None
+        option(
+            "--task",
+            metavar="NAMES",
+            help=f"tasks to learn, comma-separated: {'|'.join(TASKS)} [default: text]",
+            parse=partial(some_of, known=TASKS),
+        ),
+    ] = None,
+    trained: Annotated[
+        int | None,
+        whole_option(
+            "--train",
+            minimum=1,
+            help="trained length, in characters, symbols, numbers or digits [default: depends "
+            f"on the task: {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
+        ),
+    ] = None,
+    tests: TestLengths = None,
+    seeds: Annotated[
+        int | None,
+        whole_option(
+            "--seeds", minimum=1, most=MOST_SEEDS, help="number of models per encoding [default: 3]"
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        whole_option("--steps", minimum=1, most=MOST_STEPS, help="training steps [default: 1000]"),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        whole_option(
+            "--batch", minimum=1, most=MOST_BATCH, help="sequences per step [default: 16]"
+        ),
+    ] = None,
+    size: Annotated[
+        ModelSize | None,
+        option(
+            "--size",
+            metavar="SIZE",
+            help="LAYERSxHEADSxDIM, with DIM per head [default: 2x4x16]",
+            parse=_size,
+        ),
+    ] = None,
+    last: Annotated[
+        int | None,
+        whole_option(
+            "--last",
+            minimum=1,
+            help="number of last positions to average the loss over [default: half of --train]",
+        ),
+    ] = None,
+    text: Annotated[
+        str | None,
+        option("--text", metavar="FILE", help="text to train on instead of posenc's own"),
+    ] = None,
+    positions: Annotated[
+        int | None,
+        whole_option(
+            "--randomize",
+            minimum=1,
+            help="train at random positions below N, sorted (Ruoss et al.)",
+        ),
+    ] = None,
     unit: Annotated[
         str, option("--unit", known=("nats", "bits"), help="unit of losses: nats|bits")
     ] = "nats",
@@ -462,7 +438,10 @@ def extrapolate(
     """
     output.check(picture)
     where.check(running)
-    said = {**training.fields(), **running.fields()}
+    training = {"stretches": stretches, "tasks": tasks, "trained": trained, "tests": tests}
+    training |= {"seeds": seeds, "steps": steps, "batch": batch, "size": size, "last": last}
+    given = {**training, "positions": positions, **_text_fields(text, tasks), **running.fields()}
+    said = {name: value for name, value in given.items() if value is not None}
     if encodings.requests is not None:
         said["encodings"] = encodings.requests
     with ExitStack() as stack:
@@ -471,6 +450,22 @@ def extrapolate(
         else:
             request, results = _run(stack, where, running, said, console, draws=output.draws)
         _report(request, results, picture, output, console, unit=unit)
+
+
+def _text_fields(text: str | None, tasks: Sequence[str] | None) -> dict[str, str]:
+    """The text to train on, of a request.
+
+    Raises: InvalidInput, Unavailable where it cannot be had.
+    """
+    if text is None:
+        return {}
+    if text == STANDARD_OUTPUT:
+        raise InvalidInput("--text -: must be a file, which each job reads by itself")
+    if tasks is not None and "text" not in tasks:
+        raise InvalidInput(f"--text {abbreviated(text)}: goes with --task text")
+    from posenc_cli.experiments.corpus import Corpus
+
+    return {"text": str(Path(text).absolute()), "digest": Corpus.of_file(text).digest}
 
 
 def _merged(
