@@ -14,7 +14,7 @@ from posenc_cli.cli.streams import terminal_size, text_width
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from posenc_cli.cli.options import OutputOptions
     from posenc_cli.render.terminal.blocks import Medium
@@ -72,6 +72,20 @@ class Console(OptionGroup):
     def json(self, schema: str, fields: Mapping[str, Any]) -> None:
         """A result as one JSON object, to stdout."""
         print(self.json_text(schema, fields), flush=True)
+
+    def either(
+        self,
+        schema: str,
+        fields: Callable[[], Mapping[str, Any]],
+        text: Callable[[], str],
+        *,
+        as_json: bool,
+    ) -> None:
+        """A result to stdout: as one JSON object, or as text."""
+        if as_json:
+            self.json(schema, fields())
+        else:
+            self.result(text())
 
     def json_text(self, schema: str, fields: Mapping[str, Any]) -> str:
         """One JSON object: strict, the schema first."""

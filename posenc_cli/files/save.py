@@ -36,7 +36,7 @@ def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) 
     """
     format.check(matrix)
     if matrix.header and format.binary:
-        raise InvalidInput(f"--header: {format.name} has no header line", hint="use --format csv")
+        raise InvalidInput(f"--header: {format.name} has no header line; only csv has")
     if target != STANDARD_OUTPUT:
         preflight(
             target,

@@ -19,7 +19,7 @@ import numpy as np
 
 from posenc_cli.numerics.double_double import product, two_sum
 from posenc_cli.numerics.fixed_point import exact_angle, pi, two_floats
-from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.rounding import narrow, narrow_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,12 +96,10 @@ class AngleTable:
             margin = RELATIVE_MARGIN * np.abs(high) + np.where(small, 0.0, ABSOLUTE_MARGIN)
         negative = (positions < 0)[:, None]
         high, low = np.where(negative, -high, high), np.where(negative, -low, low)
-        rounded = narrow(*two_sum(high, low + margin), dtype)
-        other = narrow(*two_sum(high, low - margin), dtype)
-        word = np.dtype(f"u{dtype.itemsize}")
+        rounded, proven = narrow_within(high, low, margin, dtype)
         nought = (positions == 0)[:, None] | (self._pairs[0] == 0)[None, :]
         rounded[nought] = 0
-        undecided = (rounded.view(word) != other.view(word)) & ~nought
+        undecided = ~proven & ~nought
         for row, wave in zip(*np.nonzero(undecided), strict=True):
             value = exact_angle(int(positions[row]), self._frequencies[wave], dtype=dtype)
             rounded[row, wave] = narrow(np.array([value]), None, dtype)[0]

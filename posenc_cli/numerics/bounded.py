@@ -28,7 +28,7 @@ from posenc_cli.numerics import exact
 from posenc_cli.numerics.double_double import fast_two_sum, product, two_sum
 from posenc_cli.numerics.fixed_point import pi as fixed_pi
 from posenc_cli.numerics.fixed_point import two_floats
-from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.rounding import narrow_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -140,11 +140,8 @@ class Bounded:
 
     def rounded(self, dtype: DType) -> tuple[StoredValues, Flags]:
         """The numbers rounded to ``dtype``, in its storage, and which of them that proves."""
-        above = narrow(*two_sum(self.high, self.low + self.error), dtype)
-        below = narrow(*two_sum(self.high, self.low - self.error), dtype)
-        word = np.dtype(f"u{dtype.itemsize}")
-        proven = (above.view(word) == below.view(word)) & np.isfinite(self.high + self.error)
-        return above, proven
+        values, proven = narrow_within(self.high, self.low, self.error, dtype)
+        return values, proven & np.isfinite(self.high + self.error)
 
 
 def _operand(value: Any) -> Bounded:

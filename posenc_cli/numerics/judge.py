@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.numerics.cells import by_tile
-from posenc_cli.numerics.double_double import two_sum
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.numerics.fixed_point import exact_cell, nearest
 from posenc_cli.numerics.halves import rounded, suits
-from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.rounding import narrow, narrow_within
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -196,9 +195,7 @@ class Judge:
         # Nothing cancels in a small angle: there the error is relative to the cell.
         small = sizes * self._rates[waves] < 0.5
         margin = PAIR_MARGIN * np.where(small, np.abs(high), self._magnitude)
-        rounded = narrow(*two_sum(high, low + margin), self._dtype)
-        other = narrow(*two_sum(high, low - margin), self._dtype)
-        proven: Flags = rounded.view(self._word) == other.view(self._word)
+        rounded, proven = narrow_within(high, low, margin, self._dtype)
         if self._dtype.name == FLOAT64.name:
             # Elsewhere a low part, or an error of one, may have left the range of float64.
             proven &= (np.abs(high) > _SAFE[0]) & (self._magnitude < _SAFE[1])

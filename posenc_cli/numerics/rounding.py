@@ -9,7 +9,7 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from fractions import Fraction
 
-    from posenc_cli.numerics.arrays import Float32Cells, Integers, Reals, StoredValues
+    from posenc_cli.numerics.arrays import Flags, Float32Cells, Integers, Reals, StoredValues
     from posenc_cli.numerics.dtypes import DType
 
 
@@ -55,6 +55,18 @@ def narrow(high: Reals, low: Reals | None, dtype: DType) -> StoredValues:
             return high.astype(np.float32)
         grid = _on_grid(high, dtype)
         return bits_of_float16(grid) if dtype.name == FLOAT16.name else bits_of_bfloat16(grid)
+
+
+def narrow_within(high: Any, low: Any, margin: Any, dtype: DType) -> tuple[StoredValues, Flags]:
+    """Return high + low, correct within ``margin``, rounded to ``dtype``; and where that is proven.
+
+    It is where both ends round to the same bits: 0.0 and −0.0 differ.
+
+    Shape: as ``high``.
+    """
+    upper, lower = (narrow(*two_sum(high, low + side), dtype) for side in (margin, -margin))
+    word = np.dtype(f"u{dtype.itemsize}")
+    return upper, upper.view(word) == lower.view(word)
 
 
 def _odd(high: Reals, low: Reals, dtype: DType) -> Reals:

@@ -156,11 +156,13 @@ def _check(
     from posenc_cli.vectors.pack_folder import compare_with_pack
 
     comparison = compare_with_pack(pack, result)
-    if as_json:
-        answer = _comparison_answer(comparison).fields()
-        console.json("emit", {**answer, **comparison.fields})
-    else:
-        console.result(_comparison_answer(comparison).text(console.typesetter))
+    answer = _comparison_answer(comparison)
+    console.either(
+        "emit",
+        lambda: {**answer.fields(), **comparison.fields},
+        lambda: answer.text(console.typesetter),
+        as_json=as_json,
+    )
     return 0 if comparison.ok else 1
 
 

@@ -105,7 +105,7 @@ def generate(
     choice = choice if table == "inv-freq" else at_first_positions(choice)
     requests = choice.requests(Precision.of(dtype, round_to), table=table, head=head)
     form = _format(choice, output)
-    _check(requests, form, header=header)
+    _check(requests, header=header)
     plans = [request.plan() for request in requests]
     engines = [choice.engine(plan, arithmetic=arithmetic) for plan in plans]
     parts = [
@@ -211,7 +211,7 @@ def _format(choice: Choice, output: GenerateOutput) -> Format:
     return form
 
 
-def _check(requests: Sequence[Request], form: Format, *, header: bool) -> None:
+def _check(requests: Sequence[Request], *, header: bool) -> None:
     """Refuse parts that cannot go together, and a header where nothing has one."""
     schemes = [request.scheme for request in requests]
     if [scheme.kind for scheme in schemes].count("rotary") > 1:
@@ -219,8 +219,6 @@ def _check(requests: Sequence[Request], form: Format, *, header: bool) -> None:
             f"--scheme {'+'.join(scheme.name for scheme in schemes)}: two of its parts rotate q "
             "and k, which rotate only once"
         )
-    if header and form.binary:
-        raise InvalidInput(f"--header: {form.name} has no header line; only csv has")
     if header and requests[0].table == "inv-freq":
         raise InvalidInput("--header: --table inv-freq has no positions to label its rows with")
 

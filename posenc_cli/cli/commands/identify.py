@@ -52,12 +52,12 @@ def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | No
         return None
     tensors = [tensor for place in files for tensor in positional_tensors(place, headers[place])]
     answer = _tensors_answer(tensors, count, quoted_name(file))
-    if as_json:
-        listed = {"tensors": [tensor.as_dict() for tensor in tensors]}
-        console.json("identify", {**answer.fields(), **listed})
-    else:
-        lines = [answer.text(console.typesetter), *map(_tensors_text, _groups(tensors))]
-        console.result("\n".join(lines))
+    console.either(
+        "identify",
+        lambda: {**answer.fields(), "tensors": [tensor.as_dict() for tensor in tensors]},
+        lambda: "\n".join([answer.text(console.typesetter), *map(_tensors_text, _groups(tensors))]),
+        as_json=as_json,
+    )
     return 0 if answer.ok else 1
 
 
@@ -161,10 +161,12 @@ def identify(
             [_numbers(path, model) for path, model in zip(paths, models, strict=True)],
             stated=models[0].stated if models[0] and len(models) == 1 else (),
         )
-        if as_json:
-            console.json("identify", {**_answer(result, names).fields(), **_fields(result)})
-        else:
-            console.result(_text(console, result, names, verbose=verbose))
+        console.either(
+            "identify",
+            lambda: {**_answer(result, names).fields(), **_fields(result)},
+            lambda: _text(console, result, names, verbose=verbose),
+            as_json=as_json,
+        )
     return 0 if result.match else 1
 
 

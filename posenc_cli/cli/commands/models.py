@@ -41,15 +41,17 @@ def models(
     """
     presets = [*map(library.find, library.names() if name is None else [name])]
     resolved = [resolve(preset.config, name=preset.name) for preset in presets]
-    if as_json:
-        console.json("models", {"models": list(map(_fields, presets, resolved))})
-    elif name is not None:
-        console.result(_text(console, presets[0], resolved[0]))
-    else:
-        rows = list(map(_row, presets, resolved))
-        console.result(
-            console.typesetter.table(["model", "schemes", "context", "what it is"], rows)
-        )
+    heads = ["model", "schemes", "context", "what it is"]
+    console.either(
+        "models",
+        lambda: {"models": list(map(_fields, presets, resolved))},
+        lambda: (
+            console.typesetter.table(heads, list(map(_row, presets, resolved)))
+            if name is None
+            else _text(console, presets[0], resolved[0])
+        ),
+        as_json=as_json,
+    )
 
 
 def _row(preset: Preset, resolved: Resolved) -> list[str]:

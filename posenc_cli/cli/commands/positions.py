@@ -136,13 +136,15 @@ def positions(
     several = bool(grids)
     rows = own if several else own[:1]
     following = int(own[:, left : tokens - right].max()) + 1
-    if as_json:
-        names = AXES if several else ("position_ids",)
-        ids = {axis: row.tolist() for axis, row in zip(names, rows, strict=True)}
-        fields = {"model_type": rule.model_type, **ids, "next": following}
-        console.json("positions", {**fields, "warnings": list(warnings)})
-    else:
-        console.result("\n".join(",".join(map(str, row)) for row in rows.tolist()))
+    names = AXES if several else ("position_ids",)
+    ids = {axis: row.tolist() for axis, row in zip(names, rows, strict=True)}
+    fields = {"model_type": rule.model_type, **ids, "next": following, "warnings": list(warnings)}
+    console.either(
+        "positions",
+        lambda: fields,
+        lambda: "\n".join(",".join(map(str, row)) for row in ids.values()),
+        as_json=as_json,
+    )
     return 0
 
 

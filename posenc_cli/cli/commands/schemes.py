@@ -41,13 +41,17 @@ def schemes(
     """
     scheme = None if name is None else catalogue.find(name)
     listed = [scheme] if scheme else [*catalogue.BUILT_IN.values(), *catalogue.installed()]
-    if as_json:
-        console.json("schemes", {"schemes": list(map(_fields, listed))})
-    elif scheme:
-        console.result(_text(console, scheme))
-    else:
-        rows = list(map(_row, listed))
-        console.result(console.typesetter.table(["scheme", "kind", "what it is"], rows))
+    heads = ["scheme", "kind", "what it is"]
+    console.either(
+        "schemes",
+        lambda: {"schemes": list(map(_fields, listed))},
+        lambda: (
+            _text(console, scheme)
+            if scheme
+            else console.typesetter.table(heads, list(map(_row, listed)))
+        ),
+        as_json=as_json,
+    )
 
 
 def _row(scheme: Scheme | BrokenPlugin) -> list[str]:
