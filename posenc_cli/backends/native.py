@@ -38,7 +38,7 @@ LIBRARY = library_of(PLATFORM)
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
 """Sets of instructions that the kernel has a form for, by their numbers."""
 
-COST = "numpy takes 4 to 7 times as long for large arrays, 1.5 times as long for large files"
+COST = "numpy takes 5 to 8 times as long for large arrays, 1.4 times as long for large files"
 """What is lost without the library, as ``benchmarks/results`` has it."""
 
 

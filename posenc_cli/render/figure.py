@@ -65,7 +65,7 @@ class Axis(Record):
 
     ``points`` are numbers or names, one a row: a range will do, however long. ``bands`` part them
     in drawing; they follow each other without gaps. ``even`` asks that no rows be skipped but at
-    equal steps.
+    equal steps, ``through`` is the index of one that is never skipped.
 
     >>> Axis("query", range(8)).plural
     'queries'
@@ -75,6 +75,7 @@ class Axis(Record):
     points: Sequence[Any]
     bands: tuple[Band, ...] = ()
     even: bool = False
+    through: int | None = None
 
     @property
     def plural(self) -> str:
@@ -99,7 +100,10 @@ class Axis(Record):
         Each band keeps its share, and at least one; where there is no room for that, none is told.
         """
         if not self.bands or most < len(self.bands):
-            return spread(len(self.points), most, even=self.even), ()
+            chosen = spread(len(self.points), most, even=self.even)
+            if (through := self.through) is not None:
+                chosen[min(range(len(chosen)), key=lambda i: abs(chosen[i] - through))] = through
+            return chosen, ()
         count = len(self.points)
         indices: list[int] = []
         bands = []

@@ -254,8 +254,8 @@ def test_the_library_gives_what_the_command_prints(call):
     [
         ({"stretch": "pi"}, "stretch 'pi': must be one of none"),
         ({"target": "back"}, "target 'back'"),
-        ({"train": 1}, "train 1: must be at least 2"),
-        ({"train": "9"}, "train: must be a whole number, not a str"),
+        ({"train": 1}, "train 1: must be a whole number of at least 2"),
+        ({"train": "9"}, "train '9': must be a whole number of at least 2"),
         ({"test": (50,)}, "test 50: is shorter than train 100"),
         ({"l2": 0}, "l2 0: must be above 0"),
     ],

@@ -125,18 +125,6 @@ def test_runners_up_are_listed(call):
     assert max(map(len, out.split("write the same again:")[0].splitlines())) <= 80
 
 
-def test_a_runner_up_of_other_positions_says_which(call):
-    """Positions by a factor are those of half the factor, by twos."""
-    asked = ("-s", "rope-linear", "--len", "256", "-d", "8", "--set", "factor=4", "-q")
-    assert call("generate", *asked, "--table", "cos-full", "--out", "c.npy")[0] == 0
-    assert call("generate", *asked, "--table", "sin-full", "--out", "s.npy")[0] == 0
-    others = [each["positions"] for each in report(call, "c.npy", "s.npy")[1]["candidates"][1:]]
-    _, out, _ = call("identify", "c.npy", "s.npy", "--verbose")
-    shown = re.findall(r"positions=(\S+)", out.split("Others:")[1])
-    assert [each[:9] for each in shown] == [each[:9] for each in others if each != "0:256"]
-    assert shown
-
-
 def test_a_command_is_broken_between_its_words(call, tmp_path):
     table = matrix("rope", "0:1024", table="cos-sin", layout="half", dim=64)
     np.save(tmp_path / "t.npy", table)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 POSENC = shlex.join([sys.executable, "-m", "posenc_cli"])
 SMALL = ["generate", "-s", "rope", "-l", "5", "-o", "-", "--format", "csv"]
-PLOT = ["alibi-slopes", "--plot"]
+PLOT = ["curve", "-s", "alibi", "-s", "t5", "--heads", "4", "-l", "32"]
 
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:

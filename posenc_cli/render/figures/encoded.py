@@ -447,8 +447,8 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
             similarity_cells(
                 request, (height, width), origin=origin, position=position, engine_for=engine_for
             ),
-            Axis("row", range(height)),
-            Axis("column", range(width)),
+            Axis("row", range(height), through=position % area // width),
+            Axis("column", range(width), through=position % width),
             title,
             value_label="cosine similarity",
             square=True,
