@@ -65,18 +65,13 @@ class Arrangement(Record):
         heads = f"{self.heads} head{'s' * (self.heads > 1)}"
         if self.key_heads != self.heads:
             heads += f" of q and {self.key_heads} of k"
-        heads += f" and {self.rows} rows" if self.is_square else ""
+        heads += f" and {self.rows} rows" if self.heads == self.rows else ""
         heads += f" in the axes {self.form.axes}" if self.apart else ""
         heads += " and one row each" if self.rows == 1 else ""
         if self.sequences == 1:
             return f"a sequence with {heads}"
         own = " at positions of their own" if self.places > 1 else ""
         return f"a batch of {self.sequences} sequences{own} with {heads}"
-
-    @property
-    def is_square(self) -> bool:
-        """Whether there are as many heads as rows."""
-        return self.heads == self.rows
 
     @property
     def values(self) -> int:

@@ -315,11 +315,6 @@ class Together:
         return self.some_right or (self.guess is not None and self.guess.tells)
 
     @property
-    def several_right(self) -> bool:
-        """Whether more than one head of q, or of what there is, is as it is alone."""
-        return int((~self.parts[0].wrong).all(axis=0).sum()) > 1
-
-    @property
     def where(self) -> str:
         """The heads and sequences that differ, for a reader."""
         names = ("q", "k") if len(self.parts) > 1 else ("x",)
@@ -408,7 +403,7 @@ class Together:
         for other in np.flatnonzero(right) if self._own_positions and not one_of_axes else ():
             at = f"rotated at the positions of sequence {other + 1}"
             known = f"{where} {'are' if 'sequences' in where else 'is'} {at}"
-            yield RowsGuess(known, partial(_at_sequence, int(other)))
+            yield RowsGuess(known, partial(lambda own, part: part.places[own], other))
         names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
         own = " and ".join(names[part.which] for part in self.wrong)
         for rule in (own for own in BATCH_RULES if all(map(own.when, self.wrong))):
@@ -448,14 +443,6 @@ class Together:
 def own_places(part: PartOfCall) -> Integers:
     """The positions that rows should be rotated at."""
     return part.places
-
-
-def _at_sequence(other: int, part: PartOfCall) -> Integers:
-    return np.asarray(part.places[other])
-
-
-def _of_other(places: Sequence[Integers], part: PartOfCall) -> Integers:
-    return np.broadcast_to(places[1 - part.which], part.places.shape)
 
 
 def _copied(axis: int, other: int, part: PartOfCall) -> NumberArray:
@@ -624,7 +611,8 @@ def try_rows_of_heads(tried: Tried) -> None:
     text = f"{arrangement.text} side by side in rows"
     call = partial(called_together, tried.function, arrangement, tried.differs)
     together = calls.attempt(text, call, surely=False)
-    if together is not None and together.wrong and not together.several_right:
+    # More than one head of q is right as a whole, or it is not for these.
+    if together and together.wrong and (~together.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(f"{calls.tried.pop()}, which it does not take")
     elif together is not None:
         calls.fault(together.fault(arrangement.text))
@@ -727,7 +715,8 @@ def try_keys(tried: Tried) -> None:
         if together is not None and together.wrong:
             wrong = [roles[part.which] for part in together.wrong]
             likely = RowsGuess(
-                _EXCHANGED[len(wrong), wrong[0]].format(name), partial(_of_other, places)
+                _EXCHANGED[len(wrong), wrong[0]].format(name),
+                partial(lambda own, part: own[1 - part.which][:, None], places),
             )
             calls.fault(together.fault(text, *[likely] * (own.size == positions.size)))
             return

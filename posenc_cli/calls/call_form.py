@@ -213,18 +213,6 @@ class CallForm(Record):
         )
 
     @property
-    def documented(self) -> bool:
-        """Whether it is ``f(x, positions)`` with rows of vectors, which posenc always took."""
-        roles = [argument.role for argument in self.arguments]
-        return roles == ["x", "positions"] and self.flat and self.position_axes == "n"
-
-    def orders_as(self, axes: str) -> bool:
-        """Whether its axes stand in this order, as far as it has them."""
-        return [axis for axis in axes if axis in self.axes] == [
-            axis for axis in self.axes if axis in axes
-        ]
-
-    @property
     def roles_text(self) -> str:
         """What is given, in order: as ``--call`` takes it."""
         return ", ".join(
@@ -315,7 +303,8 @@ def forms(
             replace(form, counted=counted, added_mask=added, by_head=by_head)
             for by_head in _either("qkv", group)
             for added in _either("mask", group)
-            for counted in _counts(group)
+            # A length may be that of the call's rows: beside what says where they begin.
+            for counted in _either("length", [g for g in group if g.has("positions", "offset")])
             for form in group
         ]
         for group in groups
@@ -340,12 +329,6 @@ def _argument(role: str, parameter: str, *, by_name: bool) -> Argument:
 def _either(role: str, group: Sequence[CallForm]) -> tuple[bool, ...]:
     """Both ways of what a role may be, where there is one."""
     return (False, True) if any(form.has(role) for form in group) else (False,)
-
-
-def _counts(group: Sequence[CallForm]) -> tuple[bool, ...]:
-    """Whether a length may be that of the call's rows: beside what says where they begin."""
-    both = any(form.has("length") and form.has("positions", "offset") for form in group)
-    return (False, True) if both else (False,)
 
 
 def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:

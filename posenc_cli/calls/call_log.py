@@ -428,9 +428,8 @@ def past_default_length(
 ) -> PatternFault | None:
     """What becomes of rows past the length that an object has by default, up to position ``last``.
 
-    The object is made anew; with ``half`` its first calls, which grow it, are of vectors in that
-    half precision. One whose first, short call is wrong too is told its length by who makes it, and
-    one that fails past it is none for these.
+    The object is made anew; with ``half`` its first calls, which grow it, are in that precision.
+    One whose first, short call is wrong too is told its length by who makes it.
     """
     function = logs[0].function
     assert function.process.default_length is not None
@@ -442,7 +441,8 @@ def past_default_length(
         return None
     parts: list[tuple[_Calls, _Calls]] = []
     with planned.planned(f"{of_default}, {past}", surely=False):
-        function.remake_by_default()
+        function.process.by_default = True
+        function.process.renew()
         if half:
             coarse = function.varied(last=function.last, dtype=half)
             for where in _around(function, length, last):

@@ -81,9 +81,9 @@ class FormChoice:
 
     ``untried`` is what its signature lets a caller do and no call of that form does, ``chosen_by``
     the parameters that choose rows of longer tables; ``calls`` is how many forms were tried.
-    ``instead`` says why it has not the axes that were asked for,
-    where it has others; ``refused_coordinates`` is the error of the first call with coordinates,
-    where each of these failed.
+    ``instead`` says why it has not the axes that were asked for, where it has others;
+    ``refused_coordinates`` is the error of the first call with coordinates, where each of these
+    failed. ``ran_packed`` says that a call with heads side by side ran, where it has other axes.
 
     Raises: InvalidInput where there is no form.
     """
@@ -97,14 +97,11 @@ class FormChoice:
         found = self._of_any_framework()
         self.form, self.outcome = found.form, found.outcome
         self.untried, self.instead = found.untried, found.instead
+        packed = any(form.axes == "bnf" for form in self._lacks)
+        self.ran_packed = packed and self.form.axes != "bnf"
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
-
-    @property
-    def ran_packed(self) -> bool:
-        """Whether a call with heads side by side ran, and the form has other axes."""
-        return self.form.axes != "bnf" and any(form.axes == "bnf" for form in self._lacks)
 
     def _begin(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
         """Try the forms that have arrays of these frameworks, and axes in one of these orders."""
@@ -291,7 +288,15 @@ class FormChoice:
             both = self._both(form, own_form)
             if both and _same(*both[1:]):
                 return form, True
-            if both and wrong is None and _within_columns(*both):
+            # It changed no columns but those that tables of the call's own rows change.
+            if (
+                both
+                and wrong is None
+                and not any(
+                    (_changed(one, own).any(axis=0) & ~_changed(other, own).any(axis=0)).any()
+                    for own, one, other in zip(*both, strict=True)
+                )
+            ):
                 wrong = form
         return wrong, False
 
@@ -341,13 +346,16 @@ class FormChoice:
         if form.guessed and not self._comes_back(form, last, vectors, turned):
             self._lacks[form] = "a row alone gives another result than among others"
             return _RUNS, "vectors"
-        if form.documented:
-            return _FITS, "vectors"
+        if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
+            return _FITS, "vectors"  # which posenc always took
         kept = all(
             _lengths_kept(result.values[0], own.values[0])
             for result, own in zip(turned, vectors, strict=True)
         )
-        if not all(_heads_alike(result.values[0]) for result in turned):
+        apart = [np.abs(own.values[0][:, 0] - own.values[0][:, -1]).max() for own in turned]
+        sizes = [np.abs(own.values[0][:, 0]).max(initial=1e-30) for own in turned]
+        # The last head was given the first one's vectors.
+        if not all(off <= _SAME_HEAD * size for off, size in zip(apart, sizes, strict=True)):
             if kept and self._may_be_unlike(form, positions, vectors, turned):
                 self._unlike = form
             self._lacks[form] = "two heads with the same values give different results"
@@ -496,15 +504,6 @@ class FormChoice:
         return None if tables is None else "tables"
 
 
-def _heads_alike(values: NumberArray) -> bool:
-    """Whether the last head, which was given the first one's vectors, came back as that did.
-
-    Shape: (n, h, d).
-    """
-    size = np.abs(values[:, 0]).max(initial=1e-30)
-    return bool(np.abs(values[:, 0] - values[:, -1]).max(initial=0) <= _SAME_HEAD * size)
-
-
 def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
     """Whether two calls gave the same, in whatever shape."""
     return all(
@@ -517,16 +516,6 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
 def _changed(result: Returned, own: Vectors) -> Flags:
     """Which columns of the rows become others. Shape: (n, d)."""
     return np.asarray(np.abs(result.values - own.values).max(axis=(0, 2)) > _STANDS_STILL)
-
-
-def _within_columns(
-    vectors: Sequence[Vectors], some: Sequence[Returned], others: Sequence[Returned]
-) -> bool:
-    """Whether a call changed no columns of these vectors but those that the other changed."""
-    return not any(
-        (_changed(one, own).any(axis=0) & ~_changed(other, own).any(axis=0)).any()
-        for one, other, own in zip(some, others, vectors, strict=True)
-    )
 
 
 def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:

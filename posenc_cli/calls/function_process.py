@@ -175,7 +175,8 @@ class FunctionProcess(CalledFunction):
             self.end()
             raise self._unreadable() from None
         if said is not None:
-            raise self._refusal(_one_line(said) + where * (why == "exited"), why or "", positions)
+            first = printable_text(said.strip().partition("\n")[0])[:_MOST_TOLD]
+            raise self._refusal(first + where * (why == "exited"), why or "", positions)
         return answer, data
 
     def _lost(self, what: str, *, crashed: bool = False) -> NoReturn:
@@ -254,11 +255,6 @@ class FunctionHere(CalledFunction):
 def name_of_function(function: Callable[..., Any]) -> str:
     """What messages call a function: its own name, else its type's."""
     return str(getattr(function, "__qualname__", type(function).__name__))
-
-
-def _one_line(text: str) -> str:
-    """The first line of what a process said, as far as a message has room for it."""
-    return printable_text(text.strip().partition("\n")[0])[:_MOST_TOLD]
 
 
 def _ending(status: int | None) -> str:

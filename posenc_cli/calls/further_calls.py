@@ -68,7 +68,7 @@ class Tried(Record):
 
     ``last`` is the last position that is asked for, ``early`` its first short call, and ``calls``
     are those that it is made. ``by_length`` says that the reference itself may depend on the length
-    of a call.
+    of a call: it may where one length was given of those that its parameters follow.
     """
 
     function: ServedFunction

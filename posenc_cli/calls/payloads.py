@@ -186,9 +186,9 @@ class _CallArguments:
         )
         keys = given["k"].positions if "k" in given else None
         self.places = _RowPlaces(form, reference, positions, positions if keys is None else keys)
-        self._tables: dict[str, NumberArray] = {}
+        self.tables: dict[str, NumberArray] = {}
         if form.has(*TABLES):
-            self._tables = _tables(form, reference, self.places.held)
+            self.tables = _tables(form, reference, self.places.held)
 
     @property
     def batch(self) -> int:
@@ -213,18 +213,10 @@ class _CallArguments:
         added = np.where(kept, 0, np.finfo(np.float32).min).astype(np.float32)
         return self.payload.array(added, broadcast=(self.batch, 1, queries, rows))
 
-    def vectors(self, *given: Vectors) -> dict[str, Any]:
-        """Vectors, or several of them in one array."""
-        return _vectors(self.payload, self.form, *given)
-
-    def table(self, name: str) -> dict[str, Any]:
-        """A table of the reference's."""
-        return _table(self.payload, self.form, self._tables[name])
-
     def both_tables(self, parameter: str) -> dict[str, Any]:
         """Cosines and sines, in the order of the parameter's name."""
         names = ("sin", "cos") if parameter.startswith("sin") else ("cos", "sin")
-        return {"tuple": [self.table(name) for name in names]}
+        return {"tuple": [_table(self, name) for name in names]}
 
     def attribute(self, name: str, dtype: float | str | None) -> dict[str, Any]:
         """A number format, by default of the call's vectors, or where they are."""
@@ -234,9 +226,9 @@ class _CallArguments:
 
 
 _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
-    **dict.fromkeys(("x", "q", "k"), lambda call, _: call.vectors(next(call.remaining))),
-    "v": lambda call, _: call.vectors(values_beside(call.all_vectors[0])),
-    "qkv": lambda call, _: call.vectors(*call.all_vectors, values_beside(call.all_vectors[0])),
+    **dict.fromkeys(("x", "q", "k"), lambda call, _: _vectors(call, next(call.remaining))),
+    "v": lambda call, _: _vectors(call, values_beside(call.all_vectors[0])),
+    "qkv": lambda call, _: _vectors(call, *call.all_vectors, values_beside(call.all_vectors[0])),
     **dict.fromkeys(
         ("positions", "grid"),
         lambda call, own: call.payload.array(
@@ -248,7 +240,7 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, own: call.both_tables(own.parameter),
-    **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: call.table(own.role)),
+    **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: _table(call, own.role)),
     **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role, own.value)),
     "mask": lambda call, own: call.mask(own.value),
 }
@@ -378,9 +370,10 @@ def thirds(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> list[
     return list(np.moveaxis(values, axis, 0)) if holds else []
 
 
-def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, Any]:
+def _vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
     """Vectors in the axes of a form; of three, an axis beside that of heads holds each."""
-    order, first = _order(form.axes), vectors[0]
+    form, first = call.form, vectors[0]
+    order = _order(form.axes)
     whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
     shape = list(first.shape(form.axes))
     values = first.values.astype(np.float32, copy=False).transpose(order)
@@ -393,7 +386,7 @@ def _vectors(payload: Payload, form: CallForm, *vectors: Vectors) -> dict[str, A
             shape.insert(form.axes.index("h") + form.by_head, 3)
         else:
             shape[-1] *= 3
-    given = payload.array(
+    given = call.payload.array(
         bits_of_bfloat16(values.astype(np.float64))
         if form.dtype == "bfloat16"
         else values.astype(form.dtype, copy=False),
@@ -455,9 +448,10 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
     return {"cos": repeated(factors.real), "sin": repeated(factors.imag)}
 
 
-def _table(payload: Payload, form: CallForm, table: NumberArray) -> dict[str, Any]:
+def _table(call: _CallArguments, name: str) -> dict[str, Any]:
     """A table (p, n, w), or (axes, p, n, w), in the axes of a form."""
+    form, table = call.form, call.tables[name]
     names = "abnw" if "a" in form.table_axes else "bnw"
     sizes = dict(zip(names, table.shape, strict=False)) | {"1": 1}
     shape = tuple(sizes[axis] for axis in form.table_axes) + table.shape[len(names) :]
-    return payload.array(table.reshape(shape))
+    return call.payload.array(table.reshape(shape))

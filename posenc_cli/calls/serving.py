@@ -98,7 +98,11 @@ class ServedFunction:
         if asked is None and form.axes and self.found.ran_packed:
             return "bnf"
         usual = usual_axes(form, self.process.signature)
-        telling = form.axes and asked is None and form.has_heads and not form.orders_as(usual)
+        orders = [
+            [axis for axis in own if axis in other]
+            for own, other in ((usual, form.axes), (form.axes, usual))
+        ]
+        telling = form.axes and asked is None and form.has_heads and orders[0] != orders[1]
         return usual if telling else None
 
     @property
@@ -126,14 +130,6 @@ class ServedFunction:
         made = f", an object of {process.made}" if process.made else ""
         place = "; its result left in place" if process.asked.in_place else ""
         return f"{process.signature.name}{self.form.text(process.reference)}{place}{made}"
-
-    def remake_by_default(self) -> None:
-        """Start anew, with an object that has its default length.
-
-        Raises: InvalidInput, Unavailable.
-        """
-        self.process.by_default = True
-        self.process.renew()
 
     @property
     def follows_length(self) -> bool:

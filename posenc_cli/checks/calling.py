@@ -177,7 +177,7 @@ def _with_further_calls(
         prod(reference.grid or ()) - 1 if grid else last,  # every call is of all rows
         calls,
         early,
-        _by_its_length(reference),
+        depends_on_length(reference.encoding.bound.scheme, {}),
     )
     if grid:
         ways = [try_other_references, try_parameters, *[try_batches] * vectors, try_further]
@@ -190,8 +190,7 @@ def _with_further_calls(
         calls.untried += () if tried.has_order else function.found.untried
         if function.form.has("dtype") and subject.dtype != "float32":
             known = f"dtype is ignored: {subject.dtype} comes back, not float32"
-            text = f"called with {function.text}"
-            calls.fault(PatternFault(text, known, Cause.TABLE_PRECISION))
+            calls.fault(PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION))
         past = partial(_try_past_default_length, subject.dtype)
         for way in (try_other_references, try_parameters, past):
             if not calls.faults:
@@ -217,14 +216,6 @@ def _try_past_default_length(dtype: str, tried: Tried) -> None:
         tried.calls.fault(past_default_length(logs, tried.calls, dtype, tried.last, half=half))
         if tried.calls.faults or len(tried.calls.tried) == count:
             return
-
-
-def _by_its_length(reference: Reference) -> bool:
-    """Whether the reference itself may depend on the length of a call.
-
-    It may where one length was given of those that its parameters follow.
-    """
-    return depends_on_length(reference.encoding.bound.scheme, {})
 
 
 def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
