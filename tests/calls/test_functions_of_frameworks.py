@@ -259,3 +259,27 @@ def test_what_posenc_cannot_make_is_no_error_of_the_function(monkeypatch):
     assert str(refused.value) == (
         "cannot be given arrays of jax here (RuntimeError: no usable devices)"
     )
+
+
+@pytest.mark.long
+def test_functions_of_torch_are_called_without_gradients_as_decoders_call_them(call, tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "def f(x, positions):\n"
+        "    places = positions + (not torch.is_grad_enabled())\n"
+        "    rates = 1e4 ** -(torch.arange(0, 32, 2, dtype=torch.float64) / 32)\n"
+        "    angles = places.double()[..., None] * rates\n"
+        "    angles = torch.cat((angles, angles), -1)\n"
+        "    cos, sin = angles.cos().float(), angles.sin().float()\n"
+        "    half = torch.cat((-x[..., 16:], x[..., :16]), -1)\n"
+        "    return (x * cos + half * sin).to(x.dtype)\n"
+    )
+    asked = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--len", "64", "--json")
+    status, out, _ = call(*asked, "--impl", "mine.py:f")
+    why = json.loads(out)["diagnosis"][0]
+    assert (status, why["cause"], why["message"]) == (
+        1,
+        "position-offset",
+        "positions are off by +1",
+    )
