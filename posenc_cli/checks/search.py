@@ -127,11 +127,11 @@ def _share(e: Expected, change: Change) -> float:
     return float(_near(e, change).mean())
 
 
-def nearest(e: Expected, wrong: Integers) -> tuple[NamedBug, Flags] | None:
+def nearest(e: Expected, wrong: Integers, differing: int) -> tuple[NamedBug, Flags] | None:
     """The bug that gives nearly all rows, and which values it does not give; None where none does.
 
     Of scores and buckets, parameters that are near each other share nearly all values. ``wrong`` is
-    as for `explanations`, which found nothing.
+    as for `explanations`, which found nothing; so many values are ``differing``.
     """
     if e.form != "rows":
         return None
@@ -140,12 +140,7 @@ def nearest(e: Expected, wrong: Integers) -> tuple[NamedBug, Flags] | None:
         for bug, change in changes_of(e):
             if change.general or change.rounding or _share(part, change) < _LIKELY:
                 continue
-            parts = [(block, ~_near(block, change)) for block in blocks_of(e)]
-            differing = sum(
-                np.count_nonzero(np.abs(block.found - right) > block.judged(right))
-                for block, right in ((block, block.right()) for block, _ in parts)
-            )
-            left = np.concatenate([flags for _, flags in parts])
+            left = np.concatenate([~_near(block, change) for block in blocks_of(e)])
             if 0 < np.count_nonzero(left) <= (1 - _NEARLY) * differing:
                 return _named(bug, change), left
     return None

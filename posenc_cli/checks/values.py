@@ -201,12 +201,12 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
         if not differing:
             return [(told,)]
         return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
-    return explanations(e, wrong) or _nearest(e, wrong)
+    return explanations(e, wrong) or _nearest(e, wrong, differing)
 
 
-def _nearest(e: Expected, wrong: Integers) -> list[Explained]:
+def _nearest(e: Expected, wrong: Integers, differing: int) -> list[Explained]:
     """The bug that gives nearly all values, and where the others stand; none where none does."""
-    found = nearest(e, wrong)
+    found = nearest(e, wrong, differing)
     if found is None:
         return []
     bug, left = found
