@@ -167,18 +167,20 @@ def _answer(found: PositionCheck) -> Answer:
 
 def _fields(found: PositionCheck, warnings: Sequence[str]) -> dict[str, Any]:
     """How ids compare, as JSON."""
-    place = {
-        "axis": found.first[0],
-        "sequence": found.sequence,
-        "token": found.first[1],
-        "expected": found.expected,
-        "found": found.found,
-    }
     return {
         **_answer(found).fields(),
         "causes": [{"cause": cause, "text": text} for cause, text in found.causes],
         "differing": found.count,
         "compared": found.compared,
         "warnings": list(warnings),
-        **({} if found.ok else place),
-    }
+    } | (
+        {}
+        if found.ok
+        else {
+            "axis": found.first[0],
+            "sequence": found.sequence,
+            "token": found.first[1],
+            "expected": found.expected,
+            "found": found.found,
+        }
+    )
