@@ -52,8 +52,12 @@ class AxialWaves:
         self._count = waves.count
         followed = np.asarray(coordinates.axes, np.intp)
         ladder = lru_cache(maxsize=1)(waves.frequencies)
-        self._axes = [
-            _AxisFiller.of(axis, np.flatnonzero(followed == axis), waves, ladder, filler_of)
+        self._axes = [  # of each the number, which waves follow it, and what fills columns
+            (
+                axis,
+                own := np.flatnonzero(followed == axis),
+                filler_of(_waves_of(own, waves, ladder)),
+            )
             for axis in sorted(set(coordinates.axes))
         ]
         self._layouts = LRUCache[list[_AxisColumns]](_LAYOUTS_KEPT)
@@ -73,8 +77,16 @@ class AxialWaves:
             if placement.function == "zero":
                 out[:, placement.columns] = 0
         coordinates = self._at(positions)  # (positions,) for each axis
-        for axis, columns in zip(self._axes, self._columns(placements, out.shape[1]), strict=True):
-            axis.fill(out, coordinates[axis.index], columns, dtype)
+        axes = zip(self._axes, self._columns(placements, out.shape[1]), strict=True)
+        for (axis, _, filler), columns in axes:
+            if columns.width == 0:
+                continue
+            once, rows = _distinct(coordinates[axis])
+            narrow = np.empty((once.size, columns.width), out.dtype)
+            filler.fill(narrow, once, columns.placements, dtype=dtype)
+            cells = narrow[rows]
+            for target, source in columns.copies:
+                out[:, target] = cells[:, source]
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """The angles coordinate · frequency in (−π, π], in radians."""
@@ -82,8 +94,9 @@ class AxialWaves:
         if positions.size == 0:
             return out
         coordinates = self._at(positions)
-        for axis in self._axes:
-            out[:, axis.waves] = axis.angles(coordinates[axis.index], dtype)
+        for axis, own, filler in self._axes:
+            once, rows = _distinct(coordinates[axis])
+            out[:, own] = filler.angles(once, dtype=dtype)[rows]
         return out
 
     def _columns(self, placements: Sequence[Placement], width: int) -> list[_AxisColumns]:
@@ -91,7 +104,7 @@ class AxialWaves:
         return self._layouts.get(
             (width, *(placement.key for placement in placements)),
             lambda: [
-                _AxisColumns.of(axis.waves, placements, width, self._count) for axis in self._axes
+                _AxisColumns.of(own, placements, width, self._count) for _, own, _ in self._axes
             ],
         )
 
@@ -140,49 +153,17 @@ def _distinct(coordinates: Integers) -> tuple[Integers, Integers | slice]:
     return np.arange(low, high + 1, dtype=np.int64), coordinates - low
 
 
-class _AxisFiller(Record):
-    """One axis, which of all waves follow it, and what fills columns with them."""
+def _waves_of(own: Places, whole: Waves, ladder: Callable[[Any], Any]) -> Waves:
+    """The waves of an axis, which these of the ``whole`` follow."""
+    runs = [run for run, _ in _runs(own, own)]
 
-    index: int
-    waves: Places
-    filler: WaveFiller
+    def frequencies(xp: Any) -> Any:
+        every = ladder(xp)
+        if every.shape[0] != whole.count:
+            raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
+        return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
 
-    @classmethod
-    def of(
-        cls,
-        index: int,
-        waves: Places,
-        whole: Waves,
-        ladder: Callable[[Any], Any],
-        filler_of: FillerOf,
-    ) -> _AxisFiller:
-        """The axis that these ``waves`` of the ``whole`` follow."""
-        runs = [run for run, _ in _runs(waves, waves)]
-
-        def frequencies(xp: Any) -> Any:
-            every = ladder(xp)
-            if every.shape[0] != whole.count:
-                raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
-            return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
-
-        followed = Waves(waves.size, frequencies, scale=whole.scale, denominator=whole.denominator)
-        return cls(index, waves, filler_of(followed))
-
-    def fill(
-        self, out: StoredRows, coordinates: Integers, columns: _AxisColumns, dtype: DType
-    ) -> None:
-        if columns.width == 0:
-            return
-        once, rows = _distinct(coordinates)
-        narrow = np.empty((once.size, columns.width), out.dtype)
-        self.filler.fill(narrow, once, columns.placements, dtype=dtype)
-        cells = narrow[rows]
-        for target, source in columns.copies:
-            out[:, target] = cells[:, source]
-
-    def angles(self, coordinates: Integers, dtype: DType) -> StoredRows:
-        once, rows = _distinct(coordinates)
-        return np.asarray(self.filler.angles(once, dtype=dtype)[rows])
+    return Waves(own.size, frequencies, scale=whole.scale, denominator=whole.denominator)
 
 
 def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:

@@ -26,9 +26,6 @@ KNOWN_BASES = (
 )  # fmt: skip
 """Bases of published models, and of the paper, the commonest first."""
 
-WIDTHS = (128, 64, 256, 96, 80, 192, 512, 32, 112, 160)
-"""Rotated columns of published models, the commonest first, that others keep a part of."""
-
 COMMON_BASES = KNOWN_BASES[:10]
 """Those that are tried where many numbers are free besides, so that rare ones fit by chance."""
 
@@ -263,9 +260,6 @@ def ladder_bases(
         yield known, 1.0, 0.0
     if known_only and near:
         return
-    for part in () if near or known_only or steps != measured.pairs else _parts_of_wider(steps):
-        if abs(part / base - 1) <= 5 * error / base:
-            yield part, 1.3, 0.0
     alike = any(error < abs(b - base) <= ALIKE_NUMBERS * base for b in near)
     most = BESIDE_KNOWN if alike else FITTED
     likely = [own for own in written_numbers(base, error, tries=_LIKELY) if own[1] <= _BASE_DIGITS]
@@ -275,12 +269,6 @@ def ladder_bases(
     if not known_only and base > 1:
         # A fitted base explains any ladder.
         yield snap(base, error / SPARE), most, error
-
-
-def _parts_of_wider(steps: float) -> Iterator[float]:
-    """Bases of the first pairs of wider ladders, of the commonest bases."""
-    for known in COMMON_BASES:
-        yield from (known ** (2 * steps / width) for width in WIDTHS if width > 2 * steps)
 
 
 def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float] | None:
