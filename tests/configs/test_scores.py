@@ -112,3 +112,16 @@ def test_the_window_of_layers_is_read_once_for_all_commands(config, layer_type, 
     derived = resolve({**config, "num_hidden_layers": 6}).layer(layer_type).derived
     assert ("window" in derived) is (window is not None)
     assert window is None or derived["window"].value == window
+
+
+def test_a_window_of_all_layers_is_none_of_layers_that_slide_among_others(call, tmp_path):
+    """Mistral 7B v0.1: llama.cpp's files of it have no window, and are as they should be."""
+    config = {"model_type": "mistral", "num_hidden_layers": 2, "sliding_window": 4096}
+    (layers,) = resolve(config).layers
+    assert layers.derived["window_of_all"].value == 4096
+    assert not layers.slides
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    told = call("explain", "config.json")[1]
+    assert "window of all layers: 4096 positions (sliding_window)" in " ".join(told.split())
+    (layers,) = resolve({**config, "use_sliding_window": False}).layers
+    assert "window_of_all" not in layers.derived

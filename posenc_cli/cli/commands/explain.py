@@ -396,6 +396,7 @@ _REMARKS = {
         "in the checkpoint ({source})"
     ),
     "window": "window: {value} positions ({source})",
+    "window_of_all": "window of all layers: {value} positions ({source})",
     "first_position": "the first token has position {value}",
     "context": "context: {value} positions ({source})",
 }
