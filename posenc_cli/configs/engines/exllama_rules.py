@@ -173,6 +173,8 @@ exllama_fields = refusing(
             and f"mscale_all_dim beside {r.scheme} in DeepSeek"
         ),
     ),
+    (refused, lambda r: r.scheme == "rope-dynamic" and "it knows no rope type dynamic"),
+    (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "beta_fast", "beta_slow")),
     (
         not_read,
         lambda r: (
@@ -204,7 +206,7 @@ exllama_fields = refusing(
             r.model_type == "minimax_m2"
             and lacking(r, "rotary_dim")
             and lacking(r, _SHARE)
-            and _SHARE not in r.rope
+            and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
             and f"minimax_m2 without rotary_dim and {_SHARE}"
         ),
     ),
@@ -217,8 +219,6 @@ exllama_fields = refusing(
             and f"llama_4_scaling_beta in {r.model_type}"
         ),
     ),
-    (refused, lambda r: r.scheme == "rope-dynamic" and "it knows no rope type dynamic"),
-    (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "beta_fast", "beta_slow")),
 )
 """What it cannot read, and what was not read of it."""
 

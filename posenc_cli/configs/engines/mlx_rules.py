@@ -280,7 +280,11 @@ _check_seeing = refusing(
     (
         refused,
         lambda r: (
-            (stated := r.config.get("rope_scaling") or {}).get("type", stated.get("rope_type"))
+            r.model_type in SEEING
+            and (
+                (stated := r.config.get("rope_scaling") or {}).get("type")
+                or stated.get("rope_type")
+            )
             == "mrope"
             and "mrope_section" not in stated
             and "it fails on the type mrope without mrope_section"
