@@ -210,6 +210,7 @@ def _growth_rates(waves: Waves) -> Reals | None:
 def independent_profile(waves: Waves, engine: Engine) -> Profile:
     """The mean and the deviation of q·k / d for independent standard normal q and k, each turned.
 
+    Their cosine, of a scale of 1, has a variance of 1 / d.
     A turned normal vector is normal again, whatever the angle, so pair i of the d/2 adds
     scale² · g_i(Δ) · (q₁k₁ + q₂k₂): a mean of 0 and a variance of 2 · scale⁴ · g_i(Δ)². The waves
     grow by g_i, which is 1 for plain rotations: the deviation is then scale² / √d at every offset.

@@ -257,28 +257,29 @@ def similarity(
     turns = bound.scheme.kind == "rotary"
     source: Profile | MatrixRows | None = None
     factors = None
-    if waves is not None and turns and normalize == "dot":
-        measure, detail = "q·k / d", _scaling_text(waves)
-    if turns and content == "independent":
+    if waves is not None and normalize == "cosine":
+        if waves.growth is not None:
+            raise InvalidInput(
+                "--normalize cosine: queries shrink as keys grow here, and only q·k shows both"
+            )
+        waves = replace(waves, scale=1)  # which makes all rows of one length
+    elif waves is not None and turns:
+        scaled = f", attention scaling {float(waves.scale):.4g}² included"
+        measure, detail = "q·k / d", "" if waves.scale == 1 else scaled
+    if waves is not None and turns and content == "independent":
         quantity = f"mean {measure} of independent q and k{detail}"
         detail = f"independent q and k{detail}"
-        source = _of_independent(bound.rotation.waves, normalize, engine)
+        source = independent_profile(waves, engine)
     elif waves is not None:
         if turns:
             drawn = _content_weights(bound.rotation, content)  # (draws, pairs)
-            weights: Reals | None = drawn[0]
             factors = np.sqrt(np.concatenate([drawn[0], drawn[0]]))  # (2 · pairs,)
             detail = f"content {_CONTENT_WORDS[content]}{detail}"
             quantity = measure if normalize == "cosine" else f"{measure}, {detail}"
         else:
             weights = wave_weights(waves.count, given.columns().placements)
-            drawn = np.empty((0, waves.count))
-        if weights is not None:
-            source = _of_waves(waves, weights, engine, normalize)
-        if source is not None and len(drawn) > 1:
-            lengths = drawn.sum(axis=1, keepdims=True) if normalize == "cosine" else 1.0
-            plain = replace(waves, scale=1) if normalize == "cosine" else waves
-            source = replace(source, draws=drawn_values(plain, drawn / lengths, engine))
+            drawn = np.empty((0, waves.count)) if weights is None else weights[None]
+        source = _of_waves(waves, drawn, engine, normalize)
     if source is None:
         source = rows_of(request, engine, factors)
         source = source.directions() if normalize == "cosine" else source
@@ -294,21 +295,18 @@ def similarity(
     )
 
 
-def _of_independent(waves: Waves, normalize: Normalization, engine: Engine) -> Profile:
-    """The mean and deviation of S of independent q and k.
-
-    The cosine of two independent normal vectors has a mean of 0 and a variance of 1 / d.
-    """
+def _of_waves(
+    waves: Waves, drawn: Reals, engine: Engine, normalize: Normalization
+) -> Profile | None:
+    """The profile of waves whose weights are ``drawn``, (draws, waves); None without a draw."""
+    if not len(drawn):
+        return None
     if normalize == "cosine":
-        _refuse_growth(waves)
-        waves = replace(waves, scale=1)
-    return independent_profile(waves, engine)
-
-
-def _scaling_text(waves: Waves) -> str:
-    if waves.scale == 1:
-        return ""
-    return f", attention scaling {float(waves.scale):.4g}² included"
+        drawn = drawn / drawn.sum(axis=1, keepdims=True)
+    profile = wave_profile(waves, drawn[0], engine)
+    if profile is None or len(drawn) == 1:
+        return profile
+    return replace(profile, draws=drawn_values(waves, drawn, engine))
 
 
 def _name(request: Request) -> str:
@@ -404,23 +402,6 @@ def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
     pairs, placements = rotation.waves.count, rotation.columns("cos-full").placements
     weights = [content_weights(values, pairs, placements) for values in contents]
     return np.stack(weights) / rotation.width
-
-
-def _of_waves(
-    waves: Waves, weights: Reals, engine: Engine, normalize: Normalization
-) -> Profile | None:
-    if normalize == "cosine":
-        _refuse_growth(waves)
-        # The square of every row's length, which is the same at every position.
-        weights, waves = weights / weights.sum(), replace(waves, scale=1)
-    return wave_profile(waves, weights, engine)
-
-
-def _refuse_growth(waves: Waves) -> None:
-    if waves.growth is not None:
-        raise InvalidInput(
-            "--normalize cosine: queries shrink as keys grow here, and only q·k shows both"
-        )
 
 
 def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> MatrixRows:
