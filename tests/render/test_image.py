@@ -563,6 +563,8 @@ def test_a_single_curve_that_its_title_names_has_no_name_beside_it() -> None:
     found = texts(Panels(tuple(curves), "two", shared=False))
     assert found.count("rope") == 1
     assert "scores: rope" in found
+    page = drawn_page(Panels(tuple(curves), "two", shared=False), Style())
+    assert [axes.get_legend() is None for axes in page.axes] == [True, False]  # takes no room
 
 
 @pytest.mark.long

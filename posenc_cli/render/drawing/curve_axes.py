@@ -130,15 +130,16 @@ def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
         handles.append(axes.plot([], [], linestyle="none")[0])
         texts.append(f"and {len(names) - kept} more")
         order = [*order[:kept], len(names)]
-    axes.legend(
-        [handles[i] for i in order],
-        [texts[i] for i in order],
-        loc="upper left",
-        bbox_to_anchor=(1, 1),
-        borderaxespad=0,
-        frameon=False,
-        labelspacing=_LINES_OF_A_NAME - 1,
-    )
+    if order:
+        axes.legend(
+            [handles[i] for i in order],
+            [texts[i] for i in order],
+            loc="upper left",
+            bbox_to_anchor=(1, 1),
+            borderaxespad=0,
+            frameon=False,
+            labelspacing=_LINES_OF_A_NAME - 1,
+        )
 
 
 def _wrapped(name: str, style: Style, room: float, most: int) -> str:
