@@ -16,8 +16,7 @@ from benchmarks.measuring import Goal, Measurement, Section, paired
 from benchmarks.posenc_tables import DIM, Work, engine, torch_threads
 from posenc_cli.backends import registry
 from posenc_cli.encoding.arrays import BLOCK_VALUES
-from posenc_cli.files.formats import FORMATS
-from posenc_cli.files.save import save
+from posenc_cli.files.formats import FORMATS, save
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

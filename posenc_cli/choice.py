@@ -123,9 +123,11 @@ class Choice(Record):
 
     def at_first(self, count: int) -> Choice:
         """The choice at its first positions: so many, or as many as it has."""
-        capacity = self.encoding().bound.content.capacity
-        count = min(count, capacity.positions) if capacity else count
-        return replace(self, positions=Positions.contiguous(0, count))
+        contents = [part.encoding().bound.content for part in self.parts or (self,)]
+        rooms = [content.capacity.positions for content in contents if content.capacity]
+        positions = Positions.contiguous(0, min(count, *rooms, count))
+        parts = tuple(replace(part, positions=positions) for part in self.parts)
+        return replace(self, positions=positions, parts=parts)
 
     def requests(
         self, precision: Precision, *, table: str | None = None, head: int | None = None

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
 PATIENCE = 600.0
 """Seconds for what takes a few on an idle machine: only a process that hangs takes as long."""
@@ -36,3 +40,18 @@ def await_that(holds: Callable[[], object], process: subprocess.Popen[Any]) -> N
         assert time.monotonic() < deadline
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def tiny_disk(folder: Path) -> Iterator[Path]:
+    """Within it ``folder`` is a disk of 64 KiB; the test is skipped where none can be mounted."""
+    folder.mkdir()
+    if shutil.which("mount") is None:
+        pytest.skip("there is no mount here")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

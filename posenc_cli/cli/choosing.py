@@ -452,10 +452,7 @@ def at_first_positions(choice: Choice) -> Choice:
         content.waves is not None and content.waves.capacity is not None for content in contents
     ):
         return choice
-    rooms = (content.capacity.positions for content in contents if content.capacity is not None)
-    positions = Positions.contiguous(0, min(FIRST, *rooms, FIRST))
-    own = tuple(replace(part, positions=positions) for part in choice.parts)
-    return replace(choice, positions=positions, parts=own)
+    return choice.at_first(FIRST)
 
 
 LikeChoice = Annotated[Choice, "or a library's function"]

@@ -22,7 +22,7 @@ import math
 from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal, localcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from numbers import Integral, Rational
 from typing import TYPE_CHECKING, Any, overload
 
@@ -31,7 +31,7 @@ from posenc_cli.numerics.fixed_point import sine_cosine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Operator = Callable[["Vector", Any], "Vector"]
+    Operator = Callable[[Any, Any], "Vector"]
 
 DIGITS = 80
 WORKING_DIGITS = 96
@@ -127,11 +127,74 @@ def _decimal(value: Any) -> Decimal:
     return _working.divide(*map(Decimal, value.as_integer_ratio()))
 
 
-def _both_ways(operation: Callable[[Decimal, Decimal], Decimal]) -> tuple[Operator, Operator]:
+def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
+    """Rows of operands, each number and each single element repeated to the common length."""
+    for operand in operands:
+        if isinstance(operand, float):
+            check_float(operand)
+    rows = [tuple(value) if isinstance(value, Vector) else (value,) for value in operands]
+    length = max((len(row) for row in rows if len(row) != 1), default=1)
+    if any(len(row) == 0 for row in rows):
+        length = 0
+    return zip(*(row * length if len(row) == 1 else row for row in rows), strict=True)
+
+
+def _operable(*operands: Any) -> bool:
+    return all(isinstance(value, Vector) or _is_scalar(value) for value in operands)
+
+
+def _paired(operation: Callable[[Decimal, Decimal], Decimal], left: Any, right: Any) -> Vector:
+    if not _operable(left, right):
+        return NotImplemented  # type: ignore[no-any-return]
+    return Vector(operation(_decimal(a), _decimal(b)) for a, b in _aligned(left, right))
+
+
+def _paired_truths(operation: Callable[[Any, Any], bool], left: Any, right: Any) -> Vector:
+    return Vector(bool(operation(a, b)) for a, b in _aligned(left, right))
+
+
+def _compared(left: Any, right: Any, accepted: tuple[int, ...]) -> Vector:
+    if not _operable(left, right):
+        return NotImplemented  # type: ignore[no-any-return]
+    return Vector(
+        any(order == sign for sign in accepted)
+        for order in (
+            # Compared as a Decimal, not with <, which would consult the caller's traps for NaN.
+            _decimal(a).compare(_decimal(b), _result)
+            for a, b in _aligned(left, right)
+        )
+    )
+
+
+def _powers(left: Any, right: Any) -> Vector:
+    if not _operable(left, right):
+        return NotImplemented  # type: ignore[no-any-return]
+
+    def power(base: Decimal, exponent: Decimal) -> Decimal:
+        positive = base.compare(ZERO, _result) == 1
+        if not positive or exponent == exponent.to_integral_value():
+            return _result.plus(_working.power(base, exponent))
+        return _real_power(base, exponent)
+
+    return _paired(power, left, right)
+
+
+# The dearest of all operations, and those who try one rule after another ask for the same again.
+@lru_cache(4096)
+def _logarithm(value: Decimal) -> Decimal:
+    return _working.ln(value)
+
+
+@lru_cache(4096)
+def _real_power(base: Decimal, exponent: Decimal) -> Decimal:
+    return _result.plus(_working.exp(_working.multiply(exponent, _logarithm(base))))
+
+
+def _both_ways(operation: Operator) -> tuple[Operator, Operator]:
     """An operation of a vector and anything, and that of anything and a vector."""
     return (
-        lambda vector, other: _paired(operation, vector, other),
-        lambda vector, other: _paired(operation, other, vector),
+        lambda vector, other: operation(vector, other),  # noqa: PLW0108 - a function binds the vector
+        lambda vector, other: operation(other, vector),
     )
 
 
@@ -223,29 +286,13 @@ class Vector:
     def _numbers(self) -> Iterator[Decimal]:
         return map(_decimal, self._values)
 
-    __add__, __radd__ = _both_ways(_result.add)
-    __sub__, __rsub__ = _both_ways(_result.subtract)
-    __mul__, __rmul__ = _both_ways(_result.multiply)
-    __truediv__, __rtruediv__ = _both_ways(_result.divide)
-
-    def __floordiv__(self, other: Any) -> Vector:
-        return floor(_paired(_result.divide, self, other))
-
-    def __rfloordiv__(self, other: Any) -> Vector:
-        return floor(_paired(_result.divide, other, self))
-
-    def __mod__(self, other: Any) -> Vector:
-        multiple: Vector = self.__floordiv__(other) * other
-        return self - multiple
-
-    def __rmod__(self, other: Any) -> Vector:
-        return asarray(other) - self * self.__rfloordiv__(other)
-
-    def __pow__(self, other: Any) -> Vector:
-        return _powers(self, other)
-
-    def __rpow__(self, other: Any) -> Vector:
-        return _powers(other, self)
+    __add__, __radd__ = _both_ways(partial(_paired, _result.add))
+    __sub__, __rsub__ = _both_ways(partial(_paired, _result.subtract))
+    __mul__, __rmul__ = _both_ways(partial(_paired, _result.multiply))
+    __truediv__, __rtruediv__ = _both_ways(partial(_paired, _result.divide))
+    __floordiv__, __rfloordiv__ = _both_ways(lambda a, b: floor(_paired(_result.divide, a, b)))
+    __mod__, __rmod__ = _both_ways(lambda a, b: asarray(a) - floor(asarray(a) / b) * b)
+    __pow__, __rpow__ = _both_ways(_powers)
 
     __lt__ = _comparison(-1)
     __le__ = _comparison(-1, 0)
@@ -270,69 +317,6 @@ class Vector:
 
     def __invert__(self) -> Vector:
         return Vector(not value for value in self._values)
-
-
-def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
-    """Rows of operands, each number and each single element repeated to the common length."""
-    for operand in operands:
-        if isinstance(operand, float):
-            check_float(operand)
-    rows = [tuple(value) if isinstance(value, Vector) else (value,) for value in operands]
-    length = max((len(row) for row in rows if len(row) != 1), default=1)
-    if any(len(row) == 0 for row in rows):
-        length = 0
-    return zip(*(row * length if len(row) == 1 else row for row in rows), strict=True)
-
-
-def _operable(*operands: Any) -> bool:
-    return all(isinstance(value, Vector) or _is_scalar(value) for value in operands)
-
-
-def _paired(operation: Callable[[Decimal, Decimal], Decimal], left: Any, right: Any) -> Vector:
-    if not _operable(left, right):
-        return NotImplemented  # type: ignore[no-any-return]
-    return Vector(operation(_decimal(a), _decimal(b)) for a, b in _aligned(left, right))
-
-
-def _paired_truths(operation: Callable[[Any, Any], bool], left: Any, right: Any) -> Vector:
-    return Vector(bool(operation(a, b)) for a, b in _aligned(left, right))
-
-
-def _compared(left: Any, right: Any, accepted: tuple[int, ...]) -> Vector:
-    if not _operable(left, right):
-        return NotImplemented  # type: ignore[no-any-return]
-    return Vector(
-        any(order == sign for sign in accepted)
-        for order in (
-            # Compared as a Decimal, not with <, which would consult the caller's traps for NaN.
-            _decimal(a).compare(_decimal(b), _result)
-            for a, b in _aligned(left, right)
-        )
-    )
-
-
-def _powers(left: Any, right: Any) -> Vector:
-    if not _operable(left, right):
-        return NotImplemented  # type: ignore[no-any-return]
-
-    def power(base: Decimal, exponent: Decimal) -> Decimal:
-        positive = base.compare(ZERO, _result) == 1
-        if not positive or exponent == exponent.to_integral_value():
-            return _result.plus(_working.power(base, exponent))
-        return _real_power(base, exponent)
-
-    return _paired(power, left, right)
-
-
-# The dearest of all operations, and those who try one rule after another ask for the same again.
-@lru_cache(4096)
-def _logarithm(value: Decimal) -> Decimal:
-    return _working.ln(value)
-
-
-@lru_cache(4096)
-def _real_power(base: Decimal, exponent: Decimal) -> Decimal:
-    return _result.plus(_working.exp(_working.multiply(exponent, _logarithm(base))))
 
 
 def _each(operation: Callable[[Decimal], Decimal], values: Any) -> Vector:

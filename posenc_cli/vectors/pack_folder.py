@@ -22,10 +22,10 @@ from posenc_cli.checks.search import explanations
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
 from posenc_cli.files.atomic import new_folder, replacing
+from posenc_cli.files.formats import save
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.npy import FORMAT
 from posenc_cli.files.reading import NoMatrix, read_array
-from posenc_cli.files.save import save
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import unit

@@ -165,8 +165,8 @@ def test_round_to_stores_the_values_of_the_coarser_format(name):
 @pytest.mark.sweep(6)
 @pytest.mark.parametrize(("name", "form"), list(itertools.product(BUILT_IN, READ)), ids="-".join)
 def test_every_format_reads_back_what_was_computed(name, form, tmp_path):
+    from posenc_cli.files.formats import save
     from posenc_cli.files.reading import read_array
-    from posenc_cli.files.save import save
 
     head = 1 if BUILT_IN[name].kind == "bias" else None
     asked = request(name, "0:9", head=head, **SMALL.get(name, {})).plan().matrix()

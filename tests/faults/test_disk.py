@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.processes import tiny_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,23 +29,13 @@ OUTPUTS = {
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A folder on a disk that holds an old file of each kind, and no room for another."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount here")
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a tmpfs is not allowed here")
-    for suffix in OUTPUTS:
-        (folder / f"old.{suffix}").write_bytes(b"old")
-    with (folder / "ballast").open("wb", buffering=0) as ballast:
-        try:
+    with tiny_disk(tmp_path / "disk") as folder:
+        for suffix in OUTPUTS:
+            (folder / f"old.{suffix}").write_bytes(b"old")
+        with (folder / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
             while True:
                 ballast.write(bytes(4096))
-        except OSError:
-            pass
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+        yield folder
 
 
 @pytest.mark.long

@@ -19,9 +19,8 @@ from hypothesis import strategies as st
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import npz
 from posenc_cli.files import safetensors as safetensors_format
-from posenc_cli.files.formats import FORMATS
+from posenc_cli.files.formats import FORMATS, ready
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.files.save import ready
 from posenc_cli.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,

@@ -18,7 +18,7 @@ import pytest
 
 from posenc_cli.errors import Unavailable
 from posenc_cli.files.atomic import replacing
-from tests.processes import PATIENCE, spawn
+from tests.processes import PATIENCE, spawn, tiny_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,28 +66,16 @@ def names(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if shutil.which("mount") is None:
-        pytest.skip("there is no mount here")
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a tmpfs is not allowed here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(tiny_disk: Path) -> None:
-    path = tiny_disk / "a"
-    path.write_bytes(b"old")
-    pattern = r"a': No space left on device$"
-    with pytest.raises(Unavailable, match=pattern), replacing(path) as stream:  # noqa: PT012
-        for _ in range(100):
-            stream.write(b"x" * 4096)
-    assert path.read_bytes() == b"old"
-    assert names(tiny_disk) == ["a"]
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk") as folder:
+        path = folder / "a"
+        path.write_bytes(b"old")
+        pattern = r"a': No space left on device$"
+        with pytest.raises(Unavailable, match=pattern), replacing(path) as stream:  # noqa: PT012
+            for _ in range(100):
+                stream.write(b"x" * 4096)
+        assert path.read_bytes() == b"old"
+        assert names(folder) == ["a"]
 
 
 @pytest.mark.long

@@ -16,9 +16,8 @@ import pytest
 from posenc_cli.cli.pictures import IMAGES
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.files import safetensors
-from posenc_cli.files.formats import FORMATS, format_of
+from posenc_cli.files.formats import FORMATS, Saved, format_of, ready, save
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.files.save import Saved, ready, save
 from posenc_cli.numerics.dtypes import FLOAT32
 from posenc_cli.records import replace
 
@@ -237,7 +236,7 @@ class TestFormatOf:
 
 def test_the_table_is_known_without_loading_numpy() -> None:
     code = (
-        "import sys, posenc_cli.files.formats, posenc_cli.files.save\n"
+        "import sys, posenc_cli.files.formats, posenc_cli.files.formats\n"
         "print(sorted({'numpy', 'zipfile', 'safetensors', 'orjson'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -250,7 +249,7 @@ import numpy as np
 from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.files.save import save
+from posenc_cli.files.formats import save
 from posenc_cli.numerics.dtypes import FLOAT32
 
 def peak():

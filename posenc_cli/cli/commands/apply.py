@@ -21,8 +21,7 @@ from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import LARGEST_SEED, number_format_option, option, whole_option
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.atomic import check_apart
-from posenc_cli.files.formats import format_of
-from posenc_cli.files.save import ready, save
+from posenc_cli.files.formats import format_of, ready, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace

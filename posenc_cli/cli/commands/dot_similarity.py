@@ -13,8 +13,7 @@ from posenc_cli.cli.options import number_format_option, option, refuse, whole_o
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.files.formats import format_of
-from posenc_cli.files.save import save
+from posenc_cli.files.formats import format_of, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import replace
 
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from posenc_cli.analysis.similarity import SimilarityPart
+    from posenc_cli.files.formats import Saved
     from posenc_cli.files.matrix import Format
-    from posenc_cli.files.save import Saved
     from posenc_cli.render.figure import Figure
     from posenc_cli.render.figures.similarities import Judged
 
