@@ -458,11 +458,11 @@ def check_share(runtime: str, source: str, share: float, columns: int) -> None:
     Raises: InvalidInput.
     """
     turned = int(columns * share)
-    if turned < 2 or turned % 2:
+    if not 2 <= turned <= columns or turned % 2:
         raise refused(
             runtime,
             f"{source} {share:g} of {columns} columns rotates {turned}: "
-            "pairs need an even number of them, from 2 on",
+            f"pairs need an even number of them, from 2 to {columns}",
         )
 
 

@@ -155,7 +155,8 @@ sglang_keys = refusing(
     (
         refused,
         lambda r: (
-            r.rope.get("type") == "su"
+            r.scheme == "rope-longrope"
+            and r.rope.get("type") == "su"
             and ORIGINAL not in r.rope
             and f"it fails on type su where rope_scaling has no {ORIGINAL}"
         ),
