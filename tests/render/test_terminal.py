@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,14 @@ def test_panels_share_one_scale() -> None:
     third = square(4, np.full((4, 4), 0.5))
     lines = lines_of(replace(figure, panels=(*figure.panels, third)), 60, 20)
     assert sum("value 0 [" in line for line in lines) == 1
+
+
+def test_of_maps_that_belong_together_the_last_stands_for_all_where_few_have_room() -> None:
+    axis = Axis("query", range(4))
+    maps = tuple(Heatmap(np.eye(4) * i, axis, axis, f"map {i}", square=True) for i in range(24))
+    text = picture_text(Panels(maps, "t", across=6), Page(80, 23, Medium())).content
+    assert re.findall(r"map \d+", text) == ["map 5", "map 11", "map 17", "map 23"]
+    assert "shows 4 of 24 panels" in text
 
 
 def test_panels_without_room_are_counted() -> None:

@@ -68,7 +68,9 @@ def _shared_lines(
     inset = label_width(heatmaps[0], page.part(page.width, height)) + 1
     size = (page.width - inset, height)
     down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2, multiple=panels.across)
-    chosen = [heatmaps[i] for i in spread(len(heatmaps), down * across)]
+    fits = len(heatmaps) <= down * across
+    few = heatmaps if fits else heatmaps[panels.across - 1 :: panels.across]  # the last says most
+    chosen = [few[i] for i in spread(len(few), down * across)]
     size = (page.width - inset + _GAP) // across - _GAP, height // down
     plates = []
     for index, heatmap in enumerate(chosen):
