@@ -104,7 +104,12 @@ class Resizing(Record):
             ResizedAxis(*sides, interpolate_offset) for sides in zip(old, new, strict=True)
         )
         for axis in axes:
-            _check_offset(axis)
+            made = axis.target if axis.scale is None else int(axis.source * axis.scale)
+            if made != axis.target:
+                raise InvalidInput(
+                    f"--interpolate-offset {axis.offset:g}: torch would make {made} of "
+                    f"{axis.source} rows, not {axis.target}"
+                )
         return cls(axes, method, prefix, antialias)
 
     @property
@@ -284,12 +289,3 @@ def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> No
 
 def _text(grid: Sides) -> str:
     return "x".join(map(str, grid))
-
-
-def _check_offset(axis: ResizedAxis) -> None:
-    """Refuse an offset by which torch would make another number of rows."""
-    if axis.scale is not None and (axis.scale <= 0 or int(axis.source * axis.scale) != axis.target):
-        raise InvalidInput(
-            f"--interpolate-offset {axis.offset:g}: torch would make "
-            f"{int(axis.source * axis.scale)} of {axis.source} rows, not {axis.target}"
-        )
