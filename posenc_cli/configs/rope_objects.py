@@ -172,8 +172,7 @@ def _objects_of_compressed(
         text.get("rope_theta")  # that of layers that slide, of which there are none
     for group in groups:
         name = "main" if group.label == "sliding_attention" else "compress"
-        own = nested[name]
-        is_nested = all(nested.values())
+        own, is_nested = nested[name], all(nested.values())
         key = "rope_theta" if name == "main" or is_nested else "compress_rope_theta"
         stated = {"rope_theta": text.values[key]} if text.has(key) else {}
         usual = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}

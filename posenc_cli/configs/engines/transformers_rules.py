@@ -193,6 +193,7 @@ def old_yarn(reading: LayerReading) -> Changes:
     }
 
 
+_TAGS = f"{HUB}/huggingface/transformers/blob"
 _MORE = {
     "transformers-4.57": "",
     "transformers-4.55": "; replaces factor by the quotient of the two",
@@ -203,8 +204,7 @@ _MORE = {
 
 def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
     """The differences of versions of transformers that do the same."""
-    newest = SPANS[runtime].split()[-1]
-    folder = f"{HUB}/huggingface/transformers/blob/v{newest}/src/transformers"
+    folder = f"{_TAGS}/v{SPANS[runtime].split()[-1]}/src/transformers"
     null = RuntimeDifference(
         runtime,
         "scaling",
@@ -244,7 +244,7 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
     )
 
 
-_OLD_FOLDER = f"{HUB}/huggingface/transformers/blob/v4.50.3/src/transformers"
+_OLD_FOLDER = f"{_TAGS}/v4.50.3/src/transformers"
 
 RUNTIMES = (
     *(
