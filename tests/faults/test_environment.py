@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 POSENC = shlex.join([sys.executable, "-m", "posenc_cli"])
 SMALL = ["generate", "-s", "rope", "-l", "5", "-o", "-", "--format", "csv"]
-PLOT = ["curve", "-s", "alibi", "-s", "t5", "--heads", "4", "-l", "32"]
+PLOT = ["curve", "-s", "rope", "-l", "16", "--dims", "0:5"]
+"""Five curves without colours, which only lines of characters tell apart."""
 
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
