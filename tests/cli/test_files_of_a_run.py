@@ -289,11 +289,11 @@ OWN = {
     "vectors/pack_readers.py",  # programs of posenc's own
     "experiments/corpus.py",  # a text of posenc's own
     "experiments/folder.py",  # what runs keep
-    "experiments/worker.py",  # another process
+    "experiments/schedulers.py",  # another process
     "calls/worker.py",  # another process
     "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
-    "cli/help/rendered_help.py",  # a text of posenc's own
+    "cli/exits.py",  # a text of posenc's own
     "cli/help/completion.py",  # the file that a shell starts with, which is added to
 }
 
