@@ -17,13 +17,8 @@ from tests.checks import rope
 
 OF_OTHER_PROGRAMS = {
     "cli/help/completion.py": "fish's complete",
-<<<<<<< HEAD
-    "cli/help/dependencies.py": "pip",
-    "configs/spelling.py": "engines",
-=======
     "cli/help/usage.py": "pip",
-    "configs/engines/engine_flags.py": "engines",
->>>>>>> c658e632 (Name the moved modules in the tests and the map that list them)
+    "configs/spelling.py": "engines",
     "render/html/html_plots.py": "variables of CSS",
     "errors.py": "names that users of other programs try, and those of posenc for them",
 }
