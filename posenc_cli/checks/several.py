@@ -175,7 +175,7 @@ def heads_text(heads: list[_Head], every: list[_Head]) -> str:
 
 def _heads_spec(heads: list[_Head], every: list[_Head]) -> str | None:
     """The heads as --positions takes numbers; None where sequences differ."""
-    from posenc_cli.diagnosis.wording import spec
+    from posenc_cli.diagnosis.bug_search import spec
 
     sequences = _by_sequence(heads)
     if len(sequences) != len(_by_sequence(every)):

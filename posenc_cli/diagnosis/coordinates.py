@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import (
+    RotaryBug,
+    axes_text,
+    coordinate_offset,
+    pairs_text,
+    spec,
+)
 from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
-from posenc_cli.diagnosis.wording import RotaryBug, axes_text, coordinate_offset, pairs_text, spec
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import value_text
@@ -30,7 +36,7 @@ from posenc_cli.rotary.verdict import Explanation, Where, axis_notes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.sample import Sample

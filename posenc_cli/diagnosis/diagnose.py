@@ -14,6 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import (
+    RotaryBug,
+    Suspect,
+    amplitude_cause,
+    either,
+    named,
+    together,
+    with_residual,
+    words_of,
+)
 from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
 from posenc_cli.diagnosis.defects import (
     ALIKE,
@@ -44,16 +54,6 @@ from posenc_cli.diagnosis.rows_and_pairs import (
     position_bugs,
     standstill_bugs,
     unknown_cause,
-)
-from posenc_cli.diagnosis.wording import (
-    RotaryBug,
-    Suspect,
-    amplitude_cause,
-    either,
-    named,
-    together,
-    with_residual,
-    words_of,
 )
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import likely_alternatives, same_by_other_numbers

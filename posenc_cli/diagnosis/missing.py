@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import pairs_text, spec
 from posenc_cli.diagnosis.rows_and_pairs import Extent
-from posenc_cli.diagnosis.wording import pairs_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
 from posenc_cli.rotary.verdict import Explanation, Where
@@ -20,8 +20,8 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.diagnosis.defects import Whole
-    from posenc_cli.diagnosis.wording import Suspect
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.verdict import Examination

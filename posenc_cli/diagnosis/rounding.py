@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import RotaryBug, named, pairs_text, ratio_text, spec
 from posenc_cli.diagnosis.defects import Claim, Defect
-from posenc_cli.diagnosis.wording import RotaryBug, named, pairs_text, ratio_text, spec
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.rules import Alternative
@@ -19,7 +19,7 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.rotary.drift import Fault
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Residual

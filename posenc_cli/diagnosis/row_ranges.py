@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import either, together, words_of
 from posenc_cli.diagnosis.defects import (
     ALIKE,
     Claim,
@@ -24,7 +25,6 @@ from posenc_cli.diagnosis.defects import (
     same_defect,
     suspected_defects,
 )
-from posenc_cli.diagnosis.wording import either, together, words_of
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import MOST, Explanation, Residual, Where, joined_residual
@@ -32,7 +32,7 @@ from posenc_cli.rotary.verdict import MOST, Explanation, Residual, Where, joined
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.diagnosis.bug_search import RotaryBug, axes_text, pairs_text, spec
 from posenc_cli.diagnosis.defects import ENOUGH, Claim, Defect, RowCoordinates
-from posenc_cli.diagnosis.wording import RotaryBug, axes_text, pairs_text, spec
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
@@ -19,7 +19,7 @@ from posenc_cli.rotary.verdict import Explanation, Where
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from posenc_cli.diagnosis.wording import Suspect
+    from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.sample import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows

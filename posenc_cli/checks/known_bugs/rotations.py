@@ -14,10 +14,10 @@ import numpy as np
 
 from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
+from posenc_cli.diagnosis.bug_search import FACTORS, offsets_text
 from posenc_cli.diagnosis.coordinates import following
 from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.misplaced_values import wrong_places
-from posenc_cli.diagnosis.wording import FACTORS, offsets_text
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALF_CELLS, HALVES, round_to_half

@@ -1,6 +1,6 @@
-"""Causes in words: what a claim says of a subject, with the residual that stands behind it.
+"""The search for bugs that reproduce every value (:func:`named`), and what each says in words.
 
-Every finder gives bugs; :func:`named` is the one search for those that reproduce every value.
+Finders in the other files of this folder propose the bugs, from a sample of the rows.
 """
 
 from __future__ import annotations
