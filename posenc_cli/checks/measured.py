@@ -159,6 +159,7 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
     by = found[-1] - expected[-1]
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
     rules: dict[str, Callable[[NumberArray], NumberArray]] = {
+        "positions are cut to whole numbers": np.trunc,
         f"every row is that of position {last:g}": lambda at: 0 * at + last,
         f"{off}clamped at {last:g}: later rows repeat its row": (
             lambda at: np.minimum(at + shift, last)
