@@ -190,10 +190,14 @@ class ValueCheck(GivenSubject, Asked):
         for own in forms:
             given = {**self.given, "heads": params["heads"]} if own == "slopes" else self.given
             asked, at = replace(self, form=own, given=given, positions=where), places
+            count = where.count
             if own in ("slopes", "buckets"):
-                asked = replace(asked, positions=self.positions)
-                at = at if self.positions or sides else position_array(_RELATIVE)
-            yield FunctionTask(at, where.count, params, sides, width, own), asked
+                whole = self.positions is None or (where.first, where.step) == (0, 1)
+                asked = replace(asked, positions=None if whole else self.positions)
+                around = _RELATIVE if self.positions is None else where.offsets()
+                at = position_array(around) if whole and not sides else at
+                count = -around.first if where is _RELATIVE else count
+            yield FunctionTask(at, count, params, sides, width, own), asked
 
     def _of_function(self, impl: str | Callable[..., Any]) -> ValueSubject:
         """What a function returns for the reference's settings, and in the calls of models."""
@@ -222,7 +226,7 @@ class ValueCheck(GivenSubject, Asked):
         relative = isinstance(self.source, Scheme) and self.source.kind == "relative"
         if task.form == "rows" and not relative:
             yield from calls_of_rows(task, asked)
-        if task.form == "scores" and not task.sides:
+        if task.form == "scores":
             yield from calls_of_scores(task, asked)
 
         def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, Asked]:

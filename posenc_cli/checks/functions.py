@@ -19,6 +19,7 @@ from posenc_cli.checks.values import is_right, value_report
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import unit
+from posenc_cli.numerics.rounding import bits_of_bfloat16, singles_to_bfloat16
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -33,22 +34,35 @@ if TYPE_CHECKING:
     Arguments: TypeAlias = "list[tuple[NamedParameter, Make]]"
     Given: TypeAlias = "list[tuple[NamedParameter, Any]]"
 
-_WIDTHS = ("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d")
-_BASES = ("max_period", "temperature")
+_WIDTHS = (
+    *("d_model", "embed_dim", "embedding_dim", "hidden_size", "n_embd", "channels", "d"),
+    *("d_hid", "depth", "num_channels", "demb"),
+)
+_BASES = ("max_period", "temperature", "max_timescale")
 _HEADS = ("num_attention_heads", "n_heads", "num_heads", "n_head", "nheads", "heads")
 _PLACES = (
     *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos", "relative"),
     *("offsets", "distance", "distances", "pos", "time", "steps"),
 )
+_QUERIES = ("query_length", "qlen", "q_len", "query_len", "query_size", "seqlen_q", "length_q")
 _LENGTHS = (
-    *("n", "num_positions", "n_positions", "max_length", "num_embeddings", "query_length", "qlen"),
-    *("key_length", "klen", "q_len", "k_len", "query_len", "key_len", "size", "l"),
+    *("n", "num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
+    *("key_length", "klen", "k_len", "key_len", "key_size", "seqlen_k", "length_k", "size", "l"),
 )
+_BATCHES = ("batch_size", "batch", "bsz")
+_TOKENS = ("input_ids", "token_ids", "tokens")
+_SETTINGS = {
+    "alibi_bias_max": "max_bias",
+    "relative_attention_num_buckets": "num_buckets",
+    "relative_attention_max_distance": "max_distance",
+}
+"""Settings of schemes by the names that libraries give them."""
 _SIDES = {
     **dict.fromkeys(("h", "height", "rows", "grid_h", "ny"), 0),
     **dict.fromkeys(("w", "width", "columns", "cols", "grid_w", "nx"), -1),
 }
 _SIZES = ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape")
+_USUAL_BASE = 10_000
 _MOST_TRIES = 12
 """Calls that are tried at most, of a function whose parameters' names say too little."""
 
@@ -75,6 +89,11 @@ class FunctionTask(Record):
     def start(self) -> int:
         """The first position of the first sequence."""
         return int(self.places.flat[0])
+
+    @property
+    def carrier(self) -> str:
+        """The format of the array that holds vectors or scores."""
+        return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
 class FurtherCall(Record):
@@ -105,7 +124,7 @@ class _ToldReference(Record):
             for name, value in task.settings.items()
             if isinstance(value, int | float) and value is not None
         }
-        named |= dict.fromkeys(_WIDTHS, task.width)
+        named |= dict.fromkeys(_WIDTHS, task.width) | {"dropout": 0.0}
         named |= dict.fromkeys(_HEADS, named.get("heads", 1))
         return cls(max(1, (task.width + 1) // 2), named, task.width)
 
@@ -179,18 +198,21 @@ def _likeliest(
             refused.append(error)
             continue
         if is_right(subject):
-            subject = _called_further(called, arguments, subject, further())
-        if not _carried(arguments, task):
-            return subject, text
-        if is_right(subject) or subject.call:
-            notes = (*subject.notes, *([_OTHER_ORDER] if accepted else []))
-            return replace(subject, notes=notes), text
+            ordered = accepted and _carried(arguments, task)
+            subject = _called_further(called, arguments, subject, task, further)
+            return replace(subject, notes=(*subject.notes, *[_OTHER_ORDER] * bool(ordered))), text
         accepted.append((subject, text))
+    likeliest = min(accepted, key=_doubt, default=None)
+    unknown = [own.name for own in called.signature.required if _is_unknown(own.name, task)]
+    if unknown and (likeliest is None or _doubt(likeliest)):
+        names = ", ".join(unknown)
+        raise called.invalid(f"needs {names}: the name does not say what it is", hint=_WRAP)
     if refused and (usual_refused or not accepted) and all(own.misfit for own, _ in accepted):
-        raise refused[0]
-    if accepted:
-        return min(accepted, key=_doubt)
-    raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
+        hint = "; ".join(filter(None, (refused[0].hint, _HINT)))
+        raise InvalidInput(refused[0].message, hint=hint)
+    if likeliest is None:
+        raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
+    return likeliest
 
 
 def _judged(
@@ -216,12 +238,12 @@ def _doubt(own: tuple[Any, str]) -> bool:
     """Whether wrong values are likely those of a call that no caller makes: alike, or unknown."""
     e = own[0].expected
     alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
-    return alike or not value_report(own[0], "function").explained
+    return bool(own[0].misfit) or alike or not value_report(own[0], "function").explained
 
 
 def _values(called: _NamedCalls, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
     """The one array that a call returns, and how a reader is told of the call."""
-    payload, text = _payload(called, arguments)
+    payload, text = _payload(called, arguments, task.dtype)
     results = called.result(payload, task.places)
     if len(results) != 1:
         raise called.invalid(f"returned {len(results)} arrays, and one is compared")
@@ -269,11 +291,12 @@ def _with_noise(
     called: _NamedCalls, arguments: Arguments, task: FunctionTask, scale: float
 ) -> tuple[Loaded, RealRows, RealRows]:
     """The result of a call with noise for vectors or scores, as it is and in float64; the noise."""
-    noise = np.zeros(1)
+    noise: NumberArray = np.zeros(1)
     given = []
     for own, value in _given(arguments, task):
         if _is_carried(value):
-            noise = np.random.default_rng(20).standard_normal(value.shape).astype(value.dtype)
+            drawn = np.random.default_rng(20).standard_normal(value.shape).astype(value.dtype)
+            noise = singles_to_bfloat16(drawn) if task.dtype == "bfloat16" else drawn
             noise *= value.dtype.type(scale)
         given.append((own, noise if _is_carried(value) else value))
     loaded, _ = _values(called, given, task)
@@ -282,36 +305,84 @@ def _with_noise(
 
 
 def _called_further(
-    called: _NamedCalls, arguments: Arguments, subject: Any, calls: Iterator[FurtherCall]
+    called: _NamedCalls,
+    arguments: Arguments,
+    subject: Any,
+    task: FunctionTask,
+    further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """The first subject of further calls that is wrong, else the one given, with what was tried."""
-    tried, refused, untested = [], [], []
-    for call in calls:
-        try:
-            if _alike(_given(arguments, call.tasks[0]), _given(arguments, call.unlike)):
+    tried: list[str] = []
+    refused: list[str] = []
+    untested: list[str] = []
+    for way, given in _ways(arguments, task):
+        for call in further():
+            text = call.text + way
+            try:
+                if _tells_nothing(called, given, call):
+                    continue
+                found = _of_call(called, given, subject, call)
+            except InvalidInput as error:
+                refused.append(f"{text} ({error.message.partition(': ')[2] or error.message})")
                 continue
-            found = _of_call(called, arguments, subject, call)
-        except InvalidInput as error:
-            refused.append(f"{call.text} ({error.message.partition(': ')[2] or error.message})")
-            continue
-        queries = call.tasks[0].queries
-        if found.misfit or (queries and queries != found.expected.found.shape[-2]):
-            untested.append(call.text)  # as of a table of one length, added to another
-        elif is_right(found):
-            tried.append(call.text)
-        elif queries and not tried and _are_first(found, subject):
-            untested.append(_FIRST_QUERIES)
-        else:
-            return replace(found, call=call.text)
+            queries = call.tasks[0].queries
+            if found.misfit or (queries and queries != found.expected.found.shape[-2]):
+                untested.append(text)  # as of a table of one length, added to another
+            elif not is_right(found):
+                counted = any(_is_offset(own.name) for own, _ in given)
+                if counted or tried or not queries or not _are_first(found, subject):
+                    return replace(found, call=text)
+                untested.append(_FIRST_QUERIES)
+            elif _same_reference(found, subject, call):
+                untested.append(text)
+            else:
+                tried.append(text)
     notes = [f"also right for {', '.join(tried)}"] * bool(tried)
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
-    if any("mask" in roles_of(own.name) for own, _ in arguments):
-        untested.append("masks with padding")
     of_length = [text for text in tried if "=" not in text or text.startswith(("grid", "window"))]
     if not of_length and subject.expected.form in ("rows", "scores"):
         untested.append("calls of other lengths or batches")
-    told = ", ".join(dict.fromkeys(untested))
+    told = ", ".join(dict.fromkeys([*untested, *_left(called, arguments)]))
     return replace(subject, notes=(*subject.notes, *notes), untested=told)
+
+
+def _left(called: _NamedCalls, arguments: Arguments) -> Iterator[str]:
+    """Padding, and parameters that keep their default in all calls."""
+    if any("mask" in roles_of(own.name) for own, _ in arguments):
+        yield "masks with padding"
+    names = {own.name for own, _ in arguments}
+    left = [own for own in called.signature.parameters or () if own.name not in names]
+    yield from (own.name for own in left if own.matters)
+    yield from called.left
+
+
+def _ways(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Arguments]]:
+    """A call, and the same one by the first position alone, if positions may be left out."""
+    yield "", arguments
+    ids = [own.name for own, make in arguments if own.default and make(task) is task.places]
+    if ids and any(_is_offset(own.name) for own, _ in arguments):
+        yield (
+            f" without {', '.join(ids)}",
+            [
+                (own, _first_position if _is_offset(own.name) else make)
+                for own, make in arguments
+                if own.name not in ids
+            ],
+        )
+
+
+def _tells_nothing(called: _NamedCalls, arguments: Arguments, call: FurtherCall) -> bool:
+    """Whether a function is given the same as before, or a format that its framework has not."""
+    task = call.tasks[0]
+    if task.dtype == call.unlike.dtype:
+        return _alike(_given(arguments, task), _given(arguments, call.unlike))
+    no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
+    return no_format or not _carried(arguments, task)
+
+
+def _same_reference(found: Any, subject: Any, call: FurtherCall) -> bool:
+    """Whether another setting changes nothing that is compared."""
+    return "=" in call.text and np.array_equal(found.expected.right(), subject.expected.right())
 
 
 def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
@@ -319,7 +390,8 @@ def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: Furt
 
     Raises: InvalidInput.
     """
-    results = [_with_noise(called, arguments, task, 1.0) for task in call.tasks]
+    task = call.tasks[0]
+    results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     loaded = results[0][0]
     added = results[0][1].size == results[0][2].size and _SHAPE_ONLY not in subject.notes
     with np.errstate(invalid="ignore"):
@@ -330,9 +402,13 @@ def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: Furt
         values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
     every = call.accepts(replace(loaded, values=values[0]))
     if added:
+        share = 4 * unit(max(loaded.dtype, "float32", key=unit))
         largest = max(float(np.abs(x).max()) for _, _, x in results)
-        slack = 4 * unit(max(loaded.dtype, "float32", key=unit)) * largest
-        every = [replace(each, expected=replace(each.expected, slack=slack)) for each in every]
+        if task.form == "scores" and task.dtype != "float32":  # what is added is rounded to it too
+            largest += float(np.abs(every[0].expected.right()).max())
+        every = [
+            replace(each, expected=replace(each.expected, slack=share * largest)) for each in every
+        ]
     found = next((each for each in every if each.misfit or not is_right(each)), every[-1])
     x = np.concatenate([x.reshape(-1, x.shape[-1]) for _, _, x in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
@@ -385,8 +461,12 @@ _SCALES = (1.0, 64.0)
 _DROPOUT = "dropout? call .eval() on an instance in the file, and check it by its name"
 _OTHER_ORDER = "values differ where the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise: compared is the result minus the input"
-_SCORES = ("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits")
+_SCORES = (
+    *("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits"),
+    *("attn", "dots", "qk_dots"),
+)
 _HINT = "a dump always works: numpy.save its values, and check the file"
+_WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HINT}"
 
 
 def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
@@ -394,17 +474,22 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     parameters = [given for given in called.signature.parameters or () if not given.variable]
     begins = any(_is_offset(given.name) for given in parameters)
     placed = any(_by_name(given.name, task) is task.places for given in parameters)
+    counted = placed or any(_is_length(given.name) for given in parameters if given.name != "n")
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
-        make: Make = partial(_by_name, given.name)
+        of_base = counted and given.name == "n" and float(given.setting or 0) >= _USUAL_BASE
+        make: Make = partial(_by_name, "base" if of_base else given.name)
         required = given in called.signature.required
         if "mask" in roles_of(given.name):
             if required:
                 options.append([(given, partial(_mask, begins))])
-        elif placed and _is_offset(given.name) and given.name not in task.settings:
-            options.append([(given, lambda _: 0)])  # positions are given as they are
         elif make(task) is not None:
             makes = [make, *_others(given.name, task, required)]
+            if placed and _is_offset(given.name):  # positions are given as they are
+                makes[0] = _no_offset
+            rows = task.settings.get("offset", "") if given.name == "offset" else ""
+            if given.default == str(rows) or (rows and placed and required):
+                makes.append(lambda task: task.settings["offset"])  # rows before a table
             options.append([(given, each) for each in makes])
         elif required:
             options.append([(given, guess) for guess in _guesses(task.form)])
@@ -415,11 +500,18 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
         yield [(given, make) for given, make in chosen if gap is None or given.name not in late]
 
 
+def _no_offset(_: FunctionTask) -> int:
+    """Where positions begin if they are given themselves."""
+    return 0
+
+
 def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
     """What a parameter of a known name may be given as well."""
     known = _by_name(name, task)
-    if task.form == "rows" and _is_carried(known):  # batches come second, or are none
-        return [partial(_by_name, name, batch=at) for at in (1, None)]
+    if _is_carried(known) and roles_of(name) == ("x",):
+        if task.form == "scores":  # their shape is that of vectors
+            return [_vectors]
+        return [*(partial(_vectors, batch=at) for at in (1, None)), _tokens]
     if known is task.sides and len({*task.sides}) == 1:  # the side of a square
         return [lambda task: task.sides[0]]
     return [lambda task: task.length] if required and known is task.places else []
@@ -431,35 +523,36 @@ def _mask(begins: bool, task: FunctionTask) -> NumberArray:
     return np.ones((task.sequences, before + task.length), np.int64)
 
 
-def _by_name(name: str, task: FunctionTask, *, batch: int | None = 0) -> Any:
-    """What a parameter of this name is given; None where the name says nothing.
-
-    ``batch`` is the axis of vectors that counts sequences, None where they have none.
-    """
+def _by_name(name: str, task: FunctionTask) -> Any:
+    """What a parameter of this name is given; None where the name says nothing."""
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
+    if task.form == "scores" and (key in _SCORES or "x" in roles_of(name)):
+        return _scores(task)
+    if _is_offset(name):
+        return _first_position(task)
+    if key == "pos_seq" and task.places.min() < 0:  # Transformer-XL's distances
+        return -task.places[task.places <= 0]
     queries = task.length if task.queries is None else task.queries
-    if task.form == "scores" and key in _SCORES:
-        return np.zeros((task.sequences, heads, queries, task.length), np.float32)
     named: dict[str, Any] = {
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
-        **dict.fromkeys(_PLACES, task.places),
+        **dict.fromkeys((*_QUERIES, *["i"] * (task.form == "scores")), queries),
+        **({"j": task.length} if task.form == "scores" else {}),
+        **dict.fromkeys((*_PLACES, "pos_seq"), task.places),
         **dict.fromkeys(_WIDTHS, task.width),
         **dict.fromkeys(_HEADS, heads),
         **dict.fromkeys(_BASES, task.settings.get("base")),
+        **dict.fromkeys(_BATCHES, task.sequences),
+        **dict.fromkeys(_TOKENS, _tokens(task)),
         **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
         **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
         **task.settings,
     }
-    if task.queries is not None and key.startswith("q"):
-        named |= dict.fromkeys(_LENGTHS, task.queries)
+    key = _SETTINGS.get(key, key)
     if named.get(key) is not None:
         return named[key]
-    if _is_offset(name):
-        return _first_position(task)
-    x = np.zeros((task.sequences, task.length, task.width), task.dtype)
     of_roles = {
-        "x": x[0] if batch is None else x.swapaxes(0, batch),
+        "x": _vectors(task),
         **dict.fromkeys(("positions", "t"), task.places),
         "length": task.length,
         "dim": task.width,
@@ -469,19 +562,48 @@ def _by_name(name: str, task: FunctionTask, *, batch: int | None = 0) -> Any:
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 
+def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
+    """Zeros to add to; ``batch`` is the axis that counts sequences, None where none does."""
+    x = np.zeros((task.sequences, task.length, task.width), task.carrier)
+    return x[0] if batch is None else x.swapaxes(0, batch)
+
+
+def _scores(task: FunctionTask) -> Any:
+    """Zeros for scores: (sequences, heads, queries, keys)."""
+    queries = task.length if task.queries is None else task.queries
+    heads = task.settings.get("heads", 1)
+    return np.zeros((task.sequences, heads, queries, task.length), task.carrier)
+
+
+def _tokens(task: FunctionTask) -> Any:
+    """Ids of tokens (sequences, n), none of them that of padding."""
+    return np.full((task.sequences, task.length), 7, np.int64)
+
+
+def _is_length(name: str) -> bool:
+    return name in (*_LENGTHS, *_QUERIES) or roles_of(name)[:1] == ("length",)
+
+
+def _is_unknown(name: str, task: FunctionTask) -> bool:
+    """Whether the name of a parameter says nothing."""
+    return "mask" not in roles_of(name) and _by_name(name, task) is None
+
+
 def _is_offset(name: str) -> bool:
     """Whether a parameter says where positions begin, rather than which they are."""
     return roles_of(name)[:1] == ("offset",)
 
 
-def _first_position(task: FunctionTask) -> int | None:
-    """The first position of all sequences.
+def _first_position(task: FunctionTask) -> int:
+    """The first position of all sequences, of scores that of the first query.
 
     Raises: InvalidInput where each has its own.
     """
     if np.ptp(task.places.reshape(task.sequences, -1)[:, 0]) != 0:
         raise InvalidInput("an offset for each sequence")
-    return task.start if task.form == "rows" else None
+    if task.form != "rows":
+        return task.length - (task.queries or task.length)
+    return task.start
 
 
 def _guesses(form: str) -> list[Make]:
@@ -490,10 +612,12 @@ def _guesses(form: str) -> list[Make]:
         return [lambda task: task.settings.get("heads")]
     if form == "buckets":
         return [lambda task: task.places]
+    if form == "scores":
+        return [_scores, lambda task: task.length, lambda task: task.places]
     return [lambda task: task.places, lambda task: task.length, lambda task: task.width]
 
 
-def _payload(called: _NamedCalls, arguments: Given) -> tuple[Payload, str]:
+def _payload(called: _NamedCalls, arguments: Given, dtype: str) -> tuple[Payload, str]:
     """A request of these arguments, and how a reader is told of it."""
     library = called.signature.libraries[0]
     names = [given.name for given, _ in arguments]
@@ -506,7 +630,9 @@ def _payload(called: _NamedCalls, arguments: Given) -> tuple[Payload, str]:
     )
     payload = Payload(CallForm(named, library, 1), in_place=False)
     for argument, (_, value) in zip(named, arguments, strict=True):
-        if isinstance(value, np.ndarray):
+        if dtype == "bfloat16" and _is_carried(value):
+            payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
+        elif isinstance(value, np.ndarray):
             payload.add(argument, payload.array(value))
         elif isinstance(value, tuple):
             payload.add(argument, {"tuple": [{"value": part} for part in value]})

@@ -5,6 +5,7 @@ Each is a task whose reference is known: fewer of the first call's rows, or thos
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +30,10 @@ _ROWS = 5
 """Rows of each of two sequences: no width of an encoding."""
 _OTHER: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("base", "max_period"), lambda base: 3 * base),
-    **dict.fromkeys(("dim", "max_distance"), lambda number: 2 * number),
-    "num_buckets": lambda buckets: buckets // 2,
+    **dict.fromkeys(
+        ("dim", "max_distance", "max_bias", "max_position", "scale"), lambda number: 2 * number
+    ),
+    **dict.fromkeys(("num_buckets", "bucket_size"), lambda buckets: buckets // 2),
     "heads": lambda heads: heads + 4,
     "bidirectional": lambda both: not both,
     "flip_sin_to_cos": lambda flipped: not flipped,
@@ -49,7 +52,8 @@ def calls_with_settings(
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, Asked]],
 ) -> Iterator[FurtherCall]:
     """The calls with another value of one setting each, where the reference has it."""
-    for name, other in _OTHER.items():
+    odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
+    for name, other in (*_OTHER.items(), *odd):
         own = task.settings.get(name)
         if own is None:
             continue
@@ -84,11 +88,15 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield call("rows in another order", mixed, whole)
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
-    yield call("two sequences", pair[[0, 0]], pair[0])
-    half = (replace(task, dtype="float16"),)
-    yield FurtherCall("vectors in float16", half, _accepting(asked, whole), task)
+    yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
+    for first, rows in product((0, _LATER), (_ROWS, 1)):
+        own, begin = whole[first : first + rows], whole[:rows]
+        text = "a row of two sequences" if rows == 1 else "two sequences"
+        text += f" from position {own[0]:g} on" * bool(first)
+        yield call(text, np.stack([own] * 2), np.stack([begin] * 2) if first else begin)
+    yield from _in_half(task, "vectors", _accepting(asked, whole))
     if task.settings.get("max_period") is not None:
-        between = whole[:_ROWS] + 0.5
+        between = whole[:_ROWS] + np.resize([0.25, 0.5, 0.75], _ROWS)
         yield call("timesteps between whole ones", between, whole[:_ROWS])
 
 
@@ -104,17 +112,29 @@ def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
     return not np.array_equal(shorter, longer[: few.size])
 
 
+def _in_half(
+    task: FunctionTask, what: str, accepts: Callable[[Loaded], list[ValueSubject]]
+) -> Iterator[FurtherCall]:
+    """The calls in half precision, and one in float32 after them."""
+    for dtype in ("float16", "bfloat16"):
+        half = replace(task, dtype=dtype)
+        yield FurtherCall(f"{what} in {dtype}", (half,), accepts, task)
+    yield FurtherCall(f"{what} in float32 after half precision", (task,), accepts, half)
+
+
 def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls for the scores of the last queries alone, as in decoding with a cache."""
-    for queries in (1, task.length // 2):
-        what = "the last query" if queries == 1 else f"the last {queries} queries"
-        own = replace(task, queries=queries)
-        yield FurtherCall(f"{what} of {task.length}", (own,), _accepting(asked), task)
-    half = _at(task, task.places[: task.places.size // 2])
-    accepts = _accepting(asked, half.places)
-    yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
+    """The calls for scores in batches and half precision, and, as in decoding, of few queries."""
+    if not task.sides:
+        for queries in (1, task.length // 2):
+            what = "the last query" if queries == 1 else f"the last {queries} queries"
+            own = replace(task, queries=queries)
+            yield FurtherCall(f"{what} of {task.length}", (own,), _accepting(asked), task)
+        half = _at(task, task.places[: task.places.size // 2])
+        accepts = _accepting(asked, half.places)
+        yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
     both = replace(task, sequences=2)
     yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
+    yield from _in_half(task, "scores", _accepting(asked))
 
 
 def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:

@@ -60,7 +60,8 @@ def timesteps(timesteps, embedding_dim=D, max_period=10000, flip_sin_to_cos=Fals
     rates = np.exp(-math.log(max_period) * np.arange(half) / (half - 1))
     angles = np.asarray(timesteps, float)[:, None] * rates
     parts = [np.sin(angles), np.cos(angles)]
-    return np.concatenate(parts[::-1] if flip_sin_to_cos else parts, -1)
+    odd = np.zeros((len(angles), embedding_dim % 2))
+    return np.concatenate([*(parts[::-1] if flip_sin_to_cos else parts), odd], -1)
 
 
 def grid(height, width):
@@ -302,3 +303,272 @@ def test_rows_of_pairs_are_compared_by_their_offset(transposed, ok, tmp_path):
     )
     assert report.ok is ok, str(report)
     assert ok or report.cause == "key-query"
+
+
+TABLE = np.random.default_rng(1).normal(0, 0.02, (N + 10, D)).astype(np.float32)
+
+
+def machine_learning_mastery(seq_len, d, n=10000):
+    return sinusoid(np.arange(seq_len), d, n)
+
+
+def jadore801120(n_position, d_hid, padding_idx=None):
+    return sinusoid(np.arange(n_position), d_hid)
+
+
+def tensorflow(length, depth):
+    return sinusoid(np.arange(length), depth)
+
+
+def to_attn(attn):
+    return to_scores(attn)
+
+
+def annotated(weights):
+    """A constructor with a required rate of dropout, as in the Annotated Transformer."""
+
+    class PositionalEncoding:
+        def __init__(self, d_model, dropout, max_len=5000):
+            assert dropout == 0
+            self.pe = sinusoid(np.arange(max_len), d_model)
+
+        def __call__(self, x):
+            return x + self.pe[: x.shape[1]]
+
+    return PositionalEncoding
+
+
+class Timesteps:
+    """diffusers' class."""
+
+    def __init__(self, num_channels, flip_sin_to_cos, downscale_freq_shift, scale=1):
+        self.given = num_channels, flip_sin_to_cos, scale
+        assert downscale_freq_shift == 1
+
+    def __call__(self, timesteps_):
+        dim, flipped, scale = self.given
+        return timesteps(scale * np.asarray(timesteps_), dim, 10000, flipped)
+
+
+def fairseq(input_ids, padding_idx=1):
+    batch, count = input_ids.shape
+    at = np.cumsum(input_ids != padding_idx, 1) - 1
+    return sinusoid(at.reshape(batch, count))
+
+
+def flash_attention(batch_size, nheads, seqlen_q, seqlen_k):
+    own = bias(nheads, seqlen_q, seqlen_k, seqlen_k - seqlen_q)
+    return np.broadcast_to(own, (batch_size, *own.shape))
+
+
+def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
+    return bias(num_heads, query_length, key_length, past_seen_tokens)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "untested"),
+    [
+        ("sinusoidal", machine_learning_mastery, ""),
+        ("sinusoidal", jadore801120, "padding_idx"),
+        ("sinusoidal", tensorflow, ""),
+        ("sinusoidal", annotated(None), ""),
+        ("sinusoidal", fairseq, "padding_idx"),
+        ("timestep", Timesteps, ""),
+        ("alibi", to_attn, ""),
+        ("alibi", lambda i, j: bias(HEADS, i, j, j - i), ""),  # x-transformers
+        ("alibi", lambda any_name: to_scores(1 * any_name), ""),
+        ("alibi", flash_attention, ""),
+        ("alibi", compute_bias, ""),
+    ],
+)
+def test_functions_of_libraries_and_tutorials_pass(scheme, function, untested):
+    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
+    report = posenc.check(scheme, impl=function, positions=N, **settings)
+    assert report.ok, str(report)
+    assert report.as_json()["not_tested"] == (untested or None)
+
+
+def learned(function, tmp_path, **settings):
+    np.save(tmp_path / "w.npy", TABLE)
+    weights = str(tmp_path / "w.npy")
+    return posenc.check(
+        "learned", impl=function, positions=N, dim=D, weights=weights, offset=2, **settings
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, offset=0: x + TABLE[offset + 2 + np.arange(x.shape[-2])],
+        lambda position_ids, offset=2: TABLE[np.asarray(position_ids) + offset],
+        lambda position_ids, offset: TABLE[np.asarray(position_ids) + offset],
+        lambda length, offset=2: TABLE[np.arange(length) + offset],
+    ],
+    ids=["of the sequence", "of the table", "without a default", "of a length"],
+)
+def test_an_offset_is_that_of_the_sequence_or_of_the_table(function, tmp_path):
+    report = learned(function, tmp_path)
+    assert report.ok, str(report)
+
+
+def test_rows_before_the_table_that_are_left_out_fail(tmp_path):
+    report = learned(lambda x, offset=0: x + TABLE[offset + np.arange(x.shape[-2])], tmp_path)
+    assert (report.ok, report.cause) == (False, "position-offset"), str(report)
+
+
+@pytest.mark.parametrize("past", [True, False])
+def test_the_first_position_is_varied_without_position_ids(past, tmp_path):
+    """BART's and OPT's embedding, which generation calls without ids of positions."""
+
+    def bart(input_ids, past_key_values_length=0, position_ids=None):
+        if position_ids is None:
+            batch, count = input_ids.shape
+            position_ids = np.tile(np.arange(count) + past * past_key_values_length, (batch, 1))
+        return TABLE[np.asarray(position_ids) + 2]
+
+    report = learned(bart, tmp_path)
+    assert report.ok is past, str(report)
+    assert past or report.call == "single rows without position_ids"
+
+
+def test_distances_of_transformer_xl_go_down_to_0():
+    """transformers' PositionalEmbedding, whose caller passes klen − 1 … 0."""
+
+    def rows(pos_seq, dim=D):
+        angles = np.asarray(pos_seq)[:, None] * 1e4 ** (-np.arange(0, dim, 2) / dim)
+        return np.concatenate([np.sin(angles), np.cos(angles)], -1)[:, None]
+
+    report = posenc.check("transformer-xl", impl=rows, positions=24, dim=D)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("size", [24, 400])
+def test_deberta_gives_the_buckets_of_pairs(size):
+    def build_relative_position(query_size, key_size, bucket_size, max_position):
+        apart = np.arange(query_size)[:, None] - np.arange(key_size)
+        half = bucket_size // 2
+        far = np.maximum(np.abs(apart), half)
+        log = np.ceil(np.log(far / half) / np.log((max_position - 1) / half) * (half - 1)) + half
+        return np.where(np.abs(apart) <= half, apart, np.sign(apart) * log).astype(int)
+
+    report = posenc.check("deberta", impl=build_relative_position, positions=size)
+    assert report.ok, str(report)
+    assert ("max_position=1024" in report.verdict) is (size == 24)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_name_that_says_nothing_is_refused_not_judged(number):
+    def one(foo):
+        return 0 * np.arange(N)[:, None] + np.arange(D) % 5
+
+    def two(foo, bar):
+        return one(foo)
+
+    with pytest.raises(ValueError, match="foo.*: the name does not say what it is"):
+        posenc.check("sinusoidal", impl=(one, two)[number - 1], positions=N, dim=D)
+
+
+def ignores_past(num_heads, query_length, key_length, past_seen_tokens=0):
+    return bias(num_heads, query_length, key_length, 0)
+
+
+def no_bias_in_half(scores):
+    return to_scores(scores) if scores.dtype == np.float32 else scores
+
+
+def of_one_slope(num_heads, seq_len, max_bias=8):
+    return bias(num_heads, seq_len, seq_len, 0)
+
+
+def counts_through_the_batch(x, start_pos=0):
+    batch, count, _ = x.shape
+    at = np.arange(batch * count).reshape(batch, count) if count == 1 else np.arange(count)
+    return x + sinusoid(at + start_pos)
+
+
+class KeepsHalf:
+    """Its cache has the format of the last call."""
+
+    def __init__(self, d_model, max_len=512):
+        self.pe = sinusoid(np.arange(max_len), d_model).astype(np.float32)
+
+    def __call__(self, x, offset=0):
+        self.pe = self.pe.astype(x.dtype)
+        return x + self.pe[offset : offset + x.shape[-2]]
+
+
+def pads_in_front(timesteps_, embedding_dim=D):
+    rows = timesteps(timesteps_, embedding_dim)
+    return np.roll(rows, embedding_dim % 2, axis=-1)
+
+
+def of_one_scale(timesteps_, embedding_dim=D, scale=1):
+    return timesteps(timesteps_, embedding_dim)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "call"),
+    [
+        ("alibi", ignores_past, "the last query of 64"),
+        ("alibi", no_bias_in_half, "scores in float16"),
+        ("alibi", of_one_slope, "max_bias=16"),
+        ("sinusoidal", counts_through_the_batch, "a row of two sequences"),
+        ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
+        ("timestep", pads_in_front, "dim=17"),
+        ("timestep", of_one_scale, "scale=2"),
+    ],
+)
+def test_what_only_generation_and_other_settings_show_fails(scheme, function, call):
+    settings = {"heads": HEADS} if scheme == "alibi" else {"dim": D}
+    report = posenc.check(scheme, impl=function, positions=N, **settings)
+    assert (report.ok, report.call) == (False, call), str(report)
+
+
+def test_bfloat16_is_given_to_functions_of_torch():
+    torch = pytest.importorskip("torch")
+
+    def without_bias_in_bfloat16(scores: torch.Tensor):
+        added = torch.tensor(of_cache(*scores.shape[-3:])).to(scores.dtype)
+        return scores if scores.dtype == torch.bfloat16 else scores + added
+
+    def right(scores: torch.Tensor):
+        return scores + torch.tensor(of_cache(*scores.shape[-3:])).to(scores.dtype)
+
+    right.__annotations__ = without_bias_in_bfloat16.__annotations__ = {"scores": torch.Tensor}
+    report = posenc.check("alibi", impl=right, positions=400, heads=12)
+    assert report.ok, str(report)
+    assert "scores in bfloat16" in str(report)
+    report = posenc.check("alibi", impl=without_bias_in_bfloat16, positions=N, heads=HEADS)
+    assert (report.ok, report.call) == (False, "scores in bfloat16"), str(report)
+
+
+def test_buckets_are_asked_for_on_both_sides():
+    """num_buckets is halved where all later keys share bucket 0: unseen without earlier keys."""
+
+    def halves(relative_position, bidirectional=True, num_buckets=32, max_distance=128):
+        side = num_buckets // 2
+        away, ahead = -np.asarray(relative_position), 0 * np.asarray(relative_position)
+        if bidirectional:
+            ahead, away = np.where(away < 0, side, 0), np.abs(away)
+        away, exact = np.maximum(away, 0), side // 2
+        log = np.log(np.maximum(away, exact) / exact) / np.log(max_distance / exact)
+        far = exact + (log * (side - exact) + 1e-9).astype(int)
+        return ahead + np.where(away < exact, away, np.minimum(far, side - 1))
+
+    report = posenc.check("t5", impl=halves, positions=40)
+    assert (report.ok, report.call) == (False, "bidirectional=false"), str(report)
+
+
+def test_a_parameter_that_keeps_its_default_is_named():
+    """MAE's cls_token, of which no reference says where it goes."""
+
+    def mae(embed_dim, grid_size, cls_token=False):
+        return grid(*grid_size)
+
+    report = posenc.check("sinusoidal-nd", impl=mae, dim=D, grid=(4, 6))
+    assert "cls_token" in report.verdict.partition("not tested: ")[2], str(report)
+
+
+def test_positions_that_are_cut_are_not_said_to_be_clamped():
+    report = posenc.check("timestep", impl=of_whole_ones, positions=range(0, 1000, 7), dim=D)
+    assert report.cause_text == "position-offset: positions are cut to whole numbers"
