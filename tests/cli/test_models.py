@@ -1,4 +1,4 @@
-"""``posenc models``: the list, one model, and JSON."""
+"""``posenc models``: the list and JSON; where the config of a model is from."""
 
 from __future__ import annotations
 
@@ -20,24 +20,6 @@ def test_lists_every_model_within_80_columns(call):
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_describes_one_with_source_and_config_and_what_reads_it(call):
-    status, out, err = call("models", "phi-3-vision-128k")
-    assert (status, err) == (0, "")
-    assert "OmniGen" in out
-    assert out.endswith("\n\nnext: posenc explain phi-3-vision-128k\n")
-    assert "  rope_theta: 10000.0" in out
-    assert "long_factor: [48 values]" in out
-    assert max(map(len, out.splitlines())) <= 80
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", library.names())
-def test_every_model_can_be_described(name, call):
-    status, out, _ = call("models", name)
-    assert status == 0
-    assert max(map(len, out.splitlines())) <= 80
-
-
 @pytest.mark.parametrize(
     ("columns", "is_table"), [(56, True), (55, False), (51, False), (20, False)]
 )
@@ -56,16 +38,15 @@ def test_json_is_whole(call):
     document = json.loads(out)
     assert document["schema"] == "posenc/models/1"
     assert [each["name"] for each in document["models"]] == [*library.names()]
-    (one,) = json.loads(call("models", "phi-3-vision-128k", "--json")[1])["models"]
+    (one,) = [each for each in document["models"] if each["name"] == "phi-3-vision-128k"]
     assert one["config"] == library.find("phi-3-vision-128k").config
     assert len(one["layers"][0]["params"]["long_factor"]) == 48
     assert one["layers"][0]["scheme"] == "rope-longrope"
 
 
-def test_an_unknown_model_is_refused_with_the_nearest(call):
-    status, out, err = call("models", "lama-2-7b")
-    assert (status, out) == (2, "")
-    assert err.splitlines() == [
-        "posenc: error: unknown model 'lama-2-7b'",
-        "hint: did you mean 'llama-2-7b'?",
-    ]
+def test_explain_says_where_the_config_of_a_model_is_from(call):
+    status, out, _ = call("explain", "phi-3-vision-128k")
+    source = library.find("phi-3-vision-128k").source
+    assert status == 0
+    assert source in " ".join(out.split())
+    assert json.loads(call("explain", "phi-3-vision-128k", "--json")[1])["source"] == source

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.configs.conclusions import Conclusion
     from posenc_cli.configs.config import Layers, Resolved, Sourced
+    from posenc_cli.configs.library import Preset
     from posenc_cli.files.gguf import GGUFHeader
 
 
@@ -116,7 +117,7 @@ def explain(
     for config in configs:
         name = f"{quoted_name(config)}: " if len(configs) > 1 else ""
         try:
-            found = _config(config)
+            preset, found = _config(config)
             if runtime == ALL:
                 texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
                 continue
@@ -134,9 +135,13 @@ def explain(
             doubtful = [each.text for each in summary if each.doubtful]
             cause = "; ".join(failed or doubtful) or None
             answer = Answer(not failed, _verdict(resolved, len(doubtful)), cause, next=following)
-            console.json("explain", {**answer.fields(), **_fields(resolved, summary)})
+            of = {"source": preset.source} if preset else {}
+            console.json("explain", {**answer.fields(), **_fields(resolved, summary), **of})
         elif failed or not (judged and console.quiet):
             texts.append(_text(console, name, resolved, summary, following))
+            if preset:
+                source = f"The config of {preset.title} is from {preset.source}."
+                texts[-1] += f"\n\n{console.typesetter.paragraph(source)}"
     if texts:
         console.result("\n\n".join(texts))
     console.warning(*doubts)
@@ -224,15 +229,16 @@ def _doubts(resolved: Resolved) -> str:
     return "; ".join(f"{doubt}: {', '.join(keys)}" for doubt, keys in doubts.items() if keys)
 
 
-def _config(source: str) -> Mapping[str, Any] | GGUFHeader:
-    """What a file holds, else the config of a model of that name.
+def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]:
+    """What a file holds, else a model of that name and its config.
 
     Raises: InvalidInput, Unavailable.
     """
     if not Path(source).exists() and source in library.names():
-        return library.find(source).config
+        preset = library.find(source)
+        return preset, preset.config
     try:
-        return read_config(source, flag=None)
+        return None, read_config(source, flag=None)
     except Unavailable as error:
         if "No such file" in error.message:
             error.hint = nearest(source, library.names()) or error.hint

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from posenc_cli.cli.completers import model_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json
 from posenc_cli.configs import library
@@ -17,39 +13,23 @@ if TYPE_CHECKING:
     from posenc_cli.configs.library import Preset
     from posenc_cli.configs.resolved import Resolved
 
-_LONGEST = 30
 
+def models(console: Console, as_json: Json = False) -> None:
+    """List the models that posenc knows by name.
 
-def models(
-    console: Console,
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[NAME]", autocompletion=model_names, help="describe only this model"
-        ),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """List the known models, or describe one.
-
-    A description has the config and the source of its numbers; posenc explain NAME reads it.
+    --json also has each config and its source; posenc explain NAME says what a config means.
 
     Examples:
       posenc models
-      posenc models llama-3.1-8b
-      posenc models gemma-3-4b --json
+      posenc models --json
     """
-    presets = [*map(library.find, library.names() if name is None else [name])]
+    presets = [*map(library.find, library.names())]
     resolved = [resolve(preset.config, name=preset.name) for preset in presets]
     heads = ["model", "schemes", "context", "what it is"]
     console.either(
         "models",
         lambda: {"models": list(map(_fields, presets, resolved))},
-        lambda: (
-            console.typesetter.table(heads, list(map(_row, presets, resolved)))
-            if name is None
-            else _text(console, presets[0], resolved[0])
-        ),
+        lambda: console.typesetter.table(heads, list(map(_row, presets, resolved))),
         as_json=as_json,
     )
 
@@ -78,33 +58,3 @@ def _fields(preset: Preset, resolved: Resolved) -> dict[str, Any]:
         ],
         "warnings": list(resolved.warnings),
     }
-
-
-def _text(console: Console, preset: Preset, resolved: Resolved) -> str:
-    """One model, for a reader."""
-    texts = [
-        console.typesetter.paragraph(f"{preset.name}: {preset.title}"),
-        console.typesetter.paragraph(f"Source: {preset.source}"),
-        *(console.typesetter.paragraph(f"Warning: {warning}") for warning in resolved.warnings),
-        f"Of its config.json:\n{_config_text(preset)}",
-        f"next: posenc explain {preset.name}",
-    ]
-    return "\n\n".join(texts)
-
-
-def _config_text(preset: Preset) -> str:
-    """The config, a key a line; long lists are counted, and whole in ``--json``."""
-    lines = []
-    for key, value in preset.config.items():
-        if isinstance(value, dict):
-            lines += [f"  {key}:", *(f"    {k}: {_json_text(v)}" for k, v in value.items())]
-        else:
-            lines.append(f"  {key}: {_json_text(value)}")
-    return "\n".join(lines)
-
-
-def _json_text(value: Any) -> str:
-    text = json.dumps(value)
-    if len(text) <= _LONGEST:
-        return text
-    return "{…}" if isinstance(value, dict) else f"[{len(value)} values]"
