@@ -339,18 +339,22 @@ def _called_further(
                 tried.append(text)
     notes = [f"also right for {', '.join(tried)}"] * bool(tried)
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
-    of_length = [text for text in tried if "=" not in text or text.startswith(("grid", "window"))]
-    if not of_length and subject.expected.form in ("rows", "scores"):
-        untested.append("calls of other lengths or batches")
-    told = ", ".join(dict.fromkeys([*untested, *_left(called, arguments)]))
+    told = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
     return replace(subject, notes=(*subject.notes, *notes), untested=told)
 
 
-def _left(called: _NamedCalls, arguments: Arguments) -> Iterator[str]:
-    """Padding, and parameters that keep their default in all calls."""
-    if any("mask" in roles_of(own.name) for own, _ in arguments):
-        yield "masks with padding"
+def _left(
+    called: _NamedCalls, arguments: Arguments, task: FunctionTask, tried: list[str]
+) -> Iterator[str]:
+    """Lengths and padding that no call has, and parameters that keep their default in all calls."""
+    of_length = [text for text in tried if "=" not in text or text.startswith(("grid", "window"))]
+    if not of_length and task.form in ("rows", "scores"):
+        yield "calls of other lengths or batches"
     names = {own.name for own, _ in arguments}
+    if task.form == "buckets" and names & {*_QUERIES}:
+        yield "fewer queries than keys"  # DeBERTa's are the first, others' the last
+    if any("mask" in roles_of(name) for name in names):
+        yield "masks with padding"
     left = [own for own in called.signature.parameters or () if own.name not in names]
     yield from (own.name for own in left if own.matters)
     yield from called.left

@@ -454,6 +454,7 @@ def test_deberta_gives_the_buckets_of_pairs(size):
     report = posenc.check("deberta", impl=build_relative_position, positions=size)
     assert report.ok, str(report)
     assert ("max_position=1024" in report.verdict) is (size == 24)
+    assert "fewer queries than keys" in report.verdict
 
 
 @pytest.mark.parametrize("number", [1, 2])
