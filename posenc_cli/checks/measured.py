@@ -143,7 +143,7 @@ def row_maps(e: Expected) -> Iterator[RowMap]:
     found = np.where(near, np.rint(found), found)
     if np.array_equal(found, expected):
         return
-    fitted = _evenly(expected, found, row)
+    fitted = _evenly(expected, found, row, e.parts)
     if fitted is not None:
         yield fitted
     if complete:
@@ -165,6 +165,8 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
             lambda at: np.minimum(at + shift, last)
         ),
         f"positions start again at 0 after {last:g}": lambda at: at % (last + 1),
+        f"the first {np.sum(found == found[0])} rows are those of position {found[0]:g}; later "
+        f"positions are shifted by {by:+g}": lambda at: np.maximum(at + by, found[0]),
         f"positions start again at 0 at {_listed(starts[1:])}": (
             lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
         ),
@@ -196,7 +198,7 @@ def _in_parts(
     return rule(at / parts) * parts
 
 
-def _evenly(expected: Reals, found: Reals, row: int) -> RowMap | None:
+def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> RowMap | None:
     """Positions that are evenly spaced where others belong, by start and step."""
     span = expected[-1] - expected[0]
     if not span:
@@ -215,7 +217,8 @@ def _evenly(expected: Reals, found: Reals, row: int) -> RowMap | None:
         code = code if start else "direction"
     else:
         text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
-    return RowMap(text, lambda at: start + step * at, code)
+    rule = partial(_in_parts, rule=lambda at: start + step * at, parts=parts)
+    return RowMap(text, rule, code)
 
 
 def _short(value: float, error: float) -> float:

@@ -99,11 +99,12 @@ class ValueReport(Record):
             if places and 4 * self.differing <= self.compared:
                 return f"Look at what writes {', '.join(places)}; the other values are right."
             return "Compare the first differing row by hand, or ask posenc identify what it is."
-        steps = [" ".join(dict.fromkeys(bug.remedy for bug in bugs)) for bugs in self.explained]
-        first, *others = dict.fromkeys(steps)
-        return ", or ".join([first, *(f"{step[0].lower()}{step[1:]}" for step in others)]).replace(
-            "., or", ", or"
-        )
+        steps = [dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained]
+        shared = [step for step in steps[0] if all(step in own for own in steps)]
+        choices = dict.fromkeys(" ".join(s for s in own if s not in shared) for own in steps)
+        first, *others = choices
+        either = ", or ".join([first, *(f"{step[0].lower()}{step[1:]}" for step in others)])
+        return " ".join([*shared, either.replace("., or", ", or")]).rstrip()
 
     @property
     def verdict(self) -> str:

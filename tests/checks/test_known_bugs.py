@@ -157,6 +157,11 @@ ROWS = {
     "shuffled": ("order", r"of 60 rows are permuted", alternating(AT)[PERMUTED], FLAT),
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alternating(AT), "bfloat16"), FLAT),
     "float16": ("table-precision", "float16", round_to_half(alternating(AT), "float16"), FLAT),
+    "left padding": (
+        *("position-offset", r"the first 11 rows are those of position 0; later .* by -10$"),
+        alternating(np.maximum(AT - 10, 0)),
+        FLAT,
+    ),
     "coarse rates": (
         *("inv-freq-precision", "frequencies were rounded to bfloat16"),
         alternating(np.arange(300), round_to_half(rates(), "bfloat16")),
@@ -349,10 +354,48 @@ SCORES = {
     "Falcon's": ("scale", "1/√64", alibi() / 8),
     "base 2": ("scale", "log2 e", alibi() / math.log(2)),
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alibi(), "bfloat16")),
+    "bfloat16 slopes": (
+        *("slopes", "^slopes: the slopes were rounded to bfloat16$"),
+        alibi(round_to_half(PRESS, "bfloat16")),
+    ),
     "nothing": ("uninitialised", "all values are 0", 0 * alibi()),
     "noise": ("unknown", "no known bug", RANDOM.normal(size=(12, 20, 20))),
 }
 """Wrong scores of ALiBi: the code, the words, the values."""
+
+
+@pytest.mark.parametrize("heads", [8, 12])
+def test_coarse_distances_are_named_beside_all_that_gives_the_same_scores(heads):
+    """Of slopes that are powers of 2, rounded distances are rounded scores."""
+    away = np.abs(np.arange(300) - np.arange(300)[:, None])
+    scores = -PRESS[:heads, None, None] * round_to_half(away.astype(float), "bfloat16")
+    report = checked("alibi", scores.astype(np.float32), heads=heads, positions="0:300")
+    own = "position-precision: distances were rounded to bfloat16"
+    both = f"either table-precision: the values were rounded to bfloat16, or {own}"
+    assert report.cause_text == (both if heads == 8 else own)
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_waves_computed_in_bfloat16_throughout_are_named(last):
+    at, own = (round_to_half(each, "bfloat16") for each in (np.arange(512.0), rates()))
+    angles = round_to_half(at[:, None] * own, "bfloat16")
+    values = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(512, D)
+    values = round_to_half(values, "bfloat16") if last else values
+    report = checked("sinusoidal", values.astype(np.float32), positions="0:512", **FLAT)
+    steps = "position-precision: positions, frequencies and their products were rounded to bfloat16"
+    stored = " and table-precision: the values were rounded to bfloat16"
+    assert report.cause_text == steps + (stored if last else "")
+
+
+def test_positions_cut_to_whole_numbers_are_not_called_clamped():
+    at = np.array([0.5, 7.5, 14.5, 21.5, 28.5])
+    values = halves(np.floor(at), rates(steps=15))[:, [*range(D // 2, D), *range(D // 2)]]
+    given = {"dim": D, "positions": "0.5:29:7"}
+    report = checked("timestep", values.astype(np.float32), **given, flip_sin_to_cos=True)
+    assert report.cause_text == (
+        "either position-offset: positions are shifted by -0.5: row 0 holds position 0, not 0.5, "
+        "or position-precision: positions were cut to whole numbers"
+    )
 
 
 @pytest.mark.parametrize("case", SCORES)
@@ -613,6 +656,13 @@ NEXT = {
     "rows": (
         *(alternating(AT)[PERMUTED], FLAT, "sinusoidal"),
         "Put the rows back in order.",
+    ),
+    "reversed heads of the wrong sign": (
+        *(-alibi(SIXTEEN[1::2][::-1]), {"heads": 8}, "alibi"),
+        (
+            "Negate the values. Use the slopes that posenc alibi-slopes prints, or give each head "
+            "its own scores, or slope."
+        ),
     ),
     "one row": (
         *(ONE_ROW_WRONG, FLAT, "sinusoidal"),

@@ -215,6 +215,8 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
             2.0 ** (-bias * np.arange(heads) / heads),
         ),
     ]
+    if e.form == "scores":  # slopes by themselves are values
+        wrong += [(f"the slopes were rounded to {x}", round_to_half(right, x)) for x in HALVES]
     if power < heads:
         next_power = exact_slopes(2 * power, max_bias=bias, rule="press")
         text = f"these are the first {heads} slopes of {2 * power} heads, the next power of two"
@@ -261,7 +263,8 @@ BUGS = (
         BugCode.SLOPES,
         _slope_rules,
         "Use the slopes that posenc alibi-slopes prints.",
-        f"{GITHUB}paiml/aprender/pull/2143, {GITHUB}ml-explore/mlx/pull/3071",
+        f"{GITHUB}paiml/aprender/pull/2143, {GITHUB}ml-explore/mlx/pull/3071, "
+        f"{GITHUB}huggingface/transformers (Falcon's build_alibi_tensor)",
         ("slopes", "scores"),
     ),
     KnownBug(

@@ -20,6 +20,7 @@ from posenc_cli.checks.known_bugs.bug import (
 from posenc_cli.checks.measured import common_factors, nonfinite, row_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, round_to_half
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -273,6 +274,13 @@ def _coarse_positions(e: Expected) -> Iterator[Change]:
         if e.is_waves:
             make = partial(_at_coarse_angles, half=half)
             yield Change(f"angles were rounded to {half}", make=make)
+            text = f"positions, frequencies and their products were rounded to {half}"
+            yield Change(text, make=partial(_all_coarse, half=half))
+        if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
+            values = partial(_at_coarse_distances, half=half)
+            yield Change(f"distances were rounded to {half}", values=values)
+    cut = "positions were cut to whole numbers"
+    yield Change(cut, places=lambda p, s: p.moved(lambda at: np.fix(at / s.parts) * s.parts))
 
 
 def _coarse(places: ValuePlaces, _: Expected, *, half: str) -> ValuePlaces:
@@ -281,6 +289,19 @@ def _coarse(places: ValuePlaces, _: Expected, *, half: str) -> ValuePlaces:
 
 def _at_coarse_angles(e: Expected, *, half: str) -> RealRows:
     return e.waves(_rounded(e.angles(), half))
+
+
+def _all_coarse(e: Expected, *, half: str) -> RealRows:
+    plain = replace(e, stretch=1.0)  # exact numbers, which a stretch would move across ties
+    along, rates = (_rounded(each, half) for each in (plain.followed(), plain.frequencies))
+    return e.waves(_rounded(along * rates, half) * e.stretch)
+
+
+def _at_coarse_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
+    assert e.places.keys is not None
+    away = np.maximum(np.abs(e.places.keys - e.places.at[:, None]), 1)
+    shares: NumberArray = _rounded(away, half) / away
+    return values * shares
 
 
 def _rounded(values: NumberArray, half: str) -> NumberArray:
@@ -368,7 +389,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_PRECISION,
         _coarse_positions,
-        "Keep positions and angles in float32.",
+        "Keep positions, frequencies and angles in float32.",
         f"{GITHUB}wfondrie/depthcharge/pull/82",
         ("rows", "scores"),
     ),
