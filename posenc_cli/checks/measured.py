@@ -143,7 +143,8 @@ def row_maps(e: Expected) -> Iterator[RowMap]:
     found = np.where(near, np.rint(found), found)
     if np.array_equal(found, expected):
         return
-    fitted = _evenly(expected, found, row, e.parts)
+    cut = complete and np.array_equal(found, np.trunc(expected))  # which spaces rows evenly, too
+    fitted = None if cut else _evenly(expected, found, row, e.parts)
     if fitted is not None:
         yield fitted
     if complete:

@@ -392,10 +392,10 @@ def test_positions_cut_to_whole_numbers_are_not_called_clamped():
     values = halves(np.floor(at), rates(steps=15))[:, [*range(D // 2, D), *range(D // 2)]]
     given = {"dim": D, "positions": "0.5:29:7"}
     report = checked("timestep", values.astype(np.float32), **given, flip_sin_to_cos=True)
-    assert report.cause_text == (
-        "either position-offset: positions are shifted by -0.5: row 0 holds position 0, not 0.5, "
-        "or position-precision: positions were cut to whole numbers"
-    )
+    assert report.cause_text == "position-offset: positions are cut to whole numbers"
+    shifted = halves(at + 0.25, rates(steps=15))[:, [*range(D // 2, D), *range(D // 2)]]
+    report = checked("timestep", shifted.astype(np.float32), **given, flip_sin_to_cos=True)
+    assert "shifted by +0.25: row 0 holds position 0.75, not 0.5" in report.cause_text
 
 
 @pytest.mark.parametrize("case", SCORES)

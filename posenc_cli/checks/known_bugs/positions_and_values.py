@@ -279,8 +279,6 @@ def _coarse_positions(e: Expected) -> Iterator[Change]:
         if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
             values = partial(_at_coarse_distances, half=half)
             yield Change(f"distances were rounded to {half}", values=values)
-    cut = "positions were cut to whole numbers"
-    yield Change(cut, places=lambda p, s: p.moved(lambda at: np.fix(at / s.parts) * s.parts))
 
 
 def _coarse(places: ValuePlaces, _: Expected, *, half: str) -> ValuePlaces:
