@@ -130,6 +130,27 @@ def test_yarn_without_its_original_length_takes_the_context_and_says_so():
     assert amplified.values()["attention_factor"] == pytest.approx(0.5 * (0.1 * math.log(4) + 1))
 
 
+@pytest.mark.parametrize(("times", "told"), [(0.1 * math.log(4) + 1, 1), (0.5, 0)])
+def test_an_attention_factor_that_llama_cpp_multiplies_by_twice_is_told(times, told):
+    """Olmo2Model of llama.cpp's conversion/olmo.py at 7bca1fd9 wrote YaRN's own; master does not.
+
+    The constructor of src/llama-context.cpp multiplies by it, and rope_yarn by its own.
+    """
+    resolved = read(
+        llama(
+            rope__scaling__type=("string", "yarn"),
+            rope__scaling__factor=("float32", 4.0),
+            rope__scaling__original_context_length=("uint32", 1024),
+            rope__scaling__attn_factor=("float32", times),
+        )
+    )
+    factor = resolved.layer().values()["attention_factor"]
+    assert factor == pytest.approx(times * (0.1 * math.log(4) + 1))
+    again = [text for text in resolved.warnings if "multiplies by again" in text]
+    assert len(again) == told
+    assert all(text.startswith("llama.rope.scaling.attn_factor is YaRN's own") for text in again)
+
+
 def test_yarns_own_keys_are_read_where_llama_cpp_reads_them_alone():
     yarn = {
         "rope__scaling__type": ("string", "yarn"),

@@ -203,6 +203,11 @@ class GGUFStretches(GGUFLayers):
         rule = attention(stretch.factor.value)
         if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
             more["attention_factor"] = stretch.amplitude
+        if rule != 1 and math.isclose(stretch.amplitude.value, rule**2, rel_tol=SINGLE):
+            self.notes.warn(
+                f"{stretch.amplitude.source} is YaRN's own attention factor, which llama.cpp "
+                "multiplies by again: older converters wrote it for OLMo 3; convert the model again"
+            )
         return "rope-yarn", more
 
     def _longrope(self, short: Sourced, long: Sourced, stretch: Stretching) -> tuple[str, Params]:
