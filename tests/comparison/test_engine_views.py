@@ -129,6 +129,23 @@ def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
     assert f"{', '.join(list(RUNTIMES)[1:])}: posenc has not read how" in " ".join(shown.split())
 
 
+def test_an_older_transformers_without_the_model_is_no_engine_that_refuses_it():
+    """Nobody read vLLM's Gemma 3n: that transformers 4.50 has none says nothing of vLLM."""
+    result = views(
+        {"model_type": "gemma3n", "text_config": {"model_type": "gemma3n_text", **SIZES}}
+    )
+    told = {each.runtime.name for each in result.readings if each.traced and not each.resolved}
+    assert told == {"transformers-4.50"}
+    shown = " ".join(text(result).split())
+    assert "posenc has read no other engine's code for it; nothing is compared" in shown
+
+
+def test_two_engines_that_agree_are_both():
+    result = views(config("hunyuan_v1_moe"))
+    assert sum(reading.resolved is not None for reading in result.readings) == 2
+    assert text(result).startswith("title: both engines agree")
+
+
 def test_an_engine_that_cannot_read_a_config_says_why():
     result = views({**config(), "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
     refusals = {

@@ -14,6 +14,7 @@ from posenc_cli.comparison.engine_views import (
     EngineViews,
     LayerViews,
 )
+from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.comparison import factor_text
@@ -100,10 +101,13 @@ def _verdict(result: EngineViews) -> str:
     alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
     differing = [name for name in having if name not in alike] + others
     if result.agree is None:
-        refused = any(each.traced for each in result.readings if not each.resolved)
+        others = [each for each in result.readings if not each.resolved]
+        refused = any(
+            each.traced for each in others if not each.runtime.name.startswith(TRANSFORMERS)
+        )
         return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
     if not differing:
-        return f"all {len(having)} engines agree"
+        return f"{'both' if len(having) == 2 else f'all {len(having)}'} engines agree"
     count = f"{len(differing)} of {len(having) + len(others)} engines differ"
     return f"{count} from {having[0]}: {', '.join(differing)}"
 
