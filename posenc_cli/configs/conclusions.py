@@ -6,6 +6,7 @@ config contradicts itself or leaves to others what it should say.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import partial
@@ -28,8 +29,11 @@ _TOLERATED = 0.02
 """The share by which a stated length may miss a scaled one: some state one token less."""
 _READER = {"GGUF architecture": "llama.cpp does not read"}
 """Who does not read what is unread, where that is one program."""
-_NOT_TEXT = ("vision", "audio", "image", "video", "speech", "vq", "vit")
-"""What the configs of parts are called that are no text model."""
+_NOT_TEXT = re.compile(
+    r"(thinker_config\.)?(vision|audio|image|video|speech|vq|vit|talker|token2wav)\w*_config"
+    r"|(audio_)?encoder"
+)
+"""What the configs of parts are called that are no text model, or not the one that generates."""
 
 
 class ConclusionCode(StrEnum):
@@ -246,10 +250,13 @@ def _tempered(layers: Layers) -> Conclusion | None:
 
 def _not_read(config: Mapping[str, Any]) -> Iterator[Conclusion]:
     """The configs of parts that are no text model, which nothing here reads."""
+    thinker = config.get("thinker_config")
+    within = thinker.items() if isinstance(thinker, dict) else ()
+    sections = {**config, **{f"thinker_config.{name}": value for name, value in within}}
     parts = [
         name
-        for name, value in config.items()
-        if isinstance(value, dict) and name.endswith("_config") and name.startswith(_NOT_TEXT)
+        for name, value in sections.items()
+        if isinstance(value, dict) and _NOT_TEXT.fullmatch(name)
     ]
     if parts:
         yield Conclusion(ConclusionCode.NOT_READ, f"not read: {', '.join(parts)}")

@@ -105,6 +105,20 @@ def test_parts_that_nothing_reads_are_named():
     config = {"model_type": "llava", "text_config": LLAMA, "vision_config": {"hidden_size": 8}}
     config["quantization_config"] = {}
     assert of(config, ConclusionCode.NOT_READ) == [("not read: vision_config", False)]
+    sides = {"decoder": {**LLAMA, "model_type": "t5_gemma_module"}, "encoder": {"rope_theta": 1e4}}
+    encoder_decoder = {"model_type": "t5gemma", **sides}
+    assert of(encoder_decoder, ConclusionCode.NOT_READ) == [("not read: encoder", False)]
+    text = {"model_type": "qwen2_5_omni_text", "rope_scaling": {"mrope_section": [16, 24, 24]}}
+    omni = {
+        "model_type": "qwen2_5_omni",
+        "thinker_config": {"text_config": text, "audio_config": {}, "vision_config": {}},
+        "talker_config": {},
+        "token2wav_config": {},
+    }
+    told = "talker_config, token2wav_config, thinker_config.audio_config"
+    assert of(omni, ConclusionCode.NOT_READ) == [
+        (f"not read: {told}, thinker_config.vision_config", False)
+    ]
 
 
 def test_doubts_are_told_with_their_keys():
