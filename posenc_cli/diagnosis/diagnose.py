@@ -56,7 +56,11 @@ from posenc_cli.diagnosis.rows_and_pairs import (
     unknown_cause,
 )
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.frequency_rules import likely_alternatives, same_by_other_numbers
+from posenc_cli.inference.frequency_rules import (
+    has_amplitude,
+    likely_alternatives,
+    same_by_other_numbers,
+)
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
 from posenc_cli.positions import Positions
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.sample import Sample
     from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
     from posenc_cli.rotary.findings import Survey
@@ -417,6 +422,8 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
             and residual.rows < wrong
         )
     ]
+    # Other parameters that change the amplitude to one that the subject has not are no reason.
+    held = [one for one in held if _has_amplitude(one[0].defect.frequencies, suspect)] or held
     if not held:
         return []
     if held[0][0].defect.rounds:
@@ -446,8 +453,14 @@ def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Ite
     if rule is None or claim.parts > 1 or _is_plain(claim):
         return
     for other in same_by_other_numbers(suspect.sample.reference, rule):
-        defect = Defect(frequencies=other)
-        yield together(Claim(defect, claim.amplitude), suspect, residual)
+        if _has_amplitude(other, suspect):
+            yield together(Claim(Defect(frequencies=other), claim.amplitude), suspect, residual)
+
+
+def _has_amplitude(rule: Alternative | None, suspect: Suspect) -> bool:
+    """Whether a rule, if it is one, may be the reason beside the amplitude of the subject."""
+    sample = suspect.sample
+    return has_amplitude(rule, sample.reference, sample.amplitude, sample.tolerance.floor)
 
 
 def _is_plain(claim: Claim) -> bool:

@@ -519,7 +519,7 @@ def difference(
         cause, message = Cause.SCALING_MISSING, _without_scaling(reference, float(params["base"]))
     else:
         cause, message = Cause.FREQUENCY_RULE, _other_rule(reference, scheme, params)
-    return Alternative(cause, message, frequencies)
+    return Alternative(cause, message, frequencies, params=params if own else None)
 
 
 def _own_values(
@@ -619,6 +619,32 @@ def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any])
     return f"the rule is that of {scheme.name}{''.join(shown)}"
 
 
+def _scale(scheme: Scheme, params: Mapping[str, Any]) -> float | None:
+    """The amplitude of a scheme with these parameters; None where it has none with them."""
+    given = {name: value for name, value in params.items() if value is not None}
+    try:
+        with scheme.answerable():
+            waves = scheme.bind(given).content.waves
+    except (PosencError, ArithmeticError):
+        return None
+    return None if waves is None else float(waves.scale)
+
+
+def has_amplitude(
+    rule: Alternative | None, reference: Reference, amplitude: float, precise: float
+) -> bool:
+    """Whether a rule leaves the reference's amplitude as it is, or has the one that was measured.
+
+    Other values of parameters may change it: LongRoPE's follows the original context.
+    ``precise`` is by how much it may miss it.
+    """
+    if rule is None or rule.params is None:
+        return True
+    scale = _scale(reference.encoding.bound.scheme, rule.params)
+    wanted = (amplitude, reference.scale)
+    return scale is not None and any(abs(scale - one) <= precise for one in wanted)
+
+
 def amplitude_origin(reference: Reference, amplitude: float, precise: float) -> str:
     """With which other parameters the reference's rule has an amplitude, in words; empty for none.
 
@@ -641,13 +667,8 @@ def amplitude_origin(reference: Reference, amplitude: float, precise: float) -> 
         changes[f"by {round(original * factor)} positions, not {original}"] = longer
     texts = []
     for text, changed in changes.items():
-        given = {name: value for name, value in {**params, **changed}.items() if value is not None}
-        try:
-            with scheme.answerable():
-                waves = scheme.bind(given).content.waves
-        except (PosencError, ArithmeticError):
-            continue
-        if waves is not None and abs(float(waves.scale) - amplitude) <= precise:
+        scale = _scale(scheme, {**params, **changed})
+        if scale is not None and abs(scale - amplitude) <= precise:
             texts.append(text)
     for width in dict.fromkeys((reference.head, 2 * reference.pairs)):
         for text, power in (

@@ -43,7 +43,8 @@ class Alternative(Record):
     """Frequencies (pairs,), the cause they stand for, and what to say of them.
 
     ``detail`` is a finer reason than the cause. ``read_off`` says that they were read off the
-    subject, so that a pair of them which agrees with it confirms nothing.
+    subject, so that a pair of them which agrees with it confirms nothing. ``params`` are those of
+    the reference's own scheme that give them, whose amplitude may be another; None for other rules.
     """
 
     cause: Cause
@@ -51,6 +52,7 @@ class Alternative(Record):
     frequencies: Reals
     detail: str | None = None
     read_off: bool = False
+    params: Mapping[str, Any] | None = None
 
 
 def frequencies_of(

@@ -123,6 +123,25 @@ def test_the_mistake_is_named(name):
     assert (str(first.cause), message in first.message) == (cause, True), first
 
 
+@pytest.mark.long
+def test_a_number_that_changes_the_amplitude_is_no_reason_where_the_amplitude_is_right():
+    """With the original context of 4096 LongRoPE's attention factor would be 1."""
+    short, long = 1 + np.arange(16) / 20, 1 + np.arange(16) / 2
+    params = {
+        "dim": 32,
+        "short_factor": tuple(short.tolist()),
+        "long_factor": tuple(long.tolist()),
+        "original_max_position_embeddings": 128,
+        "max_position_embeddings": 512,
+    }
+    wrong = tables(ladder(32) / short, 512)
+    scale = math.sqrt(1 + math.log(512 / 128) / math.log(128))
+    (cause,) = causes_of([scale * part for part in wrong], "rope-longrope", rows=512, **params)
+    assert cause.text == "frequency-rule: short_factor is applied at this length"
+    first, _ = causes_of(wrong, "rope-longrope", rows=512, **params)
+    assert "original_max_position_embeddings is 4096, not 128" in first.text
+
+
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_tables_of_a_whole_head_are_right_where_the_other_columns_stay(repeats):
     reference = rope.reference("rope", dim=80, partial=0.4, layout="half")
