@@ -101,9 +101,10 @@ def _verdict(result: EngineViews) -> str:
     alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
     differing = [name for name in having if name not in alike] + others
     if result.agree is None:
-        others = [each for each in result.readings if not each.resolved]
         refused = any(
-            each.traced for each in others if not each.runtime.name.startswith(TRANSFORMERS)
+            each.traced
+            for each in result.readings
+            if not each.resolved and not each.runtime.name.startswith(TRANSFORMERS)
         )
         return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
     if not differing:
