@@ -46,7 +46,8 @@ _PLACES = (
 )
 _QUERIES = ("query_length", "qlen", "q_len", "query_len", "query_size", "seqlen_q", "length_q")
 _LENGTHS = (
-    *("n", "num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
+    "n",
+    *("num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
     *("key_length", "klen", "k_len", "key_len", "key_size", "seqlen_k", "length_k", "size", "l"),
 )
 _BATCHES = ("batch_size", "batch", "bsz")
@@ -202,7 +203,7 @@ def _likeliest(
             subject = _called_further(called, arguments, subject, task, further)
             return replace(subject, notes=(*subject.notes, *[_OTHER_ORDER] * bool(ordered))), text
         accepted.append((subject, text))
-    likeliest = min(accepted, key=_doubt, default=None)
+    likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
     unknown = [own.name for own in called.signature.required if _is_unknown(own.name, task)]
     if unknown and (likeliest is None or _doubt(likeliest)):
         names = ", ".join(unknown)
@@ -254,12 +255,10 @@ def _values(called: _NamedCalls, arguments: Given, task: FunctionTask) -> tuple[
 
 def _near(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0) -> bool:
     """Whether values are those wanted, up to a share of them and of another size."""
-    if found.shape != wanted.shape:
-        return False
     with np.errstate(all="ignore"):
-        close = np.abs(found - wanted) <= share * (np.abs(wanted) + size)
-    same = (found == wanted) | (np.isnan(found) & np.isnan(wanted))
-    return bool((same | (close & np.isfinite(wanted))).all())
+        return found.shape == wanted.shape and np.allclose(
+            found, wanted, rtol=share, atol=share * size, equal_nan=True
+        )
 
 
 def _of_vectors(
@@ -333,7 +332,9 @@ def _called_further(
                 if counted or tried or not queries or not _are_first(found, subject):
                     return replace(found, call=text)
                 untested.append(_FIRST_QUERIES)
-            elif _same_reference(found, subject, call):
+            elif "=" in call.text and np.array_equal(
+                found.expected.right(), subject.expected.right()
+            ):  # a setting that changes nothing that is compared
                 untested.append(text)
             else:
                 tried.append(text)
@@ -379,14 +380,10 @@ def _tells_nothing(called: _NamedCalls, arguments: Arguments, call: FurtherCall)
     """Whether a function is given the same as before, or a format that its framework has not."""
     task = call.tasks[0]
     if task.dtype == call.unlike.dtype:
-        return _alike(_given(arguments, task), _given(arguments, call.unlike))
+        pairs = ((make(task), make(call.unlike)) for _, make in arguments)
+        return all(np.array_equal(*pair) for pair in pairs)
     no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
     return no_format or not _carried(arguments, task)
-
-
-def _same_reference(found: Any, subject: Any, call: FurtherCall) -> bool:
-    """Whether another setting changes nothing that is compared."""
-    return "=" in call.text and np.array_equal(found.expected.right(), subject.expected.right())
 
 
 def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
@@ -429,15 +426,6 @@ def _are_first(found: Any, subject: Any) -> bool:
     return _near(few, whole[:, : few.shape[1]], ALIKE)
 
 
-def _alike(one: Given, other: Given) -> bool:
-    """Whether a function is given the same."""
-    pairs = zip(one, other, strict=True)
-    return all(
-        np.array_equal(mine, others) and getattr(mine, "dtype", 0) == getattr(others, "dtype", 0)
-        for (_, mine), (_, others) in pairs
-    )
-
-
 def _carried(arguments: Arguments, task: FunctionTask) -> bool:
     """Whether vectors or scores are given, to which values are added."""
     return any(_is_carried(value) for _, value in _given(arguments, task))
@@ -478,7 +466,9 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     parameters = [given for given in called.signature.parameters or () if not given.variable]
     begins = any(_is_offset(given.name) for given in parameters)
     placed = any(_by_name(given.name, task) is task.places for given in parameters)
-    counted = placed or any(_is_length(given.name) for given in parameters if given.name != "n")
+    counted = placed or any(
+        given.name in _LENGTHS[1:] or "length" in roles_of(given.name) for given in parameters
+    )
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
         of_base = counted and given.name == "n" and float(given.setting or 0) >= _USUAL_BASE
@@ -490,7 +480,7 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
         elif make(task) is not None:
             makes = [make, *_others(given.name, task, required)]
             if placed and _is_offset(given.name):  # positions are given as they are
-                makes[0] = _no_offset
+                makes[0] = lambda _: 0
             rows = task.settings.get("offset", "") if given.name == "offset" else ""
             if given.default == str(rows) or (rows and placed and required):
                 makes.append(lambda task: task.settings["offset"])  # rows before a table
@@ -502,11 +492,6 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
         gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
         late = {each.name for each in parameters[gap:] if each.kind == "POSITIONAL_ONLY"}
         yield [(given, make) for given, make in chosen if gap is None or given.name not in late]
-
-
-def _no_offset(_: FunctionTask) -> int:
-    """Where positions begin if they are given themselves."""
-    return 0
 
 
 def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
@@ -582,10 +567,6 @@ def _scores(task: FunctionTask) -> Any:
 def _tokens(task: FunctionTask) -> Any:
     """Ids of tokens (sequences, n), none of them that of padding."""
     return np.full((task.sequences, task.length), 7, np.int64)
-
-
-def _is_length(name: str) -> bool:
-    return name in (*_LENGTHS, *_QUERIES) or roles_of(name)[:1] == ("length",)
 
 
 def _is_unknown(name: str, task: FunctionTask) -> bool:
