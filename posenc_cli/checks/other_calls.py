@@ -96,8 +96,8 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         yield call(text, np.stack([own] * 2), np.stack([begin] * 2) if first else begin)
     yield from _in_half(task, "vectors", _accepting(asked, whole))
     if task.settings.get("max_period") is not None:
-        between = whole[:_ROWS] + np.resize([0.25, 0.5, 0.75], _ROWS)
-        yield call("timesteps between whole ones", between, whole[:_ROWS])
+        between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
+        yield call("timesteps between whole ones", between, whole[-_ROWS:])
 
 
 def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:

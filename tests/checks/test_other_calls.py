@@ -128,6 +128,11 @@ def of_whole_ones(timesteps_, embedding_dim=D, max_period=10000, flip_sin_to_cos
     return timesteps(np.trunc(timesteps_), embedding_dim, max_period, flip_sin_to_cos)
 
 
+def of_half_precision(timesteps_, embedding_dim=D, max_period=10000, flip_sin_to_cos=False):
+    coarse = np.asarray(timesteps_, np.float16)
+    return timesteps(coarse, embedding_dim, max_period, flip_sin_to_cos)
+
+
 def swapped_if_high(height, width):
     if height <= width:
         return grid(height, width)
@@ -151,6 +156,10 @@ WRONG = {
         *("timestep", of_whole_ones, {"dim": D}),
         *("timesteps between whole ones", "position-offset"),
     ),
+    "half": (
+        *("timestep", of_half_precision, {"dim": D, "positions": range(0, 1000, 7)}),
+        *("timesteps between whole ones", "position-precision"),
+    ),
     "high grid": (
         *("sinusoidal-nd", swapped_if_high, {"dim": D, "grid": (4, 6)}),
         *("grid=8×7", "axis"),
@@ -161,8 +170,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_in_one_kind_of_call_fails_and_the_call_is_named(name):
     scheme, function, settings, call, cause = WRONG[name]
-    positions = None if "grid" in settings else N
-    report = posenc.check(scheme, impl=function, positions=positions, **settings)
+    given = settings if "grid" in settings else {"positions": N, **settings}
+    report = posenc.check(scheme, impl=function, **given)
     assert (report.ok, report.call, report.cause) == (False, call, cause), str(report)
     assert f"called for {call}," in report.verdict
 
