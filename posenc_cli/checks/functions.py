@@ -50,7 +50,8 @@ _LENGTHS = (
     *("num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
     *("key_length", "klen", "k_len", "key_len", "key_size", "seqlen_k", "length_k", "size", "l"),
 )
-_BATCHES = ("batch_size", "batch", "bsz")
+_BATCHES = ("batch_size", "bsz")
+_DROPOUTS = ("dropout", "dropout_rate", "dropout_prob", "dropout_p", "p_dropout", "drop_prob")
 _TOKENS = ("input_ids", "token_ids", "tokens")
 _SETTINGS = {
     "alibi_bias_max": "max_bias",
@@ -63,7 +64,7 @@ _SIDES = {
     **dict.fromkeys(("w", "width", "columns", "cols", "grid_w", "nx"), -1),
 }
 _SIZES = ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape")
-_USUAL_BASE = 10_000
+_USUAL_BASE = ("10000", "10000.0")
 _MOST_TRIES = 12
 """Calls that are tried at most, of a function whose parameters' names say too little."""
 
@@ -125,7 +126,7 @@ class _ToldReference(Record):
             for name, value in task.settings.items()
             if isinstance(value, int | float) and value is not None
         }
-        named |= dict.fromkeys(_WIDTHS, task.width) | {"dropout": 0.0}
+        named |= dict.fromkeys(_WIDTHS, task.width) | dict.fromkeys(_DROPOUTS, 0.0)
         named |= dict.fromkeys(_HEADS, named.get("heads", 1))
         return cls(max(1, (task.width + 1) // 2), named, task.width)
 
@@ -471,7 +472,7 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     )
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
-        of_base = counted and given.name == "n" and float(given.setting or 0) >= _USUAL_BASE
+        of_base = counted and given.name == "n" and given.default in _USUAL_BASE
         make: Make = partial(_by_name, "base" if of_base else given.name)
         required = given in called.signature.required
         if "mask" in roles_of(given.name):

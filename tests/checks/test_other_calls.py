@@ -321,6 +321,10 @@ def machine_learning_mastery(seq_len, d, n=10000):
     return sinusoid(np.arange(seq_len), d, n)
 
 
+def without_a_base(seq_len, d, n=None):
+    return sinusoid(np.arange(seq_len), d)
+
+
 def jadore801120(n_position, d_hid, padding_idx=None):
     return sinusoid(np.arange(n_position), d_hid)
 
@@ -378,6 +382,7 @@ def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
     ("scheme", "function", "untested"),
     [
         ("sinusoidal", machine_learning_mastery, ""),
+        ("sinusoidal", without_a_base, ""),
         ("sinusoidal", jadore801120, "padding_idx"),
         ("sinusoidal", tensorflow, ""),
         ("sinusoidal", annotated(None), ""),
