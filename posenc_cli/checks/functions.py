@@ -189,7 +189,8 @@ def _likeliest(
     accepted: list[tuple[Any, str]] = []
     usual_refused = False
     for arguments in islice(_calls(called, task), _MOST_TRIES):
-        if accepted and _unbatched(arguments, task):  # what takes batches is judged by them
+        carried = [value for _, value in _given(arguments, task) if _is_carried(value)]
+        if accepted and any(x.ndim == 2 for x in carried):  # what takes batches is judged by them
             continue
         try:
             subject, text = _judged(called, arguments, task, accepts)
@@ -200,12 +201,16 @@ def _likeliest(
             refused.append(error)
             continue
         if is_right(subject):
-            ordered = accepted and _carried(arguments, task)
             subject = _called_further(called, arguments, subject, task, further)
-            return replace(subject, notes=(*subject.notes, *[_OTHER_ORDER] * bool(ordered))), text
+            notes = [_OTHER_ORDER] * bool(accepted and carried)
+            return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
     likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
-    unknown = [own.name for own in called.signature.required if _is_unknown(own.name, task)]
+    unknown = [
+        own.name
+        for own in called.signature.required
+        if _by_name(own.name, task) is None and "mask" not in roles_of(own.name)
+    ]
     if unknown and (likeliest is None or _doubt(likeliest)):
         names = ", ".join(unknown)
         raise called.invalid(f"needs {names}: the name does not say what it is", hint=_WRAP)
@@ -432,11 +437,6 @@ def _carried(arguments: Arguments, task: FunctionTask) -> bool:
     return any(_is_carried(value) for _, value in _given(arguments, task))
 
 
-def _unbatched(arguments: Arguments, task: FunctionTask) -> bool:
-    """Whether vectors come without an axis of sequences."""
-    return any(_is_carried(value) and value.ndim == 2 for _, value in _given(arguments, task))
-
-
 def _given(arguments: Arguments, task: FunctionTask) -> Given:
     """What each parameter is given for a task."""
     return [(own, make(task)) for own, make in arguments]
@@ -570,11 +570,6 @@ def _tokens(task: FunctionTask) -> Any:
     return np.full((task.sequences, task.length), 7, np.int64)
 
 
-def _is_unknown(name: str, task: FunctionTask) -> bool:
-    """Whether the name of a parameter says nothing."""
-    return "mask" not in roles_of(name) and _by_name(name, task) is None
-
-
 def _is_offset(name: str) -> bool:
     """Whether a parameter says where positions begin, rather than which they are."""
     return roles_of(name)[:1] == ("offset",)
@@ -624,9 +619,8 @@ def _payload(called: _NamedCalls, arguments: Given, dtype: str) -> tuple[Payload
             payload.add(argument, {"tuple": [{"value": part} for part in value]})
         else:
             payload.add(argument, {"value": value})
-    texts = [f"{given.name}={_text(value)}" for given, value in arguments]
+    texts = [
+        f"{own.name}={f'an array of {value.shape}' if isinstance(value, np.ndarray) else value}"
+        for own, value in arguments
+    ]
     return payload, f"{called.signature.name}({', '.join(texts)})"
-
-
-def _text(value: Any) -> str:
-    return f"an array of {value.shape}" if isinstance(value, np.ndarray) else str(value)
