@@ -27,7 +27,10 @@ _SHARES = (
     *("partial_rotary_factor", "rotary_pct", "rope_pct", "rope_percent", "rotary_percent"),
     "rotary_emb_fraction",
 )
-_WIDTHS = ("rotary_dim", "rope_dim", "rotary_ndims", "rotary_emb_dim", "qk_rope_head_dim")
+_WIDTHS = (
+    *("rotary_dim", "rope_dim", "rotary_ndims", "rotary_emb_dim", "qk_rope_head_dim"),
+    "attn_rotary_emb",
+)
 _INTERLEAVED = (
     *("rope_interleave", "rope_interleaved", "rotary_interleaved", "rotary_emb_interleaved"),
     *("interleaved_rope", "use_interleaved_rope", "rope_traditional"),
@@ -37,6 +40,7 @@ _ROTATES = (
     *("rotary", "rope", "use_rope", "use_rotary", "rotary_embedding", "use_rotary_embedding"),
     "use_rotary_pos_emb",
 )
+_FACTORS = ("factor", "rope_factor", "rope_scaling_factor", "rotary_scaling_factor")
 _LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
 _NEUTRAL = {
     **dict.fromkeys(("attn_factor", "attention_factor"), (1,)),
@@ -176,7 +180,7 @@ def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
     """A factor of 1 where nothing is scaled."""
     plain = all("factor" not in group.params for group in holding.layers)
     plain |= all(group.scheme == "rope-ntk" for group in holding.layers)
-    return plain and _same(value, 1) and key in ("factor", "rope_factor", "rope_scaling_factor")
+    return plain and _same(value, 1) and key in _FACTORS
 
 
 def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
@@ -231,6 +235,10 @@ _RULES = (
     ),
     *(_is_unstretched, _is_original_length, _is_parameter),
     *(_is_layers, _is_of_scaled_layers),
+    # https://github.com/jquesnelle/yarn reads it of dynamic scaling alone
+    lambda holding, key, _value: (
+        key == "finetuned" and all(group.scheme == "rope-yarn" for group in holding.rotating)
+    ),
     # a value of sliding layers that is that of all others, too
     lambda holding, key, value: key[:4] == "swa_" and holding.text.values.get(key[4:]) == value,
 )

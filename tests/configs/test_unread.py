@@ -41,6 +41,8 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
         (NEOX, "partial_rotary_factor", 0.25, 1.0),
         (NEOX, "rotary_dim", 32, 128),
         (LLAMA, "rotary_dim", 128, 64),
+        (LLAMA, "attn_rotary_emb", 128, 64),
+        (LLAMA, "rotary_scaling_factor", 1.0, 2.0),
         (COHERE, "rope_interleave", True, False),
         (LLAMA, "rope_interleave", False, True),
         (LLAMA, "rope_traditional", False, True),
@@ -75,13 +77,18 @@ def test_a_key_that_says_what_is_so_anyway_is_no_finding(config, key, agreeing, 
         (YARN, "attn_factor", 1.0, 0.5),
         (YARN, "extrapolation_factor", 1.0, 0.5),
         (YARN, "max_position_embeddings", 8192, 4096),
-        (YARN, "finetuned", None, True),
+        ({"rope_type": "dynamic", "factor": 4.0}, "finetuned", None, True),
     ],
 )  # fmt: skip
 def test_within_a_rope_object_too(scaling, key, agreeing, other):
     assert resolve({**LLAMA, "rope_scaling": {**scaling, key: agreeing}}).unread == ()
     doubtful = resolve({**LLAMA, "rope_scaling": {**scaling, key: other}})
     assert doubtful.unread == (f"rope_scaling.{key}",)
+
+
+def test_whether_yarn_was_trained_with_is_no_finding():
+    """FlashYaRNRotaryEmbedding of modeling_llama_together_yarn.py reads finetuned if dynamic."""
+    assert resolve({**LLAMA, "rope_scaling": {**YARN, "finetuned": True}}).unread == ()
 
 
 def test_a_nested_truncate_that_says_what_is_done_is_no_finding():
