@@ -29,7 +29,8 @@ class NonRotaryFamily(Record):
     is how many rows of a learned table come before that of the first token, and whether the table
     has them beside those it is said to have (``extra``); ``padding`` stands for pad_token_id + 1.
     ``in_ids`` says that the model's own position ids count from a numeric offset, which other
-    families' embeddings add to an id. ``params`` are parameters that no key holds.
+    families' embeddings add to an id. ``params`` are parameters that no key holds. ``unsaid`` says
+    that published configs leave the number of rows to the class.
     """
 
     read: str
@@ -42,6 +43,7 @@ class NonRotaryFamily(Record):
     in_ids: bool = False
     pad: int | None = None
     params: Mapping[str, Any] | None = None
+    unsaid: bool = False
 
 
 def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFamily:
@@ -131,7 +133,7 @@ class Reader:
     def learned(self) -> Iterator[Layers]:
         """A table of trained rows."""
         rows, offset = self._count(self.family.rows), self._first_row()
-        if rows.source == self.default_source:
+        if rows.source == self.default_source and not self.family.unsaid:
             self.notes.size(self.text.path(self.family.rows[0]), rows)
         length = rows
         if self.family.extra:

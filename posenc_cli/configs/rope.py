@@ -191,8 +191,17 @@ _GLM4_VOCABULARY = 151_552
 """The padded_vocab_size of GLM-4, and of no ChatGLM before it."""
 
 
+_CONSTANT = ("esm",)
+"""Model types whose published configs state no base: it was a constant before transformers 5."""
+
+
 def _is_stated(keys: FamilyKeys, label: str | None, base: float) -> bool:
-    """Whether the config says a base that is the model type's, by a name of other code."""
+    """Whether a base that is the model type's needs no doubt.
+
+    Either no config states it, or this one does by a name of other code.
+    """
+    if keys.family.model_type in _CONSTANT:
+        return True
     names = LOCAL_BASES if "sliding" in (label or "") else (*BASES, *GLOBAL_BASES)
     return any(keys.text.values.get(name) == base for name in names)
 

@@ -9,6 +9,9 @@ from posenc_cli.configs.config import resolve
 
 LLAMA = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8}
 LLAMA |= {"num_hidden_layers": 4, "rope_theta": 1e4, "max_position_embeddings": 32768}
+ROTARY_ESM = {"hidden_size": 320, "num_attention_heads": 20, "num_hidden_layers": 6}
+ROTARY_ESM |= {"position_embedding_type": "rotary", "max_position_embeddings": 1026}
+ROTARY_ESM |= {"pad_token_id": 1}
 DEEPSEEK = {"num_attention_heads": 128, "rope_theta": 1e4, "max_position_embeddings": 163840}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192}
 
@@ -126,6 +129,23 @@ def test_doubts_are_told_with_their_keys():
     del config["rope_theta"]
     assert of(config, ConclusionCode.UNREAD) == [("nothing reads rotary_pct", True)]
     assert of(config, ConclusionCode.DEFAULTED) == [("taken by default: rope_theta", True)]
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "value"),
+    [
+        ({"model_type": "siglip", "text_config": {"hidden_size": 64}}, "max_len", 64),
+        ({"model_type": "esm", **ROTARY_ESM}, "base", 10000.0),
+    ],
+)
+def test_a_value_that_no_published_config_states_is_no_doubt(config, name, value):
+    """SigLIP's 64 rows are its class's, and ESM-2's base was a constant in transformers 4.57."""
+    resolved = resolve(config)
+    assert resolved.layer().values()[name] == value
+    assert resolved.layer().params[name].source.startswith("default of")
+    assert of(config, ConclusionCode.DEFAULTED) == []
+    clip = {"model_type": "clip", "text_config": {"hidden_size": 64}}
+    assert of(clip, ConclusionCode.DEFAULTED)[0][1]
 
 
 def test_llama_4_multiplies_logits_of_layers_without_positions_by_the_query():
