@@ -465,6 +465,13 @@ def slice_width(keys: FamilyKeys) -> Sourced | None:
     """
     text, family = keys.text, keys.family
     text.get(HEAD)
+    if family.model_type == "deepseek_v2" and text.values.get("use_mla") is False:
+        raise keys.error(
+            f"{text.path('use_mla')} false: plain attention, which transformers' deepseek_v2 does "
+            "not have",
+            hint="in a copy of the file, say model_type llama: DeepSeek's own code uses Llama's "
+            "attention here",
+        )
     if family.slice_head == "name" and text.has(HEAD) and not text.has(SLICE):
         return text.count(HEAD)
     slice_ = keys.count(SLICE)

@@ -386,6 +386,16 @@ def test_deepseeks_softmax_scale_is_derived_beside_its_rotation():
     assert derived["softmax_multiplier"].value == pytest.approx(1.87385, rel=1e-5)
 
 
+def test_a_deepseek_without_latent_attention_is_refused_by_that():
+    """DeepSeek-OCR: its modeling_deepseekv2.py takes LlamaAttention where use_mla is false."""
+    config = {"model_type": "deepseek_v2", "use_mla": False, "qk_rope_head_dim": 0}
+    with pytest.raises(InvalidInput, match="use_mla false: plain attention") as refusal:
+        resolve(config, name="config.json")
+    assert "say model_type llama" in refusal.value.hint
+    latent = {"model_type": "deepseek_v2", "use_mla": True, "qk_rope_head_dim": 64}
+    assert resolve(latent).layer().values()["dim"] == 64
+
+
 def test_biases_and_tables_of_families_without_rope():
     mpt = resolve(
         {"model_type": "mpt", "n_heads": 16, "attn_config": {"alibi": False, "alibi_bias_max": 16}}
