@@ -15,7 +15,7 @@ from posenc_cli.api.arguments import (
 from posenc_cli.api.notebooks import NotebookReport
 from posenc_cli.checks.plan_requirements import plan_judgements, plan_requirements_of
 from posenc_cli.records import Record
-from posenc_cli.render.reports.length_plans import plan_fields, plan_text
+from posenc_cli.render.reports.length_plans import plan_answer, plan_fields, plan_text
 from posenc_cli.render.typesetting import Typesetter
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class PlanReport(NotebookReport, Record):
 
     @property
     def ok(self) -> bool:
-        """Whether all that is required is met."""
-        return all(judgement.ok for judgement in self.judgements)
+        """Whether the length fits, where a table bounds it, and all that is required is met."""
+        return plan_answer(self.plan, self.judgements, None).ok
 
     def __getitem__(self, name: str) -> Recipe:
         """The recipe of a name: ``linear``, ``yarn``, ``as-is``, ….

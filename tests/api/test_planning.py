@@ -33,6 +33,8 @@ def test_configs_are_taken_as_dicts_and_objects_and_parameters_replace_theirs():
 
     assert posenc.plan(config, 64).plan.fits
     assert not posenc.plan(Config(), 65).plan.fits
+    for to, ok in ((64, True), (65, False)):
+        assert posenc.plan(config, to).ok is posenc.plan(config, to).as_json()["ok"] is ok
     assert posenc.plan("llama-2-7b", 4096, base=1e6).plan.base == 1e6
 
 
