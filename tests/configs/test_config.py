@@ -124,10 +124,10 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
         **LLAMA,
         "rotary_emb_base": 1e6,
         "rope_scaling": None,
-        "rope_parameters": {**YARN, "finetuned": True},
+        "rope_parameters": {**YARN, "extrapolation_factor": 0.5},
         "vocab_size": 5,
     }
-    assert resolve(config).unread == ("rotary_emb_base", "rope_parameters.finetuned")
+    assert resolve(config).unread == ("rotary_emb_base", "rope_parameters.extrapolation_factor")
     outside = {"model_type": "llava", "rope_theta": 1e6, "text_config": LLAMA}
     assert resolve(outside).unread == ("rope_theta",)
     vision = {"vision_config": {"rope_theta": 1e4}, "model_type": "llava", "text_config": LLAMA}
