@@ -26,6 +26,7 @@ class Words(NamedTuple):
 ROTARY = "rope: 16 positions × 8 dimensions (base=10000)"
 SLOPES = "ALiBi slopes, 6 heads (press, max_bias=8)"
 CONTEXT = "the context, 4096 positions"
+ORIGINAL = "the original context, 4096 positions"
 
 HEATMAPS = {
     "-s rope -l 16 -d 8": Words(ROTARY, "position", "dimension", "value", ("cos", "sin")),
@@ -100,7 +101,7 @@ CURVES = {
     ),
     "spectrum -s rope-yarn -d 16": Words(
         "rope-yarn: 3 of 8 pairs keep their wavelength, the others are up to 4× as long",
-        *("wavelength in positions", "pair", None, (CONTEXT, "before: plain RoPE", "after")),
+        *("wavelength in positions", "pair", None, (ORIGINAL, "before: plain RoPE", "after")),
     ),
     "spectrum -s learned -d 4 -l 32": Words(
         "learned (dim=4, random weights, seed 0): power by wavelength",

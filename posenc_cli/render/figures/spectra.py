@@ -309,7 +309,8 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
         spectrum = waves_of(subject)
         if spectrum.axes:
             continue
-        owners.setdefault(spectrum.context, []).append("the context" if alone else subject.short)
+        own = "the original context" if subject.original == spectrum.context else "the context"
+        owners.setdefault(spectrum.context, []).append(own if alone else subject.short)
         if subject.original is not None and subject.original != spectrum.context:
             before = "the original context" if alone else f"{subject.short} before"
             owners.setdefault(subject.original, []).append(before)
