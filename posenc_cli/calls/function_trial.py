@@ -14,6 +14,7 @@ import numpy as np
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
+from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -247,11 +248,29 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
     if bent:
         yield unmeasured("is not linear in x", bent)
     elif not mixing:
-        where = trial.positions
-        yield unmeasured(
-            "gives other values for vectors in one call than for their unit vectors in calls",
-            f"the call has {where.size} rows, of positions {where.min()} to {where.max()}",
+        yield Irregularity(
+            Cause.UNKNOWN,
+            _differing_rows(trial, values),
+            "the result for a row must be the weighted sum of those for unit vectors",
+            "the function gives other values for vectors than for their unit vectors",
         )
+
+
+def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
+    """Which rows of a call differ from the results for the unit vectors that they are made of."""
+    function = trial.function
+    where, kept = function.called_at(trial.positions)
+    expected = trial.expected
+    wrong = [row for row in range(len(values)) if trial.differs(values[row], expected[row])]
+    rows = range_texts(np.arange(where.size)[kept][wrong].tolist())
+    at, off = trial.positions[wrong], np.abs(values - expected).max()
+    several = len(wrong) > 1
+    call = "a call of " * (function.form.any_rows or function.form.from_zero)
+    return (
+        f"row{'s' * several} {', '.join(rows[:3])}{', …' * (len(rows) > 3)} of {call}{where.size} "
+        f"rows (position{f's {at[0]} to' * several} {at[-1]}) differ{'s' * (not several)} from "
+        f"the results for {'their' if several else 'its'} unit vectors, by up to {off:.2g}"
+    )
 
 
 def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:

@@ -262,7 +262,7 @@ class ServedFunction:
 
         Raises: InvalidInput when the function does not give it.
         """
-        form, (where, rows) = self.form, self._called_at(positions)
+        form, (where, rows) = self.form, self.called_at(positions)
         ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
         breaks = np.flatnonzero(np.diff(where) != 1) + 1
         if not form.any_rows and breaks.size:
@@ -277,7 +277,7 @@ class ServedFunction:
             )
         return [Returned(table.values[rows], table.dtype) for table in tables]
 
-    def _called_at(self, positions: Integers) -> tuple[Integers, SomeRows]:
+    def called_at(self, positions: Integers) -> tuple[Integers, SomeRows]:
         """The positions of a call that has these, and which of its rows they are."""
         if self._from_zero:
             return np.arange(1 + max(int(positions.max()), self.last or 0)), positions
@@ -298,7 +298,7 @@ class ServedFunction:
         Shape: (positions, heads, columns).
         """
         if self._from_zero or self.form.any_rows:
-            return self._once(*self._called_at(positions), given)
+            return self._once(*self.called_at(positions), given)
         parts = []
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
         for rows in np.split(np.arange(positions.size), breaks):
