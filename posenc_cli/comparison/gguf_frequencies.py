@@ -15,7 +15,6 @@ from posenc_cli import catalogue
 from posenc_cli.configs.config_file import read_config
 from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, FREQS, LONG, SHORT
 from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
-from posenc_cli.configs.gguf.gguf_model import resolve_gguf
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.files.reading import Loaded
@@ -51,6 +50,8 @@ def gguf_frequencies(path: str) -> GGUFFrequencies | None:
             return None
     except OSError:
         return None
+    from posenc_cli.configs.gguf.gguf_model import resolve_gguf  # late: most arrays need no rules
+
     header = read_config(place, flag=None)
     assert isinstance(header, GGUFHeader)
     if member and member not in header.numbers:

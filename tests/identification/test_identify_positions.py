@@ -163,3 +163,15 @@ def test_falling_positions_are_written_as_they_are_read():
 def test_too_many_falling_positions_are_refused(call):
     status, _, err = call("generate", "-s", "sinusoidal", "--positions", "1e9:0:-1")
     assert (status, "at most 65536 positions may fall" in err) == (2, True)
+
+
+def test_the_verdict_says_where_rows_stand_that_do_not_count(call, tmp_path):
+    """cos(n²ω) is no plain rope: without its positions the first line would say so."""
+    angles = np.multiply.outer(np.arange(64.0) ** 2, 10_000.0 ** -(np.arange(16) / 16))
+    files = [str(tmp_path / f"{name}.npy") for name in ("cos", "sin")]
+    for file, values in zip(files, (np.cos(angles), np.sin(angles)), strict=True):
+        np.save(file, values.astype(np.float32))
+    status, out, _ = call("identify", *files)
+    verdict = " ".join(out.split()).partition(" all 64 rows")[0]
+    assert status == 0
+    assert "is rope, dim 32, base 10000, with rows at positions 0, 1, 4, 9 …" in verdict

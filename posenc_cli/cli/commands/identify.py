@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -321,6 +321,9 @@ def _answer(result: Identification, names: list[str]) -> Answer:
         if best.params.get(name) is not None
     )
     number = f"all {_compared(best)} compared, largest error {_number_text(best.residual)}"
+    places = best.positions
+    if places is not None and places.progression is None:  # not those of rows that count
+        params += f", with rows at positions {', '.join(islice(places.names(), 4))} …"
     return Answer(True, f"identified: {what} is {best.scheme}{params}{models}", number=number)
 
 
