@@ -83,7 +83,9 @@ def _line(path: Path, names: list[str]) -> int | None:
     try:
         with open_input(path) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            within: Any = ast.parse(file.read(_LARGEST))
+            if len(text := file.read(_LARGEST + 1)) > _LARGEST:
+                return None
+            within: Any = ast.parse(text)
     except SyntaxError as error:
         return error.lineno
     except (OSError, ValueError, RecursionError, MemoryError):
