@@ -45,7 +45,9 @@ _SHORT = 64
 """Positions of a call that is shorter than any length from which on models rotate otherwise."""
 
 _ROUNDED_DOWN = (2, 257, 2049, 4097)
-"""Positions: in bfloat16 the last three become 256, 2048 and 4096, in float16 the last two."""
+"""Positions: in bfloat16 the last three become 256, 2048 and 4096, in float16 the last two.
+Beside them are the last ones of a shorter sequence, whose angles alone show a frequency in half
+precision."""
 
 _ROUNDINGS = 6 * 2**0.5
 """Units by which right code in a half format may be off, of the largest value. Cosine and sine, a
@@ -346,10 +348,9 @@ def rounded_to(
     half: str, other: ServedFunction, tried: Tried, called: str, *, single: bool = False
 ) -> Iterator[PatternFault]:
     """What another function, of a half precision, has wrong that no rounding to it explains."""
-    some = range(tried.last + 1) if tried.form.has("grid") else _ROUNDED_DOWN
-    positions = np.array([position for position in some if position <= tried.last])
-    if not positions.size:
-        raise InvalidInput("there are too few positions")
+    end = min(tried.last, _ROUNDED_DOWN[-1])
+    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
+    positions = np.array(sorted(position for position in some if 0 <= position <= tried.last))
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))

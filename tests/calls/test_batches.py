@@ -267,6 +267,19 @@ def test_what_goes_wrong_in_half_precision_alone_is_found(name, call):
     assert HALVES[name][1] in why["message"]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["rounded_frequencies", "rounded_angles"])
+def test_the_last_positions_of_a_short_sequence_show_what_half_precision_does(name, call):
+    """None of the positions that bfloat16 lacks is among them."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    wrong = f"{WRONG.with_name('mutants_halves.py')}:{name}"
+    status, out, _ = call(*HALF, "--len", "128", "--impl", wrong)
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["cause"]) == (1, HALVES[name][0])
+    right = f"{WRONG.with_name('mutants_halves.py')}:rounded_positions"
+    assert call(*HALF, "--len", "128", "--impl", right)[0] == 0  # bfloat16 has all of them
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("length", ["2050", "4096"])
 def test_positions_that_float16_lacks_are_tried_up_to_any_length(length, call):
