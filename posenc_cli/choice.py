@@ -34,7 +34,7 @@ class Choice(Record):
     A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
     which it was and how it was read, ``warnings`` what a reader of the result should know, and
     ``context`` how many positions the model takes and where that is said; ``config`` is what was
-    read, where it is a config of transformers.
+    read, where it is a config of transformers, ``layer_type`` what it calls its layers.
     """
 
     scheme: Scheme
@@ -48,6 +48,7 @@ class Choice(Record):
     origin: Mapping[str, str] = fresh(dict)
     context: tuple[int, str] | None = None
     config: Mapping[str, Any] | None = None
+    layer_type: str | None = None
 
     @property
     def source(self) -> str:
@@ -183,6 +184,7 @@ def choice_of_layers(
         origin=origin,
         context=None if context is None else (int(context.value), context.source),
         config=resolved.config,
+        layer_type=layers.layer_type,
     )
 
 

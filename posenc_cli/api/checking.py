@@ -166,7 +166,9 @@ def rope_check(
         inv_freq=given_array(inv_freq, "array"),
         rotated=pair_of_arrays(rotated, "rotated", ("x", "y")),
         impl=impl,
-        calling=CallRequest(python, call, in_place, axes, _plain_config(choice.config)),
+        calling=CallRequest(
+            python, call, in_place, axes, _plain_config(choice.config), choice.layer_type
+        ),
     )
     check = Check(
         asked=request,

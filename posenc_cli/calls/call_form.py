@@ -278,18 +278,22 @@ def forms(
     reference: Reference,
     call: Sequence[str] = (),
     orders: Sequence[str] = CALL_AXES,
+    layer_type: str | None = None,
 ) -> list[CallForm]:
     """The forms in which a function may be called, those that its signature names first.
 
     ``call`` are the roles of its arguments, where they were said, ``orders`` those that the axes of
-    vectors may have.
+    vectors may have, ``layer_type`` the name of the reference's layers.
     """
     axes = reference.axes
     assignments = [
-        arguments
+        tuple(
+            replace(own, value=layer_type) if own.role == "layer_type" else own for own in arguments
+        )
         for arguments in (_called(signature, call) if call else _assignments(signature, axes))
         if all(own.role != "grid" for own in arguments) or reference.grid is not None
         if all(own.role != "sections" for own in arguments) or axes
+        if all(own.role != "layer_type" for own in arguments) or layer_type
     ]
     widths = dict.fromkeys((reference.head, 2 * reference.pairs))
     groups = [

@@ -108,7 +108,10 @@ class FormChoice:
         process = self._process
         self._orders: Sequence[str] = orders
         signature = replace(process.signature, libraries=tuple(frameworks))
-        self._candidates = forms(signature, process.reference, process.asked.roles, orders)
+        asked = process.asked
+        self._candidates = forms(
+            signature, process.reference, asked.roles, orders, asked.layer_type
+        )
         self._refusals: list[tuple[CallForm, InvalidInput]] = []
         self._unlike: CallForm | None = None
         self._alike = self._mistaken = False

@@ -153,7 +153,8 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
         fixed = fixed or (
             own.role in ("positions", "offset") and form.has(*TABLES) and not form.chosen
         )
-        if (own.role in VARYING and not fixed) or (own.role == "length" and made):
+        chosen = own.role == "layer_type" or (own.role == "length" and made)
+        if (own.role in VARYING and not fixed) or chosen:
             tested.add(own.parameter)
     names = [given.name for given in function.parameters if given.matters]
     return [*function.process.left, *(name for name in names if name not in tested)]

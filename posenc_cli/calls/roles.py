@@ -224,6 +224,7 @@ ROLES = (
         says="None",
         types=("Cache",),
     ),
+    Role("layer_type", "bystander", ("layer_type",), says="that of the chosen layers"),
     Role("config", "bystander", ("config",), says="that of --config", types=("Config",)),
     Role(
         "dtype",

@@ -147,7 +147,7 @@ class CallRequest(Record):
 
     ``python`` is the interpreter, ``roles`` what its arguments are for, and ``in_place`` says that
     it leaves its result in its input. ``axes`` is the order of axes that it has to take, ``config``
-    what a class of transformers is made with.
+    what a class of transformers is made with, ``layer_type`` the name of the layers that are meant.
     """
 
     python: str | None = None
@@ -155,3 +155,4 @@ class CallRequest(Record):
     in_place: bool = False
     axes: str | None = None
     config: Mapping[str, Any] | None = None
+    layer_type: str | None = None

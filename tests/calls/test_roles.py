@@ -145,3 +145,19 @@ def test_roles_are_one_table():
 def test_a_type_tells_the_role_of_a_parameter_whose_name_does_not(annotation, role):
     assert roles_of("unheard_of", annotation) == ((role,) if role else ())
     assert roles_of("position_ids", annotation) == ("positions",)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("layer_type", ["full_attention", "sliding_attention"])
+def test_a_function_is_told_which_layers_the_reference_is_of(layer_type, call):
+    """As Gemma 3's and Olmo 3's classes are, from transformers 5 on."""
+    asked = ("rope-check", "-m", "gemma-3-1b", "--layer-type", layer_type, "--len", "64", "--json")
+    status, out, err = call(*asked, "--impl", f"{TOLD}:by_layer_type")
+    assert (status, err) == (0, "")
+    assert "layer_type that of the chosen layers" in json.loads(out)["subject"]["call"]["text"]
+    status, out, _ = call(*asked, "--impl", f"{TOLD}:layer_type_ignored")
+    (cause,) = json.loads(out)["diagnosis"] or ({"cause": None},)
+    wrong = layer_type == "sliding_attention"
+    assert (status, cause["cause"]) == ((1, "base") if wrong else (0, None))
+    of_no_layers = ("rope-check", "-s", "rope", "-d", "256", "--impl", f"{TOLD}:by_layer_type")
+    assert call(*of_no_layers)[0] == 2

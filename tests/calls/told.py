@@ -439,3 +439,14 @@ class OfTorchscale:
 class GrowsAlways(OfTorchscale):
     def __call__(self, x, offset=0, downscale=False):
         return super().__call__(x, offset)
+
+
+def by_layer_type(x, position_ids, layer_type):
+    """Gemma 3's, of which every sixth layer sees all and has another base."""
+    base = {"full_attention": 1e6, "sliding_attention": 1e4}[layer_type]
+    angles = position_ids[..., None] * np.tile(base ** (-np.arange(128) / 128), 2)
+    return np.cos(angles), np.sin(angles)
+
+
+def layer_type_ignored(x, position_ids, layer_type):
+    return by_layer_type(x, position_ids, "full_attention")

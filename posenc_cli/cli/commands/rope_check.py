@@ -28,9 +28,8 @@ from posenc_cli.render.reports import report as rendering
 from posenc_cli.render.reports.report import CURVE_LINES, report_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from posenc_cli.checks.checking import CheckRequest
+    from posenc_cli.choice import Choice
     from posenc_cli.rotary.verdict import Report
 
 _SIDES = 1200, 1200
@@ -115,8 +114,8 @@ class SubjectOptions(OptionGroup):
         ),
     ] = None
 
-    def request(self, config: Mapping[str, Any] | None) -> CheckRequest:
-        """What to check; ``config`` is what a class of transformers is made with.
+    def request(self, choice: Choice) -> CheckRequest:
+        """What to check; the choice has what a class of transformers is made with.
 
         Raises: InvalidInput for what says how a function is called, where there is none.
         """
@@ -132,7 +131,8 @@ class SubjectOptions(OptionGroup):
             }
             given = {flag: value not in (None, False) for flag, value in given.items()}
             refuse(given, "goes with --impl")
-        how = CallRequest(self.python, self.call, self.in_place, self.axes, config)
+        config, layer_type = choice.config, choice.layer_type
+        how = CallRequest(self.python, self.call, self.in_place, self.axes, config, layer_type)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
 
 
@@ -236,7 +236,7 @@ def rope_check(
     """
     from posenc_cli.checks.checking import Check, SubjectError
 
-    request = subject.request(choice.config)
+    request = subject.request(choice)
     if console.quiet and not request.flags():  # in a script, a variable may have been empty
         console.warning("no subject is given: posenc's own tables are checked")
     shown = replace(output, out=None) if output.draws else output
