@@ -91,6 +91,8 @@ _MUCH_DEARER = 2.0
 _PLAIN = 4.0
 """What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
+_USUAL = 1.0
+"""What an encoding costs whose parameters are all usual: one that gives every cell is no bias."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
 _DAMAGED = 0.02
@@ -214,10 +216,11 @@ def _same_rates(a: Trial, b: Trial) -> bool:
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
-    attempts = _bias_attempts(evidence)
+    attempts = _wave_and_row_attempts(evidence) if evidence.moderate else []
+    if not any(each.trial.equal == 1 and each.trial.hypothesis.cost <= _USUAL for each in attempts):
+        attempts += _bias_attempts(evidence)
     if not evidence.moderate:
         return attempts
-    attempts += _wave_and_row_attempts(evidence)
     if not _is_settled(attempts):
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
     # Columns that fit may be those in which two rules hardly differ, and a grid of one axis a line.

@@ -60,7 +60,7 @@ _BETWEEN = 1e-3
 rounded, and no others have."""
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
-_MOST_MISSED = 24
+_MOST_MISSED = 3
 """Encodings one after another at which rows stand nowhere: rows are no such waves, then."""
 _SOLVED = 64
 """Rows of the sample that are asked where they stand, before all of them are."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from posenc_cli.identification import attempts
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
 from tests.examples import examples
@@ -199,3 +200,16 @@ def test_a_table_with_one_pair_too_fast_is_no_longrope():
     rates[9] *= 1.5
     angles = np.arange(300)[:, None] * rates
     assert of(np.concatenate([np.cos(angles), np.sin(angles)], axis=1)).match is None
+
+
+def test_an_exact_sinusoid_is_not_tried_as_the_bias_that_its_square_could_be(monkeypatch):
+    """Nothing ranks above usual parameters that give every cell; a noisy square is still tried."""
+    tried = []
+    monkeypatch.setattr(attempts, "profiles_of", lambda _: tried.append(1) or [])
+    monkeypatch.setattr(attempts, "pair_hypotheses", lambda *_, **__: ())
+    angles = np.multiply.outer(np.arange(64.0), 10_000.0 ** -(np.arange(32) / 32))
+    table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(64, 64).astype(np.float32)
+    found = identify(Evidence.of_arrays(table)).match
+    assert (found.scheme, found.exact, tried) == ("sinusoidal", True, [])
+    identify(Evidence.of_arrays(np.random.default_rng(3).normal(size=(64, 64)).astype(np.float32)))
+    assert tried
