@@ -141,7 +141,7 @@ def plain_waves(rotated: int, base: float, **others: Any) -> Waves:
 
 
 def rotated_dim(dim: int, partial: float) -> int:
-    """How many of ``dim`` columns turn.
+    """How many of ``dim`` dimensions are rotated.
 
     Raises: InvalidInput when they are not a positive even number.
     """
@@ -149,8 +149,8 @@ def rotated_dim(dim: int, partial: float) -> int:
     if rotated < 2 or rotated % 2:
         share = "" if partial == 1 else f" × partial {partial!r}"
         raise InvalidInput(
-            f"--dim {dim}: rotary encodings rotate pairs of dimensions, but {dim}{share} gives "
-            f"{rotated} of them; it must be even and at least 2"
+            f"--dim {dim}{share}: rotary encodings rotate pairs of dimensions, so the rotary dim "
+            f"must be even and at least 2, not {rotated}"
         )
     return rotated
 

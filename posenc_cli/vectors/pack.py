@@ -1,4 +1,4 @@
-"""A golden pack: what an encoding makes of things at positions, and what becomes of known bugs.
+"""Test vectors: the outputs of an encoding at some positions, and which known bugs they detect.
 
 Vectors that are rotated, vectors to which rows are added, and scores: each kind of encoding has a
 pack of its own. Each known bug is made of the pack's own content, and is killed where a value

@@ -1,4 +1,4 @@
-"""A golden pack as a folder that other languages read, and a port's result held against it.
+"""Test vectors as a folder that other languages read, and the check of a port's result.
 
 The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
 two say how long the header is that follows, then the values. ``pack.json`` says what they are;

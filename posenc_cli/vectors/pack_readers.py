@@ -1,4 +1,4 @@
-"""Programs that hold a function against a golden pack, one a language, for users to compile."""
+"""Programs that compare a function with test vectors, one a language, for users to compile."""
 
 from __future__ import annotations
 

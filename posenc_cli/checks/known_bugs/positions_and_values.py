@@ -369,7 +369,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_OFFSET,
         _moved_rows,
-        "Count positions as the reference does (padding offset, start and step).",
+        "Count positions as the reference does (padding offset, start, step, fractions).",
         f"{GITHUB}huggingface/sentence-transformers/pull/3879, "
         f"{GITHUB}DiffPoseTalk/DiffPoseTalk/issues/20, "
         f"{GITHUB}AkiRusProd/numpy-transformer/issues/1",

@@ -142,7 +142,7 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
         raise InvalidInput(
             f"--tables: {choice.name} does not rotate vectors", hint="posenc check FILE"
         )
-    calling = subject.request(choice.config).calling
+    calling = subject.request(choice).calling
     if given["slopes"] is not None and choice.config is not None:
         from posenc_cli.configs.config import resolve
 
@@ -184,7 +184,7 @@ def _of_rotation(
     for flag in ("slopes", "buckets", "head"):
         if given[flag] is not None:
             raise InvalidInput(f"--{flag}: {choice.name} rotates q and k, and has none")
-    if given["file"] is None and not subject.request(choice.config).flags():
+    if given["file"] is None and not subject.request(choice).flags():
         raise InvalidInput(
             "FILE, --tables, --rotated, --inv-freq or --impl: give what is to be checked",
             hint="posenc rope-check without a subject checks posenc's own tables",

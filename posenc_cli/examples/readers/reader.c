@@ -1,10 +1,10 @@
-/* Hold your rotate against a golden pack: cc reader.c yours.c -lm && ./a.out pack */
+/* Compare your rotate with test vectors: cc reader.c yours.c -lm && ./a.out pack */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-void rotate(float *x, long columns, int64_t position); /* yours: turns one vector in place */
+void rotate(float *x, long columns, int64_t position); /* yours: rotates one vector in place */
 
 static void *values(const char *pack, const char *name, long *bytes) {
     unsigned char head[10], *data;

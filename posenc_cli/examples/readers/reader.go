@@ -1,4 +1,4 @@
-// Hold your rotate against a golden pack: go run reader.go yours.go pack
+// Compare your rotate with test vectors: go run reader.go yours.go pack
 package main
 
 import (
@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Yours is func rotate(x []float32, position int64), in package main: it turns one vector in place.
+// Yours is func rotate(x []float32, position int64), in package main: it rotates one vector in place.
 
 func read[T float32 | int64](pack, name string, size int) []T {
 	content, err := os.ReadFile(pack + "/" + name + ".npy")

@@ -1,6 +1,6 @@
-// Hold your rotate against a golden pack: node reader.js pack
+// Compare your rotate with test vectors: node reader.js pack
 const fs = require("fs");
-const rotate = require("./rotate.js"); // yours: (x: Float32Array, position) turns one vector
+const rotate = require("./rotate.js"); // yours: (x: Float32Array, position) rotates one vector
 
 const pack = process.argv[2] || ".";
 

@@ -1,7 +1,7 @@
-// Hold your rotate against a golden pack: rustc reader.rs && ./reader pack
+// Compare your rotate with test vectors: rustc reader.rs && ./reader pack
 use std::convert::TryInto;
 
-mod rotate; // rotate.rs, yours: pub fn rotate(x: &mut [f32], position: i64) turns one vector
+mod rotate; // rotate.rs, yours: pub fn rotate(x: &mut [f32], position: i64) rotates one vector
 
 fn values(pack: &str, name: &str) -> Vec<u8> {
     let bytes = std::fs::read(format!("{pack}/{name}.npy")).expect(name);

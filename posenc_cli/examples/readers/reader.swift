@@ -1,7 +1,7 @@
-// Hold your rotate against a golden pack: name this main.swift, swiftc main.swift yours.swift && ./main pack
+// Compare your rotate with test vectors: name this main.swift, swiftc main.swift yours.swift && ./main pack
 import Foundation
 
-// Yours is func rotate(_ x: inout [Float], _ position: Int64): it turns one vector in place.
+// Yours is func rotate(_ x: inout [Float], _ position: Int64): it rotates one vector in place.
 
 let pack = CommandLine.arguments.count > 1 ? CommandLine.arguments[1] : "."
 
