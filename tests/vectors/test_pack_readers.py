@@ -165,7 +165,7 @@ def test_a_reader_is_some_30_lines_and_says_how_it_is_run(language):
     lines = reader_text(language).decode().splitlines()
     assert len(lines) <= 46
     assert max(map(len, lines)) <= 110
-    assert "Hold your rotate against a golden pack" in lines[0]
+    assert "Compare your rotate with test vectors" in lines[0]
 
 
 def test_every_language_has_a_reader_and_a_port_here():
