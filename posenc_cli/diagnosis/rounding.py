@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _POWERS = 8 * unit("float32")
 """Of a frequency: powers computed in float32 were measured to be right to this."""
 
+_SIZES_OF_ANY = 2  # as 0 and the attention factor, where nothing rotates
+
 _FEWEST_POSITIONS = 3
 """At fewer a frequency of each pair's own fits whatever stands there."""
 
@@ -109,13 +111,14 @@ def unexplained_drift(fault: Fault) -> Explanation:
 def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
     """The half precision that all values of a subject have, which are stored wider.
 
-    None where there is none, as of frequencies, or of values that any format has: 0, 1 and −1.
+    None where there is none, as of frequencies, or of values of two sizes at most, such as 0 and 2:
+    any format may have these.
     """
     if subject.frequencies is not None:
         return None
     # The coarser first: most of its numbers are some of the finer as well.
     halves = [half for half in HALF_RULES[::-1] if unit(half) > unit(subject.dtype)]
-    plain = True
+    sizes: set[float] = set()
     for rows in subject.own.places.row_blocks():
         if subject.vectors is None:
             values = subject.own.read(rows).turned.view(np.float64)
@@ -125,10 +128,13 @@ def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
             halves = [
                 half for half in halves if np.array_equal(round_to_half(values, half), values)
             ]
-        plain = plain and bool(np.isin(values, (-1, 0, 1, np.inf, -np.inf)).all())
         if not halves:
             return None
-    return None if plain else halves[0]
+        if len(sizes) <= _SIZES_OF_ANY:
+            sizes.update(
+                np.unique(np.abs(values[np.isfinite(values)]))[: _SIZES_OF_ANY + 1].tolist()
+            )
+    return halves[0] if len(sizes) > _SIZES_OF_ANY else None
 
 
 def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.rotary.verdict import accepting_rule
 from tests.checks import rope
@@ -93,3 +94,20 @@ def test_what_is_unknown_is_placed_within_the_roundings():
     assert cause.evidence.endswith(
         "every value is a number of bfloat16, whose roundings are allowed for"
     )
+
+
+@pytest.mark.parametrize("factor", [1.5, 2.0])
+def test_a_factor_alone_is_no_rounding_to_half_precision(factor):
+    """1.5 and 0 are numbers of any format: a function that only multiplies rounds nothing."""
+    report = posenc.rope_check("rope", 64, dim=16, layout="half", impl=lambda x: factor * x)
+    causes = {str(each.cause) for each in report.diagnosis}
+    assert causes == {"no-rotation", "attention-factor"}
+
+
+def test_what_was_not_measured_is_not_said_of_a_function_that_is_not_linear():
+    def squared(x, positions):
+        return x * x
+
+    report = posenc.rope_check("rope", 64, dim=16, layout="half", impl=squared)
+    assert not report.ok
+    assert "m − n" not in str(report).split("\ncause")[0]
