@@ -99,7 +99,9 @@ def test_what_is_unknown_is_placed_within_the_roundings():
 @pytest.mark.parametrize("factor", [1.5, 2.0])
 def test_a_factor_alone_is_no_rounding_to_half_precision(factor):
     """1.5 and 0 are numbers of any format: a function that only multiplies rounds nothing."""
-    report = posenc.rope_check("rope", 64, dim=16, layout="half", impl=lambda x: factor * x)
+    report = posenc.rope_check(
+        "rope", impl=lambda x: factor * x, positions=64, dim=16, layout="half"
+    )
     causes = {str(each.cause) for each in report.diagnosis}
     assert causes == {"no-rotation", "attention-factor"}
 
@@ -108,6 +110,6 @@ def test_what_was_not_measured_is_not_said_of_a_function_that_is_not_linear():
     def squared(x, positions):
         return x * x
 
-    report = posenc.rope_check("rope", 64, dim=16, layout="half", impl=squared)
+    report = posenc.rope_check("rope", impl=squared, positions=64, dim=16, layout="half")
     assert not report.ok
     assert "m − n" not in str(report).split("\ncause")[0]
