@@ -38,6 +38,10 @@ class Crash(InvalidInput):
     """A function that ended its process in a call, or would have by exiting, or never returned."""
 
 
+_LENGTH, _ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
+"""Parameters for a length: the longest sequence's, and that of training before an extension."""
+
+
 class WrongShape(InvalidInput):
     """A function that returned an array of another shape than it was given."""
 
@@ -47,7 +51,8 @@ class CalledFunction(ABC):
 
     ``context`` is how many positions it may be asked for, which an object of a class is made with;
     ``default_length`` is what such an object has by itself where that is less, as the parameter and
-    its value, and with ``by_default`` it is made so. With ``renews`` a new :meth:`start` gives a
+    its value, and with ``by_default`` it is made so; ``by_original`` gives it the original context
+    for ``max_position_embeddings``. With ``renews`` a new :meth:`start` gives a
     function that was never called. ``returns`` is the framework of what the last
     call returned.
     """
@@ -66,7 +71,7 @@ class CalledFunction(ABC):
         self.python, self.renews = python, renews
         self.made = ""
         self.default_length: tuple[str, int] | None = None
-        self.by_default = False
+        self.by_default = self.by_original = False
         self.returns: str | None = None
         self._context = context
 
@@ -142,6 +147,12 @@ class CalledFunction(ABC):
             return Signature.of(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None
+
+    @property
+    def may_take_original(self) -> bool:
+        """Whether a class has one length, which may be the context before it was extended."""
+        names = {given.name for given in self._class.parameters or () if self._class.is_class}
+        return _LENGTH in names and _ORIGINAL not in names and _ORIGINAL in self._named_settings()
 
     def remake(self) -> None:
         """Make another object, where the function is one of a class.
@@ -230,9 +241,10 @@ class CalledFunction(ABC):
         """
         names = {given.name for given in self.signature.parameters or ()}
         named = settings_by_name(self.reference)
-        original = "original_max_position_embeddings"
-        if original in names and original not in named and "max_position_embeddings" in named:
-            named[original] = named.pop("max_position_embeddings")
+        if _ORIGINAL in names and _ORIGINAL not in named and _LENGTH in named:
+            named[_ORIGINAL] = named.pop(_LENGTH)
+        if self.by_original:
+            named[_LENGTH] = named[_ORIGINAL]
         if "factor" in names:
             named.pop("scaling_factor", None)
         if names & {"rotary_dim", *_SHARES}:

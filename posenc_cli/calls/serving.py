@@ -15,6 +15,8 @@ from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
 from posenc_cli.calls.function_process import FunctionHere, FunctionProcess
 from posenc_cli.calls.payloads import Vectors, thirds, values_beside
+from posenc_cli.errors import InvalidInput
+from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ FunctionTarget = str | Callable[..., Any]
 CELLS = 1 << 20
 """Values of one call, more only where one position has more: the caches of a processor hold them,
 and a function's own arrays, a dozen in float64, are few enough for any machine."""
+
+
+_NEAR, _TRACE = 4000, 0.05
+"""A position up to which traces are compared, and what float32 angles may change of one there."""
 
 
 class ServedFunction:
@@ -69,13 +75,46 @@ class ServedFunction:
             self._choice = FormChoice(self.process, context=self._context)
             if self.form.has("grid"):  # every call has all of its rows
                 self.last = prod(self.process.reference.grid or ()) - 1
-            if self._choice.calls > 1:
+            if self._takes_original() or self._choice.calls > 1:
                 # What a call that did not suit left behind is no part of the function.
                 self.process.renew()
         except BaseException:
             self.process.end()
             raise
         return self
+
+    def _takes_original(self) -> bool:
+        """Have a class made with the original context if that alone gives the reference's rotation.
+
+        vLLM's YaRNScalingRotaryEmbedding takes it as max_position_embeddings. Whether calls were
+        made to find out.
+        """
+        process = self.process
+        if self.outcome != "vectors" or not process.may_take_original:
+            return False
+        if self._is_off():
+            process.by_original = True
+            process.remake()
+            process.by_original = not self._is_off()
+        return True
+
+    def _is_off(self) -> bool:
+        """Whether maps of some positions have other traces than the reference's, or a call fails.
+
+        A trace does not tell how dimensions are paired: 2 cosines of each pair, 1 of what stays.
+        Far from 0, where float32 says little, a call may fail alone.
+        """
+        reference, last = self.process.reference, self._context - 1
+        where = np.unique(np.minimum([1, 50, _NEAR, last], last))
+        try:
+            matrices = self.matrices(where)[0].values.astype(np.float64)
+        except InvalidInput:
+            self.revive()
+            return True
+        cosines = reference.cells(where, FLOAT64).real.sum(axis=1)
+        traces = 2 * cosines + self.form.columns - 2 * reference.pairs
+        off = np.abs(np.trace(matrices, axis1=1, axis2=2) - traces)
+        return not (off[where <= _NEAR] <= _TRACE).all()
 
     def __exit__(self, *_: object) -> None:
         self.process.end()

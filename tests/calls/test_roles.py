@@ -161,3 +161,16 @@ def test_a_function_is_told_which_layers_the_reference_is_of(layer_type, call):
     assert (status, cause["cause"]) == ((1, "base") if wrong else (0, None))
     of_no_layers = ("rope-check", "-s", "rope", "-d", "256", "--impl", f"{TOLD}:by_layer_type")
     assert call(*of_no_layers)[0] == 2
+
+
+@pytest.mark.long
+def test_a_class_with_one_length_may_take_the_original_context(call):
+    """vLLM's YaRN does, under the name max_position_embeddings."""
+    yarn = ("--set", "factor=4", "--set", "original_max_position_embeddings=128", "--json")
+    asked = ("rope-check", "-s", "rope-yarn", "-d", "32", "--layout", "half", "-l", "512", *yarn)
+    status, out, err = call(*asked, "--impl", f"{TOLD}:YarnOfVllm")
+    assert (status, err) == (0, "")
+    assert "max_position_embeddings=128" in json.loads(out)["subject"]["call"]["text"]
+    status, out, _ = call(*asked, "--impl", f"{TOLD}:YarnOfHalfTheContext")
+    assert status == 1
+    assert "max_position_embeddings=512" in json.loads(out)["subject"]["call"]["text"]

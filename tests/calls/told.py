@@ -267,6 +267,50 @@ class OfVllm:
         return tuple(x.astype(self.dtype) for x in both)
 
 
+class YarnOfVllm(OfVllm):
+    """YaRNScalingRotaryEmbedding, whose max_position_embeddings is the original context."""
+
+    def __init__(
+        self,
+        head_size,
+        rotary_dim,
+        max_position_embeddings,
+        base,
+        is_neox_style,
+        scaling_factor,
+        dtype,
+    ):
+        super().__init__(head_size, rotary_dim, max_position_embeddings, base, is_neox_style, dtype)
+        turns = max_position_embeddings / (2 * np.pi * np.array([32, 1]))
+        bounds = rotary_dim * np.log(turns) / (2 * np.log(base))
+        low, high = max(np.floor(bounds[0]), 0), min(np.ceil(bounds[1]), rotary_dim - 1)
+        ramp = np.clip((np.arange(rotary_dim // 2) - low) / (high - low), 0, 1)
+        plain = base ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
+        self.rates = plain / scaling_factor * ramp + plain * (1 - ramp)
+        self.factor = 0.1 * np.log(scaling_factor) + 1
+
+    def __call__(self, positions, query, key):
+        angles = positions[..., None] * self.rates
+        cos, sin = self.factor * np.cos(angles), self.factor * np.sin(angles)
+        own = (turned(x, cos, sin, self.interleaved) for x in (query, key))
+        return tuple(x.astype(self.dtype) for x in own)
+
+
+class YarnOfHalfTheContext(YarnOfVllm):
+    def __init__(
+        self,
+        head_size,
+        rotary_dim,
+        max_position_embeddings,
+        base,
+        is_neox_style,
+        scaling_factor,
+        dtype,
+    ):
+        half = max_position_embeddings / 2
+        super().__init__(head_size, rotary_dim, half, base, is_neox_style, scaling_factor, dtype)
+
+
 class OfAnIntegerBase:
     def __init__(self, dim, base: int = 10000):
         if not isinstance(base, int):
