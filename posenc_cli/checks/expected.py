@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from posenc_cli.analysis.sampling import spread
 from posenc_cli.encoding.axial import placed_waves
 from posenc_cli.encoding.blocks import row_rule
 from posenc_cli.encoding.engine import Engine
@@ -392,8 +393,7 @@ class Expected(Record):
 
 def _spread(count: int, most: int) -> Integers:
     """Some of so many rows: the first ones, some between, and the last."""
-    first = np.arange(min(count, most // 2))
-    return np.union1d(first, np.linspace(0, count - 1, most // 2).astype(np.int64))
+    return np.array(sorted({*range(min(count, most // 2)), *spread(count, most // 2)}), np.int64)
 
 
 def _with(rows: Integers, wrong: Integers | Sequence[int]) -> Integers:

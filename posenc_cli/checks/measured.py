@@ -73,7 +73,7 @@ def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
 
 def bases_of(e: Expected, base: float) -> list[float]:
     """The base that the slowest wave has, in few digits and in more; none where it has none."""
-    e = _first_rows(e)
+    e = e.at_places(slice(_ROWS))
     known = waves_of(e)
     if known is None or known[1].size < 2:
         return []
@@ -121,13 +121,9 @@ def row_positions(e: Expected) -> Reals | None:
     return np.where(near, at, np.nan)
 
 
-def _first_rows(e: Expected) -> Expected:
-    return e.at_places(slice(_ROWS))
-
-
 def row_maps(e: Expected) -> Iterator[RowMap]:
     """How the positions of rows differ from those that belong there; none where they do not."""
-    whole, e = e, _first_rows(e)
+    whole, e = e, e.at_places(slice(_ROWS))
     expected = np.asarray(e.positions, np.float64)
     found = row_positions(e)
     found = _matched_rows(e) if found is None else found

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from math import isqrt
 from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
@@ -24,13 +23,6 @@ if TYPE_CHECKING:
 
 _BIASES_SHOWN = 256
 """Positions that a bias without an end is shown for: twice T5's largest distance."""
-
-_PREFIXES = (0, 1, 2, 4, 5)
-"""Rows before those of an image's patches: none, a class token, and one or four of other kinds."""
-
-
-_ROWS_BEFORE = 2  # of the tables of OPT, BART and RoBERTa, before that of the first token
-_ROUND = 64  # what contexts are multiples of
 
 _WRITTEN = "encoding"  # what posenc generate calls the one array of a file
 _IDENTIFIED = ("absolute", "rotary")  # the kinds whose arrays posenc identify takes as they are
@@ -168,27 +160,8 @@ def _absolute(file: str, header: ArrayHeader) -> PositionalTensor:
     if len(shape) != 2 or min(shape) < 2:
         return _tensor(file, header, None, f"no table of positions: its shape is {_by(shape)}")
     rows, columns = shape
-    more = _grid_text(rows) if len(header.shape) > 2 else _offset_text(rows)
-    text = f"{rows} positions × {columns}{more}"
+    text = f"{rows} positions × {columns}"
     return _tensor(file, header, "absolute", text, ["dot-similarity", "--in", source])
-
-
-def _grid_text(rows: int) -> str:
-    """What square of patches so many rows may be of."""
-    for prefix in _PREFIXES:
-        side = isqrt(max(rows - prefix, 0))
-        if side > 1 and side * side + prefix == rows:
-            return f", as many as {side}×{side}" + (f" and {prefix} more" if prefix else "")
-    return ""
-
-
-def _offset_text(rows: int) -> str:
-    """Whether so many rows may be a round number of positions and the two before them."""
-    if rows < _ROUND or (rows - _ROWS_BEFORE) % _ROUND:
-        return ""
-    return (
-        f", as many as {rows - _ROWS_BEFORE} and the {_ROWS_BEFORE} that OPT and RoBERTa begin with"
-    )
 
 
 def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:

@@ -270,23 +270,25 @@ def _at_one_query(places: ValuePlaces, _: Expected, *, at: int) -> ValuePlaces:
 
 def _coarse_positions(e: Expected) -> Iterator[Change]:
     for half in HALVES:
-        yield Change(f"positions were rounded to {half}", places=partial(_coarse, half=half))
-        if e.is_waves:
-            make = partial(_at_coarse_angles, half=half)
-            yield Change(f"angles were rounded to {half}", make=make)
-            text = f"positions, frequencies and their products were rounded to {half}"
-            yield Change(text, make=partial(_all_coarse, half=half))
-        if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
-            values = partial(_at_coarse_distances, half=half)
-            yield Change(f"distances were rounded to {half}", values=values)
+        yield from _rounded_steps(e, half)
 
 
-def _coarse(places: ValuePlaces, _: Expected, *, half: str) -> ValuePlaces:
-    return places.moved(lambda at: _rounded(at, half).astype(at.dtype))
-
-
-def _at_coarse_angles(e: Expected, *, half: str) -> RealRows:
-    return e.waves(_rounded(e.angles(), half))
+def _rounded_steps(e: Expected, half: str) -> Iterator[Change]:
+    """Positions, or what is computed of them, in a half precision."""
+    yield Change(
+        f"positions were rounded to {half}",
+        places=lambda p, _: p.moved(lambda at: _rounded(at, half).astype(at.dtype)),
+    )
+    if e.is_waves:
+        make = partial(_all_coarse, half=half)
+        yield Change(
+            f"angles were rounded to {half}",
+            make=lambda s: s.waves(_rounded(s.angles(), half)),
+        )
+        yield Change(f"positions, frequencies and their products were rounded to {half}", make=make)
+    if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
+        values = partial(_at_coarse_distances, half=half)
+        yield Change(f"distances were rounded to {half}", values=values)
 
 
 def _all_coarse(e: Expected, *, half: str) -> RealRows:
