@@ -205,7 +205,7 @@ def truths(results: Results) -> tuple[list[str], ...]:
                 "1",
                 ", ".join(f"{short} {_short(times[name])}" for name, short in used.items()),
             ]
-            for memory, used in (("memory used before", _REUSING), ("new memory", _USED))
+            for memory, used in (("memory that is reused", _REUSING), ("new memory", _USED))
         ),
     )
 

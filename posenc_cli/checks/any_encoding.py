@@ -133,8 +133,8 @@ class ValueCheck(GivenSubject, Asked):
         dtype = max(x.dtype, y.dtype, "float32", key=unit)
         subject = replace(self, form="rows").subject(Loaded(added, dtype, y.path))
         size = float(np.abs(x.values).max())
-        vectors = np.asarray(x.values, np.float64).reshape(-1, x.values.shape[-1])
         e = subject.expected
+        vectors = np.asarray(x.values, np.float64).reshape(-1, e.found.shape[-1])
         expected = replace(e, slack=4 * unit(dtype) * size, vectors=vectors[: len(e.found)])
         return replace(subject, expected=expected)
 

@@ -137,7 +137,7 @@ def _words_of_claim(
     defect, sample = claim.defect, suspect.sample
     if claim.amplitude == 0:
         cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
-        written = ", as in a buffer that nothing wrote to" * in_part
+        written = ", as in a buffer that was never written" * in_part
         yield Explanation(cause, f"all values are 0{written}", "")
         return
     if in_part and claim.amplitude != sample.reference.scale:

@@ -336,7 +336,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         if examination.subject.is_tables:
-            message = "all values are 0, as in a buffer that nothing wrote to"
+            message = "all values are 0, as in a buffer that was never written"
             return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
         message = zeros_text(examination.reference, "everything becomes 0")
         return [Explanation(Cause.UNKNOWN, message, "nothing is left to compare")]

@@ -236,7 +236,7 @@ def identify(evidence: Evidence) -> Identification:
             note = "all that was looked at is NaN or infinite: it holds no numbers"
             return Identification(evidence.stored, evidence.shape, (), (note,))
         if _is_constant(evidence):
-            notes.append("the numbers looked at are one and the same, which shows no rule")
+            notes.append("all values are equal, and a constant table identifies no encoding")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))
         attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
         if evidence.quantum and not any(attempt.trial.fits for attempt in attempts):

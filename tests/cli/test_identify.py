@@ -383,7 +383,7 @@ def test_one_number_throughout_is_said_to_show_nothing(call, tmp_path):
     np.save(tmp_path / "a.npy", np.full((64, 64), 5e-324))
     status, out, _ = call("identify", "a.npy")
     assert status == 1
-    assert "one and the same, which shows no rule" in out
+    assert "all values are equal, and a constant table identifies no encoding" in out
 
 
 @pytest.mark.long

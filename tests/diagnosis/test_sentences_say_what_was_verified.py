@@ -190,7 +190,7 @@ def test_zeros_are_not_said_to_be_unwritten_memory():
     cos, sin = tables()
     cos[100:200] = sin[100:200] = 0
     assert causes(cos, sin)[0].message == (
-        "positions 100–199: all values are 0, as in a buffer that nothing wrote to"
+        "positions 100–199: all values are 0, as in a buffer that was never written"
     )
 
 

@@ -115,7 +115,7 @@ def test_no_rule_is_invented_for_one_wrong_frequency(dtype, wrong, factor):
 def test_one_number_throughout_is_nothing(shape, value):
     result = of(np.full(shape, value))
     assert (result.match, result.nearest, result.candidates) == (None, None, ())
-    assert result.notes == ("the numbers looked at are one and the same, which shows no rule",)
+    assert result.notes == ("all values are equal, and a constant table identifies no encoding",)
 
 
 # Rows that stand elsewhere.

@@ -208,8 +208,8 @@ def _slope_rules(e: Expected) -> Iterator[Change]:
             f"these are the slopes of --convention {other}",
             exact_slopes(heads, max_bias=bias, rule=other),
         ),
-        ("these are the right slopes in reverse order", right[::-1]),
-        ("these are the right slopes sorted; the order of heads matters", np.sort(right)[::-1]),
+        ("the slopes are in reverse order", right[::-1]),
+        ("the slopes are sorted; the order of heads matters", np.sort(right)[::-1]),
         (
             "the exponents start at 0, not at 1 (the first slope is 1)",
             2.0 ** (-bias * np.arange(heads) / heads),

@@ -36,7 +36,7 @@ _PADDING = (0, 1)
 _SIGNS = {
     "rows": "all values have the wrong sign",
     "scores": "the scores have the wrong sign",
-    "slopes": "these are the right slopes with the sign of the bias",
+    "slopes": "the slopes have the sign of the bias",
 }
 
 

@@ -103,7 +103,7 @@ class TurnedPairs(Record):
             f"{quoted_name(self.source)}: {title}" if self.source else title,
             shared=False,
             noun="pair",
-            notes=(f"faint: {first}; line, rotations: {last}; points: between", *self.notes),
+            notes=(f"gray: {first}; line with dots: {last}; points: between", *self.notes),
         )
 
     def clocks(self) -> tuple[Clocks, ...]:

@@ -227,12 +227,12 @@ def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
     if not never:
         return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
     which = f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))})"
-    text = f"{which} have wavelengths longer than {planned.trained} positions; as is, "
+    text = f"{which} have wavelengths longer than {planned.trained} positions; unchanged, "
     start = as_is.unseen_from
-    text += "no angle is unseen" if start is None else f"angles are unseen from position {start}"
+    text += "no angle is unseen" if start is None else f"angles from position {start} on are unseen"
     if shown is not None and shown.name != AS_IS:
-        text += f", with {shown.name} " + (
-            "none" if shown.unseen_from is None else f"from {shown.unseen_from}"
+        text += f"; with {shown.name}, " + (
+            "none are" if shown.unseen_from is None else f"those from {shown.unseen_from} on"
         )
     return text
 

@@ -36,7 +36,7 @@ _NEXT: Mapping[Cause, str] = {
     Cause.FREQUENCY_RULE: "compare your inverse frequencies with posenc generate --table inv-freq",
     Cause.AXIS: "check which pairs follow which axis, and the order of the axes",
     Cause.UNINITIALISED: "compute the buffers again after loading: a checkpoint may not hold them",
-    Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and memory that nothing wrote",
+    Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and uninitialized memory",
 }
 """What to do about a cause, for those that say it."""
 
