@@ -127,7 +127,7 @@ def test_peers_slopes_pass(call, tmp_path, golden):
     [
         ([2.0 ** (-8 * h / 12) for h in range(1, 13)], "the slopes of --convention naive"),
         (TWELVE[::-1], "in reverse order"),
-        ([-m for m in TWELVE], "with the sign of the bias"),
+        ([-m for m in TWELVE], "have the sign of the bias"),
         (sorted(TWELVE, reverse=True), "sorted"),
         ([2.0 ** (-8 * h / 12) for h in range(12)], "the exponents start at 0"),
         ([m * 1.00001 for m in TWELVE], "unknown: no known bug"),
