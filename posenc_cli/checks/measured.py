@@ -214,8 +214,7 @@ def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> RowMap | Non
         code = code if start else "direction"
     else:
         text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
-    rule = partial(_in_parts, rule=lambda at: start + step * at, parts=parts)
-    return RowMap(text, rule, code)
+    return RowMap(text, partial(_in_parts, rule=lambda at: start + step * at, parts=parts), code)
 
 
 def _short(value: float, error: float) -> float:

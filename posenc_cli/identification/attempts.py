@@ -379,8 +379,7 @@ def _attempt_all(
     return [Attempt(each, evidence, profile) for each in sorted(trials, key=attrgetter("rank"))]
 
 
-def _rank(attempt: Attempt) -> tuple[object, ...]:
-    return attempt.trial.rank
+_rank = attrgetter("trial.rank")
 
 
 def _is_enough(best: Trial, following: Hypothesis, more: int) -> bool:
@@ -478,9 +477,11 @@ def _nearest(
     None where none come near, or nothing is left to settle.
     """
     values = np.array([float(str(hypothesis.given[name])) for name in names])
+    name = trial.rounded.name
     for _ in range(_STEPS):
         own, cells = _cells(hypothesis, names, values, evidence)
-        half = _half_units(cells, trial.rounded.name)
+        _, exponents = np.frexp(cells)
+        half = np.maximum(np.ldexp(unit(name), exponents - 1), smallest(name) / 2)  # of a rounding
         moved = values * (1 + _BESIDE * np.eye(values.size))
         besides = [_cells(hypothesis, names, beside, evidence)[0] for beside in moved]
         slopes = (np.stack(besides, axis=1) - own[:, None]) / _BESIDE / half[:, None]
@@ -543,12 +544,6 @@ def _cells(
         own.append(compute(encoding, table, other.positions, FLOAT64, "exact").reshape(-1))
         cells.append(as_columns(sample).astype(np.float64).reshape(-1))
     return np.concatenate(own), np.concatenate(cells)
-
-
-def _half_units(cells: Reals, name: str) -> Reals:
-    """How far from each cell a number may be that rounds to it."""
-    _, exponents = np.frexp(cells)
-    return np.asarray(np.maximum(np.ldexp(unit(name), exponents - 1), smallest(name) / 2))
 
 
 _MARGIN = 16

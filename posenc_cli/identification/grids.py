@@ -218,7 +218,11 @@ def _turns_of(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
         own = np.flatnonzero(places.followed == axis)
         if not own.size:
             continue
-        lines = np.arange(side)[:, None] * stride + _line_starts(view.pairs.shape[0], side, stride)
+        number = np.unique(
+            np.linspace(0, view.pairs.shape[0] // side - 1, _SLICES).astype(np.int64)
+        )
+        starts = number // stride * stride * side + number % stride
+        lines = np.arange(side)[:, None] * stride + starts
         of_lines = view.pairs[lines][:, :, own]  # (side, lines, pairs)
         values, where = _middle(of_lines, axis=1), np.arange(side)
         first[own] = values[0]
@@ -245,12 +249,6 @@ def _middle(values: NumberArray, axis: int) -> NumberArray:
     parts = (np.where(known, part, 0) for part in (values.real, values.imag))
     cos, sin = (np.nanmedian(part, axis=axis) for part in parts)
     return np.asarray(cos + 1j * sin)
-
-
-def _line_starts(count: int, side: int, stride: int) -> Integers:
-    """The first places of some lines along an axis."""
-    number = np.unique(np.linspace(0, count // side - 1, _SLICES).astype(np.int64))
-    return np.asarray(number // stride * stride * side + number % stride)
 
 
 class _GridScheme(Record):

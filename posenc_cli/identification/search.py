@@ -235,7 +235,8 @@ def identify(evidence: Evidence) -> Identification:
         if not any(np.isfinite(sample).any() for sample in evidence.sample):
             note = "all that was looked at is NaN or infinite: it holds no numbers"
             return Identification(evidence.stored, evidence.shape, (), (note,))
-        if _is_constant(evidence):
+        first = evidence.sample[0].reshape(-1)[:1]  # one number, which any table may hold, but 0
+        if first.all() and all((sample == first).all() for sample in evidence.sample):
             notes.append("all values are equal, and a constant table identifies no encoding")
             return Identification(evidence.stored, evidence.shape, (), tuple(notes))
         attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
@@ -298,10 +299,9 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
         and not _is_fitted_roughly(trial.hypothesis.uncertainty, trial.equal)
     ]
 
-    def standing(attempt: Attempt) -> bool:
-        return not attempt.trial.fits_most or _is_outdone(attempt.trial.bits, believed)
-
-    return sorted(attempts, key=standing)
+    return sorted(
+        attempts, key=lambda a: not a.trial.fits_most or _is_outdone(a.trial.bits, believed)
+    )
 
 
 def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
@@ -314,12 +314,6 @@ def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
     nearly = not candidate.fits or candidate.bits > 0
     doubted = not believed or candidate.outdone
     return doubted, not believed, not candidate.fits, misfits, nearly
-
-
-def _is_constant(evidence: Evidence) -> bool:
-    """Whether all that was looked at is one number, which any table may hold, but zero."""
-    first = evidence.sample[0].reshape(-1)[:1]
-    return bool(first.all() and all((sample == first).all() for sample in evidence.sample))
 
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
