@@ -23,7 +23,7 @@ import numpy as np
 from posenc_cli.encoding.engine import Engine, threads_for
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.source import release
-from posenc_cli.formulas.inverse import DOUBLE, SPARE, snap, written_numbers
+from posenc_cli.formulas.inverse import DOUBLE, KNOWN_BASES, SPARE, snap, written_numbers
 from posenc_cli.identification.biases import (
     BLOCK_CELLS,
     BiasProfile,
@@ -36,7 +36,7 @@ from posenc_cli.identification.biases import (
 )
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.identification.other_matrices import row_hypotheses
-from posenc_cli.identification.readings import certain_forms, possible_forms
+from posenc_cli.identification.readings import certain_forms, periods_read, possible_forms
 from posenc_cli.identification.waves import (
     angle_hypotheses,
     fallback_hypotheses,
@@ -99,6 +99,7 @@ _DAMAGED = 0.02
 """Of the rows in no regular order, that may be wrong."""
 _DAMAGE = 0.02
 """What no row is farther off by, none is damaged by: noise in all of them is."""
+_USUAL = 3.0  # the most that a rule with numbers that people use costs
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -188,6 +189,15 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     attempts = _attempt_all(hypotheses, evidence, None)
     if attempts and attempts[0].trial.fits:
         return attempts
+    if (inner := periods_read(evidence)) is not None:
+        # Any ladder is one of periods, too: only the bases that people use are believed.
+        usual = [
+            each
+            for each in frequency_hypotheses(inner)
+            if each.cost <= _USUAL and each.given.get("base") in KNOWN_BASES
+        ]
+        if (of_periods := _attempt_all(usual, inner, None)) and of_periods[0].trial.fits:
+            return of_periods
     placed = _placed_row_attempts(evidence, notes)
     return attempts if placed is None else placed
 

@@ -18,7 +18,8 @@ from posenc_cli.files.source import release
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.evidence import without_ones
 from posenc_cli.inference.rates import signal_of
-from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL
+from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, real_format
+from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -426,6 +427,16 @@ def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
         return True
     near = np.asarray(first[: 4 * _SOME_ROWS], np.float64)
     return any(signal_of(near, function, 1e-3) is not None for function in ("cos", "sin"))
+
+
+def periods_read(evidence: Evidence) -> Evidence | None:
+    """The frequencies whose reciprocals one row may hold: MLX's ``freqs`` of ``mx.fast.rope``."""
+    values = np.asarray(evidence.sample[0])
+    if values.dtype.kind == "c" or not (np.isfinite(values) & (values > 0)).all():
+        return None
+    stored = real_format(evidence.stored)
+    rounded = widen(narrow(1 / np.asarray(values, np.float64), None, stored), stored)
+    return _form(evidence, (rounded,), "periods, 1/frequency")
 
 
 def _form(evidence: Evidence, arrays: tuple[NumberArray, ...], text: str) -> Evidence:

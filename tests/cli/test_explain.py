@@ -453,3 +453,11 @@ def test_a_key_that_nothing_reads_is_told_once(call, config):
 def test_a_config_by_an_option_is_told_to_be_an_argument(call, config):
     err = call("explain", "--config", config(GEMMA))[2]
     assert "hint: posenc explain takes it as an argument, without --config\n" in err
+
+
+def test_the_window_is_said_of_transformers_alone(call, config):
+    """Which engines have windows was not read: none is said to have transformers' own."""
+    path = config({**GEMMA, "model_type": "mistral", "sliding_window": 512})
+    assert "window of all layers: 512" in call("explain", path)[1]
+    layers = json.loads(call("explain", path, "--as", "llama.cpp", "--json")[1])["layers"]
+    assert not [name for name in layers[0]["derived"] if "window" in name]

@@ -141,6 +141,8 @@ KEPT = {
     "× √dim": (vaswani() * np.float32(math.sqrt(DIM)), *_SINUSOIDAL, "× 5.65685425"),
     "tables × 8": (_TABLE * np.float32(8), *_ROPE, "× 8"),
     "× 0.02": (vaswani() * np.float32(0.02), *_SINUSOIDAL, "× 0.02"),
+    # reciprocals of frequencies: the freqs of mlx-lm's Llama3RoPE and SuScaledRoPE
+    "periods": (1 / _FLOAT32, *_ROPE, "periods"),
     # before rows that hold nothing
     "zeros below": (np.concatenate([_TABLE, _NOTHING]), *_ROPE, "rows 96 to 115"),
     "no numbers below": (np.concatenate([_TABLE, np.nan * _NOTHING]), *_ROPE, "rows 96 to 115"),
@@ -181,7 +183,6 @@ def _unlike_cases():
         "squares": _TABLE * _TABLE,
         "cosines above sines": np.concatenate([_COS, _SIN]),
         "zeros beside": np.concatenate([_TABLE, _TABLE[:, :8] * 0], 1),
-        "periods": 1 / _FLOAT32,
         "wavelengths": (2 * np.pi / ladder()).astype(np.float32),
         "logarithms of frequencies": np.log(_FLOAT32),
         "logarithms of periods": -np.log(_FLOAT32),

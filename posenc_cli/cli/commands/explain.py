@@ -31,6 +31,7 @@ from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
+from posenc_cli.records import replace
 from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
@@ -122,6 +123,8 @@ def explain(
                 texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
                 continue
             resolved = resolve_with(given, found, runtime=runtime, name=config)
+            if not runtime.startswith(TRANSFORMERS):  # engines were not asked for windows
+                resolved = replace(resolved, layers=tuple(map(_without_window, resolved.layers)))
             beside = folder_conclusions(config, resolved)
             summary = (*conclusions(resolved, found), *beside)
         except PosencError as error:
@@ -200,6 +203,11 @@ def _of_all_engines(
         console.typesetter,
         compare=compare,
     )
+
+
+def _without_window(layers: Layers) -> Layers:
+    derived = {n: v for n, v in layers.derived.items() if not n.startswith("window")}
+    return replace(layers, derived=derived)
 
 
 def _failed(
