@@ -1,9 +1,16 @@
 """Waves whose amplitude changes with the position: base^((p − centre)/span) · cos(p · ω), rounded.
 
-Owns the way from such waves to correctly rounded cells, by Ziv's test: a cell is a product in
-double-double of a point on the circle (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it)
-and a bounded exponential, its power of two kept apart, so that nothing overflows on the way. What
-that leaves open, and what ends among the subnormals of float64, is computed in 60-digit reals.
+Owns the way from such waves to correctly rounded cells, by Ziv's test in three tiers.
+
+1. To formats narrower than float64, a cell is the product of a float64 cosine and a float64
+   amplitude. The cosine is off by at most 4.1u of the scale (:mod:`posenc_cli.numerics.waves`; u =
+   2^−53), the amplitude by 3.1u of itself, its two factors and their product each rounded once:
+   with the product's own rounding and that of cell ± margin, 9.3u of amplitude and scale. The
+   margin is 16u.
+2. The rows of the few others, and all float64 cells, are products in double-double of a point on
+   the circle (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it) and a bounded exponential,
+   its power of two kept apart, so that nothing overflows on the way.
+3. What is left, and what ends among the subnormals of float64, is computed in 60-digit reals.
 
 Cells past the largest number of a format are infinite, those below the smallest are zero, each
 with the sign of its cosine or sine.
@@ -25,6 +32,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,14 +42,19 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import (
         Flags,
         Integers,
+        RealRows,
         Reals,
         StoredRows,
     )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-PAIR_MARGIN = 2.0**-90  # of a point on the circle
-CHUNK_CELLS = 1 << 13  # some twenty arrays are half as long while they are computed
+MARGIN = 2.0**-49  # 16u, as tier 1 has it
+PAIR_MARGIN = 2.0**-90  # of a point on the circle, as tier 2 has it
+_PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
+"""Amplitudes with which nothing underflows or overflows in float64 unless the cell does."""
+CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the cells of a chunk stay in the cache
+PROVEN_CELLS = 1 << 13  # some twenty arrays are half as long while they are computed
 _LARGEST, _SMALLEST = 1026, -1080
 """Binary exponents past which a cell is infinite or zero in every format."""
 _FASTEST = 2**30  # e to this power is past every format
@@ -133,11 +146,15 @@ class GrowingCells:
         if len(self._rates) != waves.count:
             raise ValueError(f"{len(self._rates)} bases where {waves.count} were declared")
         self._scale = exact.asarray(waves.scale)[0]
+        self._margin = MARGIN * abs(float(self._scale))
         self._centre = growth.centre * waves.denominator
+        self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
         # Past this a cell is infinite or zero one position on: larger ones would only overflow.
         self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
+        self._low_rows = max(1, CHUNK_CELLS // max(1, waves.count))
+        self._low: RealRows | None = None
 
     def fill(
         self,
@@ -147,6 +164,68 @@ class GrowingCells:
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, correctly rounded to ``dtype``."""
+        if dtype.name == FLOAT64.name:
+            self._fill_proven(out, positions, placements, dtype)
+            return
+        cells = np.empty(out.shape)  # (positions, columns)
+        self._table.fill(cells, positions, placements, dtype=FLOAT64)
+        amplitudes = self._amplitudes(positions)  # (positions, waves)
+        smallest, largest = _PROVEN_AMPLITUDES
+        open_rows = np.zeros(positions.size, np.bool_)
+        for placement in placements:
+            target = out[:, placement.columns]
+            if placement.function == "zero" or self._scale == 0:
+                target[...] = 0
+                continue
+            factors = amplitudes[:, placement.waves]
+            values, margin = cells[:, placement.columns] * factors, self._margin * factors
+            target[...] = narrow(values + margin, None, dtype)
+            word = np.dtype(f"u{dtype.itemsize}")
+            other = narrow(values - margin, None, dtype).view(word)
+            proven = (target.view(word) == other) & (factors > smallest) & (factors < largest)
+            open_rows |= ~proven.all(axis=1)
+        if open_rows.any():
+            rows = out[open_rows]
+            self._fill_proven(rows, positions[open_rows], placements, dtype)
+            out[open_rows] = rows
+
+    def _amplitudes(self, positions: Integers) -> RealRows:
+        """Amplitudes to 3.1u, NaN where float64 cannot hold them.
+
+        Shape: (positions, waves).
+        """
+        if self._low is None:
+            self._low = self._powers(np.arange(self._low_rows))
+        multiples, rest = np.divmod(positions - self._centre, self._low_rows)
+        once, where = np.unique(multiples, return_inverse=True)
+        result: RealRows = self._powers(once * self._low_rows)[where] * self._low[rest]
+        return result
+
+    def _powers(self, distances: Integers) -> RealRows:
+        powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
+        # Where the bound of the error is not small, nothing is to be proven.
+        certain = powers.error < 2.0**-60 * np.abs(powers.high)
+        return np.where(certain, powers.high, np.nan)
+
+    def _fill_proven(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> None:
+        step = max(1, PROVEN_CELLS // max(1, out.shape[1]))
+        for start in range(0, positions.size, step):
+            part = slice(start, start + step)
+            self._fill_part(out[part], positions[part], placements, dtype)
+
+    def _fill_part(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> None:
         cells = {}
         for function, (cell, powers) in zip(("cos", "sin"), self._products(positions), strict=True):
             values, proven = _rounded(cell, powers, dtype)
