@@ -101,7 +101,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     except usage_error as error:
         from posenc_cli.cli.help.usage import usage_message
 
-        raise usage_message(error) from None
+        raise usage_message(error, *arguments[:1]) from None
     if not callable(prepared):
         return prepared or 0  # what was asked for is written: help, or completions
     check_room(ROOM_TO_START)

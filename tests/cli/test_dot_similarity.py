@@ -265,7 +265,6 @@ def test_figures_go_to_files(suffix, call, tmp_path):
     [
         ("", 2, "give one of them"),
         ("-s rope --in x.npy -l 4", 3, "x.npy"),
-        ("-s rope", 2, "--len"),
         ("-s rope -l 4 --normalize norm", 2, "--normalize 'norm': must be one of dot, cosine"),
         ("-s rope -l 4 --content zeros", 2, "--content 'zeros'"),
         ("-s sinusoidal -l 4 --content ones", 2, "--content ones: goes with rotary schemes"),
@@ -415,3 +414,13 @@ def test_a_map_grows_with_the_screen_between_two_bounds(call, monkeypatch):
 
     least, same, more, most, again = map(lines_of_map, (20, 41, 50, 63, 90))
     assert least == same < more < most == again
+
+
+@pytest.mark.parametrize(
+    ("asked", "positions"),
+    [("-s rope", "0:512"), ("-s alibi", "0:512"), ("-s sinusoidal-nd --set grid=8x8", "0:64")],
+)
+def test_without_a_length_the_first_positions_are_compared(asked, positions, call):
+    status, out, _ = call("dot-similarity", *asked.split(), "--json")
+    assert status == 0
+    assert json.loads(out)["positions"] == positions

@@ -106,3 +106,9 @@ def test_a_number_format_is_one_wherever_it_is_named(call):
             "posenc: error: --dtype 'float17': must be one of float16, bfloat16, float32, float64\n"
             "hint: did you mean 'float16'?\n"
         )
+
+
+def test_an_option_without_its_value_points_to_the_help_of_its_command(call):
+    status, _, err = call("rope-check", "-s", "rope", "--impl")
+    assert status == 2
+    assert err.endswith("hint: posenc rope-check --help shows how it is used\n")

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from posenc_cli.choice import Choice
+from posenc_cli.cli.choosing import at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, refuse, whole_option
@@ -116,7 +117,7 @@ def dot_similarity(
     same content rotated at m and at n, with the attention factor. For biases, it is the score added
     for query m and key n. Several encodings share one set of axes if their measures are the same,
     above a table of their differences. With --content random, the curve is the mean of many draws,
-    and the band holds 5–95 % of them.
+    and the band holds 5–95 % of them. Without --len, the first 512 positions are compared.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512
@@ -168,7 +169,11 @@ def _parts(
     from posenc_cli.files.reading import read_array
 
     places = dict(enumerate(subjects.items))
-    choices = {place: item for place, item in places.items() if isinstance(item, Choice)}
+    choices = {
+        place: at_first_positions(item)
+        for place, item in places.items()
+        if isinstance(item, Choice)
+    }
     contents = tuple(dict.fromkeys(asked))
     if not choices:
         given = {"--bound": bounded, "--content": next(iter(contents), None), "--head": head}

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def usage_message(error: Any) -> InvalidInput:
-    """The error that Typer raised for a malformed command line, as posenc reports it."""
+def usage_message(error: Any, first: str = "-") -> InvalidInput:
+    """The error that Typer raised for a malformed line of this ``first`` word, as posenc has it."""
     context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "posenc")
+    path = getattr(context, "command_path", "posenc" if first[:1] == "-" else f"posenc {first}")
     hint = f"{path} --help shows how it is used"
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
