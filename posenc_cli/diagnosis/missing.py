@@ -134,10 +134,11 @@ def _missing_pairs_cause(whole: Whole) -> Explanation | None:
     if (np.abs(extent.positions) <= 1).all():
         return None
     of_pairs = pairs_text(np.flatnonzero(extent.pairs).tolist(), extent.pairs.size)
+    later = "" if extent.positions.size == whole.count else " from 2 on"
     return Explanation(
         Cause.UNINITIALISED,
-        f"{of_pairs} {'has' if extent.pairs.sum() == 1 else 'have'} no number at any position from "
-        f"2 on, so no finite frequency: {MEANING}",
+        f"{of_pairs} {'has' if extent.pairs.sum() == 1 else 'have'} no number at any position"
+        f"{later}, so no finite frequency: {MEANING}",
         "all other pairs have numbers at every position",
         where=Where(None, spec(np.flatnonzero(extent.pairs))),
     )
