@@ -324,7 +324,7 @@ def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | Non
     """
     rotated, part = int(head.value), ""
     if share is not None and rope_type != "proportional":
-        rotated = int(head.value * share.value)
+        rotated = int(min(head.value * share.value, 2**53))
         part = f" × {share.value:g} ({share.source})"
     if rotated < 2 or rotated % 2:
         raise keys.error(

@@ -286,7 +286,7 @@ def _collision_cause(dtype: str, *, both: bool) -> Explanation:
 def amplitude_cause(sample: Sample) -> Explanation | None:
     """The attention factor, where it is another and the size of all factors."""
     amplitude, right = sample.amplitude, sample.reference.scale
-    if amplitude in (right, 0.0):
+    if amplitude == 0 or abs(amplitude - right) <= sample.tolerance.floor * (right == 1):
         return None
     missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
     # One size, within some roundings of cosine, sine and factor each.

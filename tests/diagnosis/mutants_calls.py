@@ -585,7 +585,7 @@ def as_long_as_the_first_call(x, positions):
     return turned(x, *full(np.minimum(positions, CACHED["first"] - 1)))
 
 
-@mutant("unknown", "k: the function gives other values for vectors in one call than for their")
+@mutant("unknown", "unit vectors, by up to")
 def keys_of_queries(q, k, cos, sin, unsqueeze_dim=1):
     turned_q, turned_k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     other = doubles.transformers(q, np.zeros_like(k), cos, sin, unsqueeze_dim)[0]
@@ -936,7 +936,7 @@ def rest_of_64(x, offset=0):
 
 
 # Vectors.
-@mutant("unknown", "k: the function gives other values for vectors in one call than for their")
+@mutant("unknown", "unit vectors, by up to")
 def sines_of_q(q, k, cos, sin):
     return turned(q, cos, sin), k * cos + doubles.rotate_half(q) * sin
 
