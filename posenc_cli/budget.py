@@ -1,4 +1,4 @@
-"""How much one command computes, holds or prints without being asked: the bounds, and one error.
+"""How much one command computes, holds or prints by default: the bounds, and their error.
 
 A command that meets a request past a bound refuses it here, takes a sample and says so, or streams
 and shows progress: it never just goes on. Lengths are free (any position up to 2^53), and so is the

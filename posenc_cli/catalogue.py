@@ -1,4 +1,4 @@
-"""The catalogue: every scheme by name, built in, installed as a plugin, or written by the user."""
+"""The catalogue: every scheme by name, built in, from a plugin, or written by the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encoding and the positions that someone chooses: by scheme, by config or by model."""
+"""The encoding and positions of a request: by scheme, config or model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The errors posenc reports: each class owns one exit status of the command line."""
+"""posenc's errors: each class has one exit status."""
 
 from __future__ import annotations
 

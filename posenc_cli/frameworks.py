@@ -1,4 +1,4 @@
-"""Array frameworks: how to make arrays of each from NumPy's, how to read them, and what uses them.
+"""Array frameworks: how to make, read and recognize the arrays of each.
 
 One table, ``FRAMEWORKS``, serves the library and the process of a user's function, which may be any
 Python from 3.8 on without posenc. Nothing here imports a framework other than NumPy: a row is used

@@ -1,4 +1,4 @@
-"""Signals that ask the process to end: the first ends it at once, and leaves nothing behind.
+"""Signals that end the process: the first ends it at once and leaves nothing behind.
 
 The handler does not raise: Python drops exceptions in some callbacks (of imports, of garbage
 collection), libraries catch all, and a second signal would come in the middle of what the first

@@ -1,4 +1,4 @@
-"""What users name of their own: ``module:name``, or ``file.py:name``.
+"""User code by name: ``module:name``, or ``file.py:name``.
 
 It runs where a user's code does, in any Python from 3.8 on: it needs nothing of posenc.
 """

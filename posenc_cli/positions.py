@@ -1,4 +1,4 @@
-"""Positions: which numbers a request asks for, as ranges that cost nothing until used.
+"""The positions of a request, as ranges that cost nothing until used.
 
 A position is a whole number of parts of 1: `Positions.ranges` holds the numerators and
 `Positions.denominator` says the parts, so that what computes with them has integers, always.

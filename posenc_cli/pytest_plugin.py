@@ -1,4 +1,4 @@
-"""The plugin that pytest finds where posenc is installed: ``rope_check``, ``encoding_check``."""
+"""The pytest plugin: the fixtures ``rope_check`` and ``encoding_check``."""
 
 from __future__ import annotations
 

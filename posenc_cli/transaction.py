@@ -1,4 +1,4 @@
-"""The files of one run: those it reads, which it may not replace, and those it writes.
+"""The files of one run: inputs, which it may not replace, and outputs.
 
 What a run writes takes its name at the end, once nothing is left that could fail: a run that ends
 with an error, or by a signal, has changed no file.

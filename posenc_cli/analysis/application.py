@@ -1,4 +1,4 @@
-"""Which part of a choice applies to vectors, at which positions and of which width."""
+"""The part of a choice that applies to vectors, with its positions and width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of an encoding at chosen rows and columns, and nothing else of it.
+"""The values of an encoding at chosen rows and columns only.
 
 Imports NumPy: import it only where something is computed.
 """

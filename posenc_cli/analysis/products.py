@@ -1,4 +1,4 @@
-"""Dot products of the rows of a matrix with one another, of any number of rows.
+"""Dot products between the rows of a matrix of any length.
 
 Owns the tiles they are computed in, and what is told of each diagonal of them. Every tile is the
 same product of matrices of one shape, at multiples of one grid, with rows of zeros past the last:

@@ -1,4 +1,4 @@
-"""Similarities that depend on the offset m − n alone: their value at each offset.
+"""Similarities that depend on m − n alone: their value at each offset.
 
 Owns the proof that they do, which is read from what a scheme declares, and the values in float64.
 

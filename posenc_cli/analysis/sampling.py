@@ -1,4 +1,4 @@
-"""What is looked at of something too long to be looked at whole."""
+"""The rows and columns that represent an encoding too large to process whole."""
 
 from __future__ import annotations
 

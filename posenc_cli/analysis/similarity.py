@@ -1,4 +1,4 @@
-"""How alike positions are: S[m, n], what it is for each kind of scheme, and what is told of it.
+"""How similar positions are: S[m, n] for each kind of scheme, and its summary.
 
 =========  =======================================================================
 absolute   the dot product of rows m and n (of relative schemes: of two offsets)

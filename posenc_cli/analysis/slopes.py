@@ -1,4 +1,4 @@
-"""Slopes of ALiBi, of one encoding or another, and what sets them apart head by head."""
+"""ALiBi slopes, their source, and a comparison head by head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an encoding is made of: the wavelength of each of its waves, or the power of each column.
+"""The spectrum of an encoding: the wavelength of each pair, or the power of each column.
 
 Owns the wavelengths and rotations of waves, and what a stretched rotary scheme did to each. Columns
 that are no waves have a power spectrum along the positions instead.

@@ -1,4 +1,4 @@
-"""What is told of a similarity: its values by offset, and what they depend on.
+"""The summary of a similarity: its values by offset, and what they depend on.
 
 Owns the tolerance of the question whether S depends on m − n alone. Where a declaration proves it
 there is none: the spread is 0. Rows that were rounded to a format with unit u differ from what they

@@ -1,4 +1,4 @@
-"""What callers give: encodings, positions and number formats, and errors in the words of arguments.
+"""Arguments of library functions: encodings, positions and formats, and errors that name them.
 
 Below this floor errors name the options of the command line; they leave it naming arguments.
 """

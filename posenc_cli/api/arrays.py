@@ -1,4 +1,4 @@
-"""Arrays of any framework: what callers give, and results in one of theirs or like one."""
+"""Arrays of any framework: those that callers pass, and results of the same kind."""
 
 from __future__ import annotations
 

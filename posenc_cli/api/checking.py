@@ -1,4 +1,4 @@
-"""Checks of what others computed, as ``posenc check``, ``rope-check`` and ``compare`` make them."""
+"""The checks of the library: ``check``, ``rope_check`` and ``compare``."""
 
 from __future__ import annotations
 

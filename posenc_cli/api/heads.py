@@ -1,4 +1,4 @@
-"""What attention heads an encoding can make, and which survive past the trained length."""
+"""Which attention heads an encoding can express, and up to what length."""
 
 from __future__ import annotations
 

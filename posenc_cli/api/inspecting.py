@@ -1,4 +1,4 @@
-"""What encodings and arrays are like: their properties, proved or measured."""
+"""The properties of encodings and arrays, proved or measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is: the schemes and the models that have names, and ALiBi's slopes."""
+"""The named schemes and models, and ALiBi's slopes."""
 
 from __future__ import annotations
 

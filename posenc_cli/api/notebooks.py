@@ -1,4 +1,4 @@
-"""How reports look in a notebook: one line as a value, and text or a table as a cell's output."""
+"""Reports in a notebook: one line as a value, a table as the output of a cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an encoding looks like: figures of matplotlib's, similarities and spectra."""
+"""Pictures of encodings: matplotlib figures, similarities and spectra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to set for a length that a model was not trained at."""
+"""Settings for a length beyond the trained one."""
 
 from __future__ import annotations
 

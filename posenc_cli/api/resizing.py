@@ -1,4 +1,4 @@
-"""Learned tables of positions, resized."""
+"""Learned position tables, resized to another length."""
 
 from __future__ import annotations
 

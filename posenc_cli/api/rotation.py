@@ -1,4 +1,4 @@
-"""Vectors with their positions in them, of any framework: rotated, or x + PE."""
+"""Encodings applied to vectors of any framework: rotate x, or x + PE."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend is: the library that computes waves, exactly or as code written with it does.
+"""What a backend is: the library that computes waves, exactly or as its users' code does.
 
 Every backend gives the same bytes for exact arithmetic. For the arithmetic of frameworks
 (``--arithmetic float32`` …) each gives what its own library computes in that precision. Rows and

@@ -1,4 +1,4 @@
-"""The compiled library of the ``fast`` backend: where it is, and whether it does what it should.
+"""The compiled library of the ``fast`` backend: where it is, and a test that it works.
 
 It is one C file without Python's headers, compiled when posenc is built (``hatch_build.py``) and
 loaded by ctypes. Its name says of what source and for what platform it was made, so that no other

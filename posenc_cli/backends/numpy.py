@@ -1,4 +1,4 @@
-"""The NumPy backend: always there, and the reference for all others.
+"""The NumPy backend: always available, and the reference for the others.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,4 +1,4 @@
-"""Which backends there are, and which one suits a job."""
+"""The available backends, and the choice of one for a job."""
 
 from __future__ import annotations
 

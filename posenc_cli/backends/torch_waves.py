@@ -1,4 +1,4 @@
-"""Waves by torch, exact or in a precision of frameworks.
+"""Waves computed by torch, exactly or in the precision of a framework.
 
 Exact: angle addition, rounding and its test on a device, doubts settled by NumPy.
 

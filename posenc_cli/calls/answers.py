@@ -1,4 +1,4 @@
-"""What a function returned: arrays, and the tables or frequencies that they may be."""
+"""The result of a user's function: arrays, and the tables or frequencies they may be."""
 
 from __future__ import annotations
 

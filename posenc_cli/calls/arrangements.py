@@ -1,4 +1,4 @@
-"""How several sequences and heads stand in one call, and which such calls a function may take."""
+"""How several sequences and heads are arranged in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several sequences and heads in one call: each must become what it becomes alone.
+"""Several sequences and heads in one call: each must give what it gives alone.
 
 Sequences are at positions of their own where a function can be told of them, and k has fewer heads
 than q where the call succeeds so. A call with more axes than a function was found with counts only

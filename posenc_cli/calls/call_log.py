@@ -1,4 +1,4 @@
-"""What becomes of rows by the call that they come in: in which calls, and what.
+"""How the result of a row depends on its call: the log of all calls, and what it shows.
 
 Every call that was made is kept, and some are made of lengths and beginnings of their own. Of calls
 that come out wrong, a rule for the positions of their rows is looked for, or what is wrong with all

@@ -1,4 +1,4 @@
-"""A user's function, described, made and called by requests, wherever it runs."""
+"""A user's function, described, created and called on request, in any process."""
 
 from __future__ import annotations
 

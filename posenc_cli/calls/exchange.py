@@ -1,4 +1,4 @@
-"""Bytes to a process and back, none waited for past a deadline.
+"""Bytes sent to a process and back, each with a deadline.
 
 Whether the process lives is asked of the system: the end of its pipe says little, since a copy that
 the process made of itself, or something that it started, may hold the pipe open.

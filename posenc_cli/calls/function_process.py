@@ -1,4 +1,4 @@
-"""A user's function, described, made and called: in a process of its own, or in this one."""
+"""The process that runs a user's function, or the same interface without a process."""
 
 from __future__ import annotations
 

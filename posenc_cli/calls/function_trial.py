@@ -1,4 +1,4 @@
-"""A function tried at some positions, and what it does beside rotating each row by its own.
+"""A function called at some positions, and whether it does more than rotate each row.
 
 No map of each row by its position alone does that. The function is called again, with rows in
 another order, with one row changed, with sums and multiples of vectors: each kind of irregularity

@@ -1,4 +1,4 @@
-"""Further calls of a function that rotates rightly: what else of a caller might change its results.
+"""Further calls of a right function: which other arguments change its results.
 
 A short call beside a long one, and again after longer ones and after vectors in a half precision,
 positions in another order beside tables, vectors that are not contiguous, an offset in an array,

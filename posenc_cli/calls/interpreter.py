@@ -1,4 +1,4 @@
-"""Which Python runs a user's function: the one of the environment that the function lives in."""
+"""The Python that runs a user's function: that of the function's own environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways in which callers make calls, as rows of tables, and the loop that compares each.
+"""The calls that real callers make, as rows of tables, and the loop that compares them.
 
 A row says when a way applies, how its calls are made, and which of their results must be equal.
 Each call that is planned is compared, or is said not to be tried, and why. The table here is of

@@ -1,4 +1,4 @@
-"""The arrays of one call, as bytes and the shapes that a form gives them."""
+"""The arrays of one call as bytes, with the shapes that a call form requires."""
 
 from __future__ import annotations
 

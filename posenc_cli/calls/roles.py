@@ -1,4 +1,4 @@
-"""What a parameter of a user's function may be for: one row for each role.
+"""Roles: what a parameter of a user's function means, one row for each.
 
 A function with new names is called once these stand in the row of their role. A role that is new
 is a row, and what :mod:`posenc_cli.calls.payloads` gives it.

@@ -1,4 +1,4 @@
-"""What functions that turn queries and keys take, by the names and the number of their parameters.
+"""What a function that rotates queries and keys takes, by the names and number of parameters.
 
 The names of a function's parameters say what each is for; where they say nothing, their number
 does. How it is called beyond that is its form (:mod:`call_form`).

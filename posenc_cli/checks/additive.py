@@ -1,4 +1,4 @@
-"""Whether scores depend only on m − n for schemes that turn nothing.
+"""Whether scores depend on m − n alone, for schemes that do not rotate.
 
 **Added to embeddings.** With rows p_m added, a score is (q + p_m)·(k + p_n) = q·k + q·p_n + p_m·k +
 p_m·p_n. For positions m, n and m′, n′ of the same distance, the change over all unit q and k is

@@ -1,4 +1,4 @@
-"""A whole check of an encoding that rotates nothing: one subject, its reference, the report."""
+"""``posenc check`` for encodings that do not rotate: subject, reference, report."""
 
 from __future__ import annotations
 

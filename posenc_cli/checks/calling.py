@@ -1,4 +1,4 @@
-"""A user's function as a subject: read at every position by what it does to a few vectors.
+"""A user's function as a subject: measured at every position with a few vectors.
 
 A linear map is known once its values at d unit vectors are, and a rotation of known pairs once
 those at two are, if two more confirm that it does nothing else. That it is linear, that a row of

@@ -1,4 +1,4 @@
-"""A whole check: which positions and lengths, which subject, and the report on all of it."""
+"""A whole rope-check: positions and lengths, the subject, and the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a function stands that a user names: found in the text of its file, which nothing runs."""
+"""The line of a file on which a user's function is defined, found without running the file."""
 
 from __future__ import annotations
 

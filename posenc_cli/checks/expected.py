@@ -1,4 +1,4 @@
-"""The values that belong in a subject that rotates nothing, and those of a changed reference.
+"""The expected values of a subject that does not rotate, also for a changed reference.
 
 Four forms: ``rows`` (n, d) of positions or offsets, ``scores`` (heads, queries, keys), ``slopes``
 (heads,) and ``buckets`` (n,). Each value stands at a place, and can be computed at any places, so

@@ -1,4 +1,4 @@
-"""A user's function that gives rows, scores, slopes or buckets: called by its parameters' names."""
+"""A user's function that gives rows, scores, slopes or buckets, called by parameter names."""
 
 from __future__ import annotations
 

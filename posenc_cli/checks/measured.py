@@ -1,4 +1,4 @@
-"""What a subject's values tell of a bug: positions of its rows, its base, its factor, its heads.
+"""Measurements of a subject that suggest bugs: positions, base, factor, heads.
 
 Everything that is measured here is a guess: the search compares all values before it is said.
 """

@@ -1,4 +1,4 @@
-"""The calls that models make of a function that gives rows or scores: later, shorter, in batches.
+"""Other calls of a function of rows or scores: later positions, shorter lengths, batches.
 
 Each is a task whose reference is known: fewer of the first call's rows, or those of other settings.
 """

@@ -1,4 +1,4 @@
-"""What someone requires of a plan, and whether it is so: ``context>=131072``.
+"""Requirements on a plan such as ``context>=131072``, and whether they hold.
 
 A requirement bounds a number of the config as it stands, or of a recipe where its name stands
 before it: ``yarn.unseen<=0``. What has no such number does not pass.

@@ -1,4 +1,4 @@
-"""The ids of positions that a model gives the tokens of a prompt, and a check of someone else's.
+"""The position ids that a model gives to a prompt, and a check of others' ids.
 
 A cause is named where it gives every id of the file again: padding that is counted, packed
 sequences that go on, an offset, axes or tokens of a grid in another order, another step of frames,

@@ -1,4 +1,4 @@
-"""What properties someone requires of encodings, and whether they have them.
+"""Required properties of encodings, and whether they hold.
 
 A requirement is the name of a property, which must hold, or a bound on its value: ``norm<=1e-6``,
 ``unique>=0.1``. ``shift@2x<=1e-6`` is one on the map that was fitted on the first rows, applied to

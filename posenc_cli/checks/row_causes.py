@@ -1,4 +1,4 @@
-"""The causes of rows before and after, where they leave nothing over: as of --rotated."""
+"""Causes for rotated rows (``--rotated``), if they explain every row."""
 
 from __future__ import annotations
 

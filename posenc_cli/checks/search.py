@@ -1,4 +1,4 @@
-"""Why a subject that rotates nothing differs: the table of known bugs is tried, row by row.
+"""The cause for a subject that does not rotate: a search of the table of known bugs.
 
 A change is tried at a few places; what fits there is rebuilt and compared at every value before it
 is named. Where no single change explains all values, two are combined: the first one of those that

@@ -1,4 +1,4 @@
-"""Several reports as one: on heads and sequences, and on a function that rotates q and k.
+"""Several reports as one: heads, sequences, or q and k of one function.
 
 With maps A_p of queries and B_p of keys a score is qᵀ A_mᵀ B_n k. Where both equal the reference it
 depends on n − m; and where they do not, but each rotates by a rotation of its own, it still does if

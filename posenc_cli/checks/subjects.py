@@ -1,4 +1,4 @@
-"""Subjects that rotate nothing, read into the form that their reference has."""
+"""Subjects that do not rotate, read into the form of their reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether values that others computed are those of an encoding that rotates nothing: the report."""
+"""The report on values of an encoding that does not rotate: right or wrong, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the report of a check goes, in which of its forms, and the summary of a workflow's step."""
+"""Where the report of a check goes, in which format, and the summary of a CI step."""
 
 from __future__ import annotations
 

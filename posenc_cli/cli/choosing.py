@@ -1,4 +1,4 @@
-"""The encoding and the positions that a command line chooses, and the options that choose them."""
+"""The options that choose an encoding and its positions."""
 
 from __future__ import annotations
 

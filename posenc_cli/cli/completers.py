@@ -1,4 +1,4 @@
-"""What a word may become, for a shell: schemes, models, parameters and their values."""
+"""Shell completion of schemes, models, parameters and their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command says and where: results to stdout, all else to stderr."""
+"""Where each command writes: results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place where errors become a line and an exit status."""
+"""The one place where an error becomes a line and an exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share that read a matrix from a file, or write one."""
+"""Shared by commands that read or write a matrix."""
 
 from __future__ import annotations
 

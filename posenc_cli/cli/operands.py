@@ -1,4 +1,4 @@
-"""What is compared, as a user names it: a file of numbers, a scheme, a config or a model."""
+"""The operands of a comparison by name: a file, a scheme, a config or a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as commands take them: values in place of texts, and in groups that commands share."""
+"""Options of the command line, as groups that commands share."""
 
 from __future__ import annotations
 

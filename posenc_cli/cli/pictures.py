@@ -1,4 +1,4 @@
-"""How a figure looks, and where it goes: to the terminal, to a file, or to JSON as numbers."""
+"""Options of pictures, and where a figure goes: terminal, file, or JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is seen of a matrix while it is drawn: a progress bar, and a warning of infinities."""
+"""A progress bar, and a warning of infinities, while a matrix is drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output and error: no write fails unseen, no glyph crashes; and how wide they are."""
+"""Standard output and error: failed writes, glyphs, and width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The encodings and files that a command looks at together, and the options that name them."""
+"""The encodings and files that a command compares, and their options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of an encoding or of a file is looked at, as pictures of their values share it."""
+"""The part of an encoding or file that a picture shows."""
 
 from __future__ import annotations
 

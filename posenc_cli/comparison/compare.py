@@ -1,4 +1,4 @@
-"""Two arrays or encodings side by side: what of them is compared, and at which lengths.
+"""Two arrays or encodings, compared at the same rows and lengths.
 
 Rotations are compared pair by pair, in amplitude, and in which dimensions form a pair.
 

@@ -1,4 +1,4 @@
-"""How far two arrays are apart: in value, in units in the last place, and where.
+"""The difference of two arrays: in value, in units in the last place, and where.
 
 Owns the comparison of two arrays that are given block by block, so that neither needs to fit in
 memory. Imported only where arrays are compared, so NumPy is imported here at module level.

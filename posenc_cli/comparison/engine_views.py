@@ -1,4 +1,4 @@
-"""Which engines differ in how they read one config, compared pair by pair.
+"""Which engines read one config differently, compared pair by pair.
 
 Engines that agree share a view. They are said to agree only where their rotations were compared,
 at every length at which either changes, or are one rule with the same parameters; two that follow

@@ -1,4 +1,4 @@
-"""The frequencies that llama.cpp makes of a GGUF file: its ladder over the divisors as they stand.
+"""The frequencies that llama.cpp computes from a GGUF file and its divisors.
 
 Imports NumPy: import it only where something is computed.
 """

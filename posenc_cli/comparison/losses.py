@@ -1,4 +1,4 @@
-"""What a model file has lost of what a config, or another file, says of positions: by name.
+"""Which settings a converted model file lost, key by key.
 
 Two readings are compared layer by layer. Frequencies and amplitude decide whether a
 rotation is the same, whatever its spelling; where they are not, the parameters that differ are

@@ -1,4 +1,4 @@
-"""What lies beside a config in its folder and speaks of positions: stored frequencies, lengths."""
+"""Files beside a config that concern positions: stored frequencies, lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frequencies that a checkpoint stores, compared with those of a config: by name what differs.
+"""Frequencies stored in a checkpoint, compared with those of its config.
 
 What a number format leaves is no difference, but it is said: float16 and bfloat16 move slow pairs
 by a percent. What is one is identified, so that its name is that of the parameter which made it.

@@ -1,4 +1,4 @@
-"""Which tensors of a checkpoint are frequencies of its text model, by their names and shapes.
+"""Which tensors of a checkpoint are the text model's frequencies, by name and shape.
 
 Older code kept ``inv_freq`` with the weights; transformers and vLLM compute their own and leave
 such a tensor aside, and code that loads it rotates by it.

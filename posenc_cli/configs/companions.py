@@ -1,4 +1,4 @@
-"""Files that are no config of a model: of drafters, adapters and generation, and other formats.
+"""Files that are not the config of a model: drafters, adapters, generation, other formats.
 
 A drafter proposes tokens at its verifier's positions, and has a config of its own. PEFT's adapters
 and generation_config.json say nothing of positions, and are refused by what they are, as are files

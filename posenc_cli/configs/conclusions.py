@@ -1,4 +1,4 @@
-"""What a reading of a config comes to, in a line each: lengths, logits, and what is left out.
+"""Conclusions from a config, one line each: lengths, logits, unread parts.
 
 Each line has a code, by which ``explain --fail-on`` asks for it. A line is doubtful where the
 config contradicts itself or leaves to others what it should say.

@@ -1,4 +1,4 @@
-"""A Hugging Face config.json in, the right schemes out, each value with where it came from.
+"""A Hugging Face config.json, resolved to schemes, each value with its source.
 
 A config means what transformers 5 makes of it. ``resolve`` finds the text model in it
 (:mod:`~posenc_cli.configs.text_models`), and its family's reader does the rest:

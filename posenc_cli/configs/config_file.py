@@ -1,4 +1,4 @@
-"""The file of a config: one JSON object, of a size and a kind that is safe to read."""
+"""The file of a config: one JSON object of bounded size."""
 
 from __future__ import annotations
 

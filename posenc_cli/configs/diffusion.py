@@ -1,4 +1,4 @@
-"""Configs of diffusers, which name a class: its timesteps, and the patches of images and video.
+"""Configs of diffusers: timesteps, and patches of images and video.
 
 A config means what diffusers 0.42 makes of it. Most hold no size of image or video: what their
 pipeline takes by default then stands for it, and a warning says so.

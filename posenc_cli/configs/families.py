@@ -1,4 +1,4 @@
-"""What a model type leaves unsaid: the defaults, names and habits of each family, as data.
+"""The defaults, names and special keys of each model family, as data.
 
 Rotary families are in ``rotary.json``, one line a model type, as Hugging Face transformers 5 has
 them. A config usually says neither how columns are paired nor which layers go without rotation.

@@ -1,4 +1,4 @@
-"""The keys of a config: each is checked as it is read, and remembered as read."""
+"""The keys of a config, checked and recorded as they are read."""
 
 from __future__ import annotations
 

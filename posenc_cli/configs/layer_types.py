@@ -1,4 +1,4 @@
-"""The types of a model's layers: which there are, and which of them rotate."""
+"""The layer types of a model, and which of them rotate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that posenc ships, and the functions of real libraries that it knows.
+"""The models that posenc ships, and the library functions that it knows.
 
 A model is a data file in ``presets/``: what of its ``config.json`` matters for positions, in
 Hugging Face's own keys. Finding one reads that file alone. A function of a library is a row of

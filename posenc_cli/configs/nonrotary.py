@@ -1,4 +1,4 @@
-"""Model types whose positions are not rotated: learned and sinusoidal tables, biases, offsets.
+"""Model types without rotation: learned and sinusoidal tables, biases, offsets.
 
 Each family is a row of ``nonrotary.json``: which keys its config uses, and what it leaves unsaid.
 """

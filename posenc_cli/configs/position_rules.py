@@ -1,4 +1,4 @@
-"""By which rule a model's own code gives ids of positions to the tokens of a prompt.
+"""The rule by which a model assigns position ids to the tokens of a prompt.
 
 Text counts from 0. Padding is skipped by decoders, as generation in transformers has it, and is
 counted by encoders such as BERT, which ask no mask for positions. RoBERTa and its kin skip it and

@@ -1,4 +1,4 @@
-"""What a config resolves to: for each kind of layer, a scheme and where each value comes from."""
+"""The result of reading a config: a scheme for each kind of layer, with sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rope as a config describes it: rope_parameters, the older rope_scaling, and what surrounds them.
+"""RoPE in a config: rope_parameters, the older rope_scaling, and related keys.
 
 Values are taken in transformers' order: from the rope object, then from the top of the config,
 then from the model type. :func:`rope_layers` reads them; what each step needs stands below it:

@@ -1,4 +1,4 @@
-"""The rope object of each group of layers: which of a config's JSON objects holds for it."""
+"""Which rope object of a config applies to each group of layers."""
 
 from __future__ import annotations
 

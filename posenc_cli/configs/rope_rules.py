@@ -1,4 +1,4 @@
-"""What each rope type reads of its object: the scheme it stands for, and its parameters."""
+"""The parameters that each rope type reads, and its scheme."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a config says of attention beside the rotation: windows, and scale and cap of its scores.
+"""Attention settings beside the rotation: windows, scale and cap of the scores.
 
 Scores are multiplied by 1/√d of the head's d columns, where nothing else is said here. Some models
 take another scale from a key, some cap scores softly at c: c · tanh(s / c), and some multiply the

@@ -1,4 +1,4 @@
-"""How a config spells the rope of some layers, and what to set in it, or in an engine, for another.
+"""How to write a rope setting in a config, or for an engine.
 
 The spelling is the config's own: ``rope_parameters`` as transformers 5 writes them, one object or
 one for each layer type, or ``rope_theta`` and ``rope_scaling`` as it did before. Of an object that

@@ -1,4 +1,4 @@
-"""The text model of a config: where its keys stand, and which family reads them."""
+"""The text model in a config: where its keys are, and which family reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys about rotation that nothing read: which of them agree with what holds, and what to say.
+"""Keys about positions that nothing reads: which of them matter, and the warning.
 
 A key that says what is so anyway is no finding. One that says otherwise by a name which another
 code reads is a rival: whoever runs that code rotates by another angle. Of the rest nothing is known

@@ -1,4 +1,4 @@
-"""Vision encoders: patches that rotate by row and column, tables of patches, biases of windows."""
+"""Vision encoders: patches rotated by row and column, patch tables, window biases."""
 
 from __future__ import annotations
 

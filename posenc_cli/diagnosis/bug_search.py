@@ -1,4 +1,4 @@
-"""The search for bugs that reproduce every value (:func:`named`), and what each says in words.
+"""The search for bugs that reproduce every value (:func:`named`), and their sentences.
 
 Finders in the other files of this folder propose the bugs, from a sample of the rows.
 """

@@ -1,4 +1,4 @@
-"""Known bugs of coordinates: pairs follow other axes, tokens are counted in another order.
+"""Known bugs of coordinates: pairs on the wrong axis, tokens in another order.
 
 Each gives what angles are multiples of. Such bugs are public: rows and columns exchanged
 (huggingface/pytorch-image-models#2541, Meituan-AutoML/VisionLLaMA#4), axes in blocks for axes dealt

@@ -1,4 +1,4 @@
-"""What a subject may be: each defect says what the factors of the pairs would be if it held.
+"""Possible defects of a subject, each with the factors it predicts for the pairs.
 
 A claim is a defect with the size of the factors. It is found on a few rows, tried on more, and
 printed only with its residual: the largest difference between the table that it implies and the

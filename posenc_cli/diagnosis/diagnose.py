@@ -1,4 +1,4 @@
-"""Why a subject differs from the reference: what it is claimed to be, held against every cell.
+"""Why a subject differs from the reference: each claim is compared with every value.
 
 Each claim says what the factors of the pairs would be if it held. It is found on a sample of
 positions, at every scale and around the first and the worst that are wrong; then it is held against

@@ -1,4 +1,4 @@
-"""Mistakes that rotate no pair as one: cosines and sines that stand at the wrong places.
+"""Bugs that do not rotate pairs as a whole: cosines and sines in wrong places.
 
 Owns the hypotheses on the four entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in
 one of the tables, a missing sign, a sine of another pair.

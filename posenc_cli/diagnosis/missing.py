@@ -1,4 +1,4 @@
-"""The causes of values that are no numbers, and of frequencies that memory held before.
+"""Causes of values that are not numbers, and of uninitialized frequencies.
 
 A frequency of a ladder is above 0 and at most that of the first pair. Numbers that were never
 written are of any size and sign (huggingface/transformers#45902, pytorch/torchtitan#4783). Only

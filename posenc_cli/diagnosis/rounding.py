@@ -1,4 +1,4 @@
-"""Causes of numbers that are nearly right: what was rounded, and errors that all cells share."""
+"""Causes of nearly right values: rounding, and errors common to all values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that are wrong in a way of their own: from some position on, or a few.
+"""Rows that are wrong in their own way: from some position on, or a few.
 
 A regime is a run of rows that one claim explains. Regimes are found one after another: a claim is
 found on a few rows from the first wrong one on, and held against all rows until one that it does

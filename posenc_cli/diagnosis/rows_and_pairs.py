@@ -1,4 +1,4 @@
-"""Known bugs of pairs, and of rows, that are wrong in ways of their own among others."""
+"""Known bugs of single pairs and rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors with their positions in them: x + PE, or rotated x.
+"""Encodings applied to vectors: x + PE, or rotate x.
 
 Owns the way from vectors and an encoding to vectors, block by block. In exact arithmetic a result
 is the real number x + PE, or x · cos ∓ x' · sin, of the vectors as they are stored and of the

@@ -1,4 +1,4 @@
-"""Waves that follow several axes: each axis' waves are filled by the engine, at its coordinates.
+"""Waves of several axes, each filled by the engine at its coordinates.
 
 Owns the way from positions to coordinates, by formula or from a file, and from the columns of each
 axis to those of the table. Along a grid the same few coordinates come again and again: their cells

@@ -1,4 +1,4 @@
-"""The matrix of a content, block by block: what computes it for each kind of content.
+"""The matrix of a content, block by block, for each kind of content.
 
 Imports NumPy: import it only where something is computed.
 """

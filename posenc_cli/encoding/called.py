@@ -1,4 +1,4 @@
-"""The rows of a user's function of positions, each call of which is checked.
+"""The rows of a user's function of positions, each call checked.
 
 They have the shape (n, d), are real and finite, and a row is the same whatever other positions are
 asked for beside it. Beyond that the values are the function's own, however it computes them.

@@ -1,4 +1,4 @@
-"""What computes a request: backend, device, threads and arithmetic."""
+"""The engine of a request: backend, device, threads and arithmetic."""
 
 from __future__ import annotations
 

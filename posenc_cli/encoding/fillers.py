@@ -1,4 +1,4 @@
-"""What fills the columns of a table with waves: those of a backend, or made of several of them."""
+"""What fills the wave columns of a table: a backend, or several waves combined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The precision of a result: the number format its values are rounded to, and stored in."""
+"""The precision of a result: the format it is rounded to, and the format it is stored in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request to the matrix it asks for: scheme, parameters and positions → blocks.
+"""From a request to its matrix: scheme, parameters and positions → blocks.
 
 Nothing is computed until the blocks of the matrix are drawn, and then only one block at a time.
 """

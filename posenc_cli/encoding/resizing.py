@@ -1,4 +1,4 @@
-"""Learned tables of positions, resized as vision models and BERTs are to longer inputs.
+"""Learned position tables, resized as vision models and BERTs do.
 
 Owns what is resized (rows after a prefix, along one axis or on a grid), the blocks in which it is
 computed, and the choice between exact numbers and torch's.

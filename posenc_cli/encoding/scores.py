@@ -1,4 +1,4 @@
-"""The scores that bias schemes add to attention, head by head and block of rows by block of rows.
+"""The scores that a bias adds to attention, by head and block of rows.
 
 A score depends on the offset j − i, on the key alone, or on a number of the pair. So a head needs
 one value for each that occurs, and its matrix is those values laid out again and again.

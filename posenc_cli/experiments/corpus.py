@@ -1,4 +1,4 @@
-"""The text that language models learn here: its own, or a user's, as numbers of characters.
+"""The text of the language-model task, built in or the user's, as character ids.
 
 ``text.txt`` beside this module is the beginning of Shakespeare's plays as Andrej Karpathy's
 char-rnn has them (``data/tinyshakespeare/input.txt``), cut after a speech: Coriolanus, and of

@@ -1,4 +1,4 @@
-"""A run folder: what was asked for, what each job found, and where those that run stand.
+"""A run folder: the request, the results of its jobs, and the state of running ones.
 
 ``request.json`` is the request, ``results/KEY.json`` the result of a job,
 ``checkpoints/KEY.safetensors`` where one stood that has none. Each file appears whole. No times

@@ -1,4 +1,4 @@
-"""What an experiment is asked for, the jobs that it comes to, and what they find.
+"""The request of an experiment, its jobs, and their results.
 
 Both are plain values, so that a run folder, a process and a machine elsewhere hold the same.
 """

@@ -1,4 +1,4 @@
-"""One job, from its request to its result: trained, judged, and tested at each length.
+"""One job, from its request to its result: trained, then tested at each length.
 
 Models that were stopped too soon all look as if they held: what fails past the trained length is
 what they had not learned yet. So each task says what must be reached at the trained length. For a

@@ -1,4 +1,4 @@
-"""What runs the jobs of an experiment: processes of this machine, or a cluster of dask.
+"""Schedulers of jobs: processes of this machine, or a Dask cluster.
 
 A job gives the same result wherever it runs alike; results are kept as they come, so that nothing
 is lost where a run ends early.

@@ -1,4 +1,4 @@
-"""What a job comes to: its task, its lengths, and its encoding as the model has it.
+"""The setting of a job: its task, its lengths, and its encoding in the model.
 
 An encoding may also be made of files: a user's code, and tables that somebody trained.
 

@@ -1,4 +1,4 @@
-"""What the seeds of an encoding come to at each length, and what may be said of it.
+"""The summary over seeds at each length, and the conclusions it supports.
 
 Encodings are not ranked: each is held against itself at the trained length. What is said follows
 `RULE`, of encodings all of whose models have learnt.

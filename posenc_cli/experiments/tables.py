@@ -1,4 +1,4 @@
-"""What an encoding gives a transformer at a length: arrays for the place where its kind enters.
+"""The arrays through which an encoding enters a transformer, at one length.
 
 Owns the four hooks of the four kinds, without a framework: rows that are added to x, turns of
 queries and keys, scores by pair, and rows by distance that queries meet. A model knows these and

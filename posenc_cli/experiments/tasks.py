@@ -1,4 +1,4 @@
-"""What transformers are trained short and tested long on: text, and six tasks with answers.
+"""The tasks: text, and six tasks with known answers.
 
 A task draws what is trained on from a generator, and fixes what is tested by the length alone. Its
 lengths are in a unit of its own; `Task.tokens` says how many columns of a transformer one takes.

@@ -1,4 +1,4 @@
-"""Training: AdamW on what a task draws, all seeds of an encoding at once, from any step on.
+"""Training with AdamW, all seeds of an encoding at once, resumable at any step.
 
 What a step draws depends on the seed and the step alone, so that models of different encodings see
 the same, and a run that goes on from a checkpoint computes the bits of one that never stopped.

@@ -1,4 +1,4 @@
-"""A causal transformer, and as many of it at once as there are seeds.
+"""A causal transformer, batched over seeds.
 
 Every parameter and every value has the seeds as its first axis, so that one product computes all of
 them; no number of one seed meets one of another. The model is decoder-only, each layer normalized

@@ -1,4 +1,4 @@
-"""Where bytes go: a file or a folder that appears only once it is whole, or standard output."""
+"""Output that appears only once it is complete: a file, a folder, or standard output."""
 
 from __future__ import annotations
 

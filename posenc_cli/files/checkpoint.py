@@ -1,4 +1,4 @@
-"""The files of a checkpoint: one, a folder's, or the shards that an index names."""
+"""The files of a checkpoint: one file, a folder, or the shards of an index."""
 
 from __future__ import annotations
 

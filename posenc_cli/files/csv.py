@@ -1,4 +1,4 @@
-"""Comma-separated text: the shortest numbers that read back to the same values, one row a line.
+"""Comma-separated text: the shortest decimals that read back exactly, one row a line.
 
 One notation is written, whichever way the text is made: shortest digits, the nearest where several
 are shortest; a point always, and an exponent (``1.5e-7``, ``1e16``) only outside 1e-6 … 1e13, for

@@ -1,4 +1,4 @@
-"""GGUF, the format of llama.cpp: its header, and the few small tensors that speak of positions.
+"""GGUF, llama.cpp's format: the header, and the small tensors that concern positions.
 
 Nothing that a header claims is believed before the file has it: counts and lengths are held against
 the bytes that are left, nothing longer than a name is kept, and no tensor is read but those asked

@@ -1,4 +1,4 @@
-"""What a file format declares, and what it writes: an array block by block, of any length."""
+"""The interface of file formats, and an array written block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading arrays from files that nobody vouches for.
+"""Arrays read from untrusted files.
 
 Every file ends either in an array of numbers or in one line that says what is wrong with it; none
 is executed, and none makes the memory grow beyond what its own size justifies.

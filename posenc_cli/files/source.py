@@ -1,4 +1,4 @@
-"""What readers of arrays share: the opened file, its limits, and which array is meant."""
+"""Shared by readers of arrays: the open file, its limits, and the chosen array."""
 
 from __future__ import annotations
 

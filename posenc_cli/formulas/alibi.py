@@ -1,4 +1,4 @@
-"""ALiBi: a penalty on the scores that grows linearly with distance, each head at its own slope."""
+"""ALiBi: a penalty on attention scores, linear in distance, with one slope per head."""
 
 from __future__ import annotations
 

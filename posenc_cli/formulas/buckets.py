@@ -1,4 +1,4 @@
-"""Rules that give a relative position its bucket, in exact arithmetic.
+"""The rules that map a relative position to a bucket, in exact arithmetic.
 
 Near positions have a bucket each; those of farther ones widen with the logarithm of the distance.
 """

@@ -1,4 +1,4 @@
-"""How a scheme is declared: its parameters, its kind, and what it gives.
+"""How a scheme is declared: its parameters, kind and content.
 
 A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
 bounds of the parameters, from which options, help, ``posenc schemes``, the pages and the

@@ -1,4 +1,4 @@
-"""Numbers that a seed draws in formulas: the same everywhere, and in any order.
+"""Seeded random numbers for formulas: equal everywhere, and in any order.
 
 Owns one generator of integers alone: no library's own may change them, and the number of a place
 needs no other before it.

@@ -1,4 +1,4 @@
-"""Plain functions as schemes: ``f(positions)`` returns a row of d numbers for each of n positions.
+"""Plain functions as schemes: ``f(positions)`` returns d numbers for each of n positions.
 
 What the function returns is not known here, nor how wide its rows are: `posenc_cli.encoding.called`
 calls it.

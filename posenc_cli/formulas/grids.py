@@ -1,4 +1,4 @@
-"""Encodings of positions on several axes: each wave follows one of them.
+"""Encodings of positions on several axes: each wave belongs to one axis.
 
 Owns the grid in row-major order, and the conventions by which libraries divide the columns among
 the axes: which axis comes first, where counting begins, and which frequencies each axis has.

@@ -1,4 +1,4 @@
-"""From measured rates back to parameters: what the inverses of schemes have in common.
+"""From measured frequencies back to parameters: what the schemes' inverses share.
 
 The inverse of a scheme stands beside its formula, ``inverse(xp, measured)`` → guesses: parameters
 whose frequencies may be the rates that were measured. A guess need not be right: whoever asks

@@ -1,4 +1,4 @@
-"""Biases that decay with distance as a kernel does: logarithms, powers, sums of cosines."""
+"""Biases that decay with distance: logarithms, powers, sums of cosines."""
 
 from __future__ import annotations
 

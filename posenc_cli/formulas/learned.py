@@ -1,4 +1,4 @@
-"""Learned encodings: a table of rows by position or offset, or of scores by an offset's bucket."""
+"""Learned encodings: rows by position or offset, or scores by bucket."""
 
 from __future__ import annotations
 

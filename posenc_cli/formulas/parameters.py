@@ -1,4 +1,4 @@
-"""Parameters of schemes: their types, bounds and text forms, and those that many schemes share."""
+"""Parameters of schemes: types, bounds, text forms, and those that schemes share."""
 
 from __future__ import annotations
 

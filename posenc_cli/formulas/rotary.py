@@ -1,4 +1,4 @@
-"""Rotary encodings: each is a rule for the frequencies that turn pairs of columns of q and k."""
+"""Rotary encodings: each is a rule for the frequencies of the pairs of q and k."""
 
 from __future__ import annotations
 

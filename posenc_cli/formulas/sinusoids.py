@@ -1,4 +1,4 @@
-"""Encodings made of sines and cosines of a geometric ladder of frequencies.
+"""Encodings of sines and cosines at a geometric sequence of frequencies.
 
 Before them came counting, normalizing and bits, and there may be none at all.
 

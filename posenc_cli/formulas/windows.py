@@ -1,4 +1,4 @@
-"""Learned scores of pairs of positions: of two places of a window, or by a small network.
+"""Learned scores of pairs of positions: of two places in a window, or by a small network.
 
 Owns the numbering of those offsets that Swin and BEiT share. Positions are places of the window in
 row-major order; where a class token comes first, position 0 is it.

@@ -1,4 +1,4 @@
-"""What is tried of an array: in each form that it may be in, the likeliest hypotheses first.
+"""The hypotheses tried for an array in each possible form, the likeliest first.
 
 What a sample of the rows suggests is sharpened, by the numbers that leave least over in all its
 cells (Newton's method), and then held against every cell. The files are read once for that, a block

@@ -1,4 +1,4 @@
-"""Biases on attention scores: which schemes give the numbers of an array, and all its cells.
+"""Attention biases: which schemes give an array of scores.
 
 An array is read as a number for each offset j − i, key or pair of places. The inverses beside
 formulas propose schemes; one without an inverse, such as a user's, is tried with its defaults, and

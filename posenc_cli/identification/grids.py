@@ -1,4 +1,4 @@
-"""Hypotheses of waves that follow the axes of a grid.
+"""Hypotheses of waves on the axes of a grid.
 
 A pair that follows the columns of a grid repeats after each row of it; one that follows the rows
 stays as it is along a row. Where every pair does one or the other, the width of the grid is known,

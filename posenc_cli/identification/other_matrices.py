@@ -1,4 +1,4 @@
-"""Hypotheses of matrices that are neither waves nor biases: counters, zeros, drawn tables.
+"""Hypotheses without waves or biases: counters, zeros, random tables.
 
 Imports NumPy: import it only where something is computed.
 """

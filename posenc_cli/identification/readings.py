@@ -1,4 +1,4 @@
-"""Ways to read an array as pairs of a cosine and a sine: every table posenc writes, and sinusoids.
+"""Ways to read an array as cosine-sine pairs: every table posenc writes, and sinusoids.
 
 A way that is right makes complex numbers cos + i·sin of constant size, or, where amplitudes grow
 with the position, of a size whose logarithm is a line. Programs keep such matrices in other forms:

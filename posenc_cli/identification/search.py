@@ -1,4 +1,4 @@
-"""Which encoding an array is: hypotheses tried, the one that leaves least over believed.
+"""Which encoding an array is: the hypothesis that leaves the smallest residual.
 
 Owns the choice among hypotheses and what is said of the one that fits: its parameters, the model it
 belongs to, the positions of its rows, and the command that writes the same array. What leaves more

@@ -1,4 +1,4 @@
-"""Hypotheses of arrays made of waves: rotary tables, frequencies, sinusoidal matrices, grids.
+"""Hypotheses of waves: rotary tables, frequencies, sinusoids, grids.
 
 An array is read in every way that makes waves (:mod:`posenc_cli.identification.readings`), the
 rates of the waves are found, rules that give such rates are proposed

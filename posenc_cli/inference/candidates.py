@@ -1,4 +1,4 @@
-"""Which schemes give rates that were measured: each scheme's own inverse, and models that ship.
+"""Schemes and shipped models that give measured frequencies, by each scheme's inverse.
 
 Each proposal is a scheme with parameters whose frequencies agree with what was measured, as well as
 that is known; whether the array fits is for a trial to say. What a scheme's parameters may be, its

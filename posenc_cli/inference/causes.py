@@ -1,4 +1,4 @@
-"""Why something differs from what it should be: the causes that scripts rely on.
+"""The codes of causes that scripts rely on.
 
 Each stands here once, with what it means; JSON, the tables of docs/ and the tests derive from it.
 """

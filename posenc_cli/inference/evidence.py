@@ -1,4 +1,4 @@
-"""What an identification has to go by: arrays that were read, a sample of their rows, their format.
+"""The evidence for an identification: arrays, a sample of rows, and their format.
 
 Owns the number formats that values show: a float32 file may hold bfloat16 values, and the numbers
 of a text file are float32 values where each is the shortest text of one.

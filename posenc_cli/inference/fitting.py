@@ -1,4 +1,4 @@
-"""The rotation that a subject performs, found from what it does: a rate for each pair.
+"""The rotation that a subject performs, fitted: a frequency for each pair.
 
 Owns the step from factors at positions to frequencies. Phases wrap, so a rate is found from
 neighbouring positions first, and then sharpened over windows that grow twofold: within each the

@@ -1,4 +1,4 @@
-"""Coarse number formats: what rounding to them makes of values."""
+"""Half-precision formats, and how rounding to them changes values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frequencies that a subject may have in place of the right ones, whatever it was measured to have.
+"""Frequency rules that a wrong subject may follow.
 
 Four kinds, by where they come from: another scheme, or other parameters, which :func:`difference`
 puts into words; a mistake of the reference's own scheme, which stands beside its formula; a mistake

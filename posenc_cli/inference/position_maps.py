@@ -1,4 +1,4 @@
-"""Rows that stand at other positions than they should: the rules by which positions get lost.
+"""Position maps: the rules by which rows get wrong positions.
 
 Owns the step from the rotation that stands in a row to the position it belongs to, and from such
 positions to a rule for all rows: they wrap, end, start again, are rounded down, run downward.

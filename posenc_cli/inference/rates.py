@@ -1,4 +1,4 @@
-"""From waves at rows to what they are: rates a row, and the positions at which rows stand.
+"""From waves to frequencies, and to the positions of rows.
 
 Owns three steps. Rates, from rows that follow one another evenly. Signals, the cosine and sine of
 a wave of which one function is known. Positions, from the phases of pairs whose frequencies are

@@ -1,4 +1,4 @@
-"""The rotation that a subject is compared with: exact, in float64, at any positions."""
+"""The reference rotation: exact, in float64, at any positions."""
 
 from __future__ import annotations
 

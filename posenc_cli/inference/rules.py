@@ -1,4 +1,4 @@
-"""Rules of frequencies, bound and evaluated in float64: what hypotheses are made of."""
+"""Frequency rules with their parameters, evaluated in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some rows of a subject, which hypotheses are held against."""
+"""A sample of a subject's rows, against which hypotheses are tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tensors of a checkpoint hold positions, by their names and shapes alone.
+"""Which tensors of a checkpoint hold positions, by name and shape.
 
 What a table of a scheme is called stands with the scheme, in its `WeightsShape`; what else
 checkpoints hold of positions stands here.

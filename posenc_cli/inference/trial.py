@@ -1,4 +1,4 @@
-"""A hypothesis of what an array is, and what it leaves over when it is tried.
+"""A hypothesis about an array, and the residual that it leaves.
 
 A hypothesis is a scheme with parameters at positions. It is computed as posenc computes anything,
 at the rows of the sample, and fits if every cell is as near as code that is right can come: the

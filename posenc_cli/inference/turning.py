@@ -1,4 +1,4 @@
-"""What every subject of a RoPE check reduces to: what happens to pairs of columns at positions.
+"""The common form of every rope-check subject: a complex factor for each pair and position.
 
 Owns the description of a linear map of q or k as turns of planes. A pair of columns (x₁, x₂) is
 the complex number x = x₁ + i·x₂, and any real 2×2 matrix is x → z·x + w·x̄: z turns and stretches,

@@ -1,4 +1,4 @@
-"""Names of array types, which say what arrays hold and how they are shaped.
+"""Type names for arrays by content and shape.
 
 For annotations alone: import it where types are checked.
 """

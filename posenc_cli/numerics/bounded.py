@@ -1,4 +1,4 @@
-"""An array namespace of double-double numbers, each with a bound of its error.
+"""An array namespace of double-double numbers, each with an error bound.
 
 Owns a quick way through a formula written over ``xp``: every operation gives its result and how far
 that can be from the true one, so that Ziv's test decides the rounding of most elements, and only

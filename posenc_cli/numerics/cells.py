@@ -1,4 +1,4 @@
-"""The cells of a table in float64, block by block: long loops over buffers that fit the cache.
+"""The values of a table in float64, in blocks that fit the cache.
 
 Owns the passes over memory that angle addition takes, for rising positions (slices of the low
 table) and for any others (gathered rows), and the margin of every block's rounding test.

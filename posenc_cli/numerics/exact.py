@@ -1,4 +1,4 @@
-"""An array namespace of decimal numbers: a formula written over ``xp``, to 60 digits and more.
+"""An array namespace of decimal numbers: formulas over ``xp`` to 60 digits and more.
 
 Owns vectors of `decimal.Decimal` with the names the array-API standard uses, so that a rule such
 as ``1 / base ** (xp.arange(0, dim, 2) / dim)`` means the same with ``xp`` this module, NumPy or

@@ -1,4 +1,4 @@
-"""Sines and cosines in integers: the judge of last resort, at whatever precision a cell needs.
+"""Sines and cosines in integers, at any precision: the last resort for rounding.
 
 Owns everything that is computed with Python integers alone: π, the sine and cosine of a rational
 angle, the value of one cell correctly rounded to a number format, and the doublings from which

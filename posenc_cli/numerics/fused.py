@@ -1,4 +1,4 @@
-"""a · b + c rounded once, as processors fuse it: in float32 and float64, on any machine.
+"""a · b + c rounded once (fused multiply-add), in float32 and float64, on any machine.
 
 Compilers fuse products into sums where the processor can (x86 since AVX2), and NumPy has no such
 operation. Here the product is held exactly, as one float64 or as two, and the sum is rounded to odd

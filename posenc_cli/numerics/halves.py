@@ -1,4 +1,4 @@
-"""Rounding many numbers to a half precision at once, by way of float32, with the doubts of it.
+"""Fast rounding to half precision by way of float32, with the doubtful values marked.
 
 Owns the fast half of the rounding test for float16 and bfloat16. A float32 is too coarse to tell
 on which side of a tie a cell lies when it falls on the tie, and precise enough elsewhere; so the

@@ -1,4 +1,4 @@
-"""Ziv's rounding test: cells proven, cells computed again, cells settled in integers.
+"""Ziv's rounding test: values proven, values recomputed, values settled in integers.
 
 Owns the way from cells in float64, with a bound of their error, to a number format in which every
 one of them is correctly rounded.

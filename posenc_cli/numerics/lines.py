@@ -1,4 +1,4 @@
-"""Arrays whose rows begin where cache lines do: the kernel writes those past the caches.
+"""Arrays whose rows start at cache lines, which the kernel can write past the caches.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,4 +1,4 @@
-"""A few values kept by key: what the blocks of a table ask for again and again."""
+"""A small cache for what the blocks of a table use repeatedly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of pairs, a cosine and a sine of each wave: product, rounding test, store.
+"""Tables of cosine-sine pairs: product, rounding test, store.
 
 Owns the loop that most tables are filled by. Between two passes over memory the interpreter's own
 objects have left the caches, and threads wait for each other there, so this one takes few steps and

@@ -1,4 +1,4 @@
-"""Cells in float64, correctly rounded: products that are exact, and what is left of them.
+"""Values in float64, correctly rounded from exact products and their remainders.
 
 Owns the way from the double-double tables of :mod:`posenc_cli.numerics.phasors` to float64. Every
 factor is cut in two, a multiple of a power of two and a rest: X = X' + x, where X' has at most 27

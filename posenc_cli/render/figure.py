@@ -1,4 +1,4 @@
-"""What a picture shows, before anything is drawn: values, axes and titles.
+"""A figure before it is drawn: values, axes and titles.
 
 A :class:`Heatmap` need not hold its values: it can give those of chosen rows and columns, and who
 draws it asks only for the ones that fit. So a picture of an encoding of any length costs as much

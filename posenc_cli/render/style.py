@@ -1,4 +1,4 @@
-"""How a figure in a file looks: its size, its text and its colours, as matplotlib's settings."""
+"""The style of figures in files: size, text and colours, as matplotlib settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ticks: which points of an axis are named, and how numbers are written."""
+"""Ticks: which points of an axis get a label, and how numbers are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paragraphs and tables as text of some width, whoever shows it."""
+"""Paragraphs and tables as text of a given width."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that scripts rely on in a report of rope-check: subjects and findings.
+"""The codes of rope-check's subjects and findings, which scripts rely on.
 
 Each stands here once, with what it means; JSON, the tables of docs/ and the tests derive from it.
 Causes are in :mod:`posenc_cli.inference.causes`.

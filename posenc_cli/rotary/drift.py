@@ -1,4 +1,4 @@
-"""What hides in a tolerance that grows with the angle: offsets and noise at far positions.
+"""Errors hidden by a tolerance that grows with the angle: offsets and noise at far positions.
 
 A frequency that float32 code computes has one relative error, the same at every position, and a
 product of position and frequency is rounded. So the phases of a pair may drift by ε·|angle| with

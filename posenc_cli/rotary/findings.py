@@ -1,4 +1,4 @@
-"""Whether a subject turns queries and keys as RoPE must: the findings, and why they cover all.
+"""Whether a subject rotates q and k as RoPE must: the findings, and why they cover all.
 
 **What is checked.** A subject applies a linear map A_p of R^d at position p, to queries and keys
 alike, so a score is qᵀ A_mᵀ A_n k, and for all unit q and k at once the largest change of a score

@@ -1,4 +1,4 @@
-"""At which lengths of a sequence a rotation changes: what is not so is compared at one length.
+"""The lengths at which a rotation changes; anything else is compared at one length.
 
 Rules such as dynamic NTK and LongRoPE give other frequencies to longer sequences. Which lengths
 those are is found from the frequencies alone, so that it holds of any scheme, a user's included.

@@ -1,4 +1,4 @@
-"""One result of a function, read block by block: what it does to pairs at each position.
+"""One result of a function, read block by block: how it changes pairs at each position.
 
 Owns which columns the function pairs, as unit vectors show.
 """

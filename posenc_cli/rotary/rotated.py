@@ -1,4 +1,4 @@
-"""Vectors before and after a rotation as a subject: one complex number a pair and position."""
+"""Vectors before and after a rotation as a subject: a complex factor per pair and position."""
 
 from __future__ import annotations
 

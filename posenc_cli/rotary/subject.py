@@ -1,4 +1,4 @@
-"""What is checked: tables, frequencies or rotated vectors from files, or posenc's own tables.
+"""The subject of a check: tables, frequencies, rotated vectors, or posenc's own tables.
 
 Owns the step from what someone computed to turns of pairs of columns. A function is read by
 :mod:`posenc_cli.checks.calling`.

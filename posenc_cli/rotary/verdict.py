@@ -1,4 +1,4 @@
-"""The verdict on a subject: its findings put into words, and the whole report."""
+"""The verdict on a subject: its findings in words, and the whole report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test vectors as a folder that other languages read, and the check of a port's result.
+"""Test vectors as a folder for other languages, and the check of a port's results.
 
 The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
 two say how long the header is that follows, then the values. ``pack.json`` says what they are;

@@ -1,4 +1,4 @@
-"""Which keys a head is to look at: targets by name, or a mask from a file.
+"""The keys that a head should attend to: a named target, or a mask from a file.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,4 +1,4 @@
-"""What attention heads an encoding can make, and whether they survive past the trained length.
+"""Which attention heads an encoding can express, and whether they hold past the trained length.
 
 A head that sees positions alone is fitted to look at a target by what is certain: softmax
 regression has one optimum (:mod:`posenc_cli.analysis.head_patterns.regression`), of scores

@@ -1,4 +1,4 @@
-"""The scores that a head can make of positions alone: linear in the numbers that it may learn.
+"""The scores that a head can give to positions alone, linear in its learned weights.
 
 A head whose queries and keys hold nothing but positions has, at query i and key j ≤ i, by what a
 scheme gives:

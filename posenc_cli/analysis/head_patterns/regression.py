@@ -1,4 +1,4 @@
-"""Softmax regression over the keys of queries: the one optimum of scores that are linear.
+"""Softmax regression over the keys: the single optimum of scores that are linear in the weights.
 
 Owns the optimum. With free numbers w, scores s(w) that are linear in them, weights p = softmax(s)
 over the keys that a query sees, and the target t of each query (n of them),

@@ -1,4 +1,4 @@
-"""How far rows are apart: the two that are nearest, and those that are the same.
+"""Distances between rows: the nearest two, and those that are equal.
 
 The nearest two of n rows are found among all n (n − 1) / 2 pairs where that takes a few seconds. A
 product of matrices gives every squared distance but for a rounding of at most

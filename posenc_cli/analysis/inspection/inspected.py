@@ -1,4 +1,4 @@
-"""What is looked at of an encoding: its rows, by position or by what the scores of a bias go by.
+"""The sample of an encoding that is inspected: its rows, or the scores of a bias.
 
 =========  ==============================================================================
 absolute   the row of each position

@@ -1,4 +1,4 @@
-"""What an encoding is like: its properties, each with a number, where it is, and how it is known.
+"""The properties of an encoding, each with its number, its place and how it is known.
 
 A verdict is *proved* where the declaration of the scheme shows that it covers every pair of the
 positions looked at, or every position there is; elsewhere it is *measured* on the rows looked at.

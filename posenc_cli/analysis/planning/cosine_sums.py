@@ -1,4 +1,4 @@
-"""The sum of the cosines of rotated pairs: where it is negative, and which bases keep it from that.
+"""The sum of cosines of the rotated pairs: where it is negative, and which bases avoid that.
 
 Men et al. 2024 ("Base of RoPE Bounds Context Length", arXiv:2405.14591) show that a head tells a
 key like its query from a random one at distance m only where B(m) = Σ cos(m·θ_i) is not negative.

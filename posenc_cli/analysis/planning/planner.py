@@ -1,4 +1,4 @@
-"""What to set for a length that a model was not trained at, and what each recipe does.
+"""Recipes for a length beyond the trained one, and what each does.
 
 A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair, and those of the
 context that its config states. A pair that completed a period has seen them all; one that never did

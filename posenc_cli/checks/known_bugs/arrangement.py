@@ -1,4 +1,4 @@
-"""Bugs of arrangement: columns, rows, axes, heads and tables stand where others belong."""
+"""Known bugs of arrangement: columns, rows, axes, heads or tables in the wrong order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the table of known bugs is: its code, its changes, and where it was seen."""
+"""A row of the table of known bugs: its code, its changes, and its public source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of parameters: another base, rule of frequencies, slopes or buckets, or another setting."""
+"""Known bugs of parameters: base, frequency rule, slopes, buckets and other settings."""
 
 from __future__ import annotations
 

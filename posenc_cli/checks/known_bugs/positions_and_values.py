@@ -1,4 +1,4 @@
-"""Bugs of values and of positions: signs, sizes, formats, damage; rows, queries and keys moved."""
+"""Known bugs of values and positions: sign, scale, format, damage, offset, step, clamping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of rotations: other pairs, signs, positions, frequencies, roundings, amplitudes and axes.
+"""Known bugs of rotations: pairs, signs, positions, frequencies, rounding, factors, axes.
 
 The causes are those of `rope-check`, and the changes those that its diagnosis looks for, each made
 of given vectors in float64.

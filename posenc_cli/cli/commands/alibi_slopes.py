@@ -1,4 +1,4 @@
-"""``posenc alibi-slopes``: the slope of each head, and a check of someone else's."""
+"""``posenc alibi-slopes``: the slope of each head, and a check of others' slopes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc apply``: vectors with their positions in them, x + PE or x rotated."""
+"""``posenc apply``: apply an encoding to vectors: x + PE, or rotate x."""
 
 from __future__ import annotations
 

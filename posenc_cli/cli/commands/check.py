@@ -1,4 +1,4 @@
-"""``posenc check``: whether any encoding that others computed is right, and if not, why."""
+"""``posenc check``: check an implementation of any encoding, and name the cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc compare``: how far two arrays or two encodings are apart."""
+"""``posenc compare``: compare two arrays, encodings or model files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc curve``: columns of encodings over positions, as lines."""
+"""``posenc curve``: plot columns of encodings over positions."""
 
 from __future__ import annotations
 

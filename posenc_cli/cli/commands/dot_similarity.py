@@ -1,4 +1,4 @@
-"""``posenc dot-similarity``: how alike positions are, and whether only their distance counts."""
+"""``posenc dot-similarity``: how similar positions are, by distance."""
 
 from __future__ import annotations
 

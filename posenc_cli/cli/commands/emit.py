@@ -1,4 +1,4 @@
-"""``posenc emit``: golden packs, which tests in any language hold a port against."""
+"""``posenc emit``: test vectors for ports of an encoding in any language."""
 
 from __future__ import annotations
 

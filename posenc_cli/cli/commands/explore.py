@@ -1,4 +1,4 @@
-"""``posenc explore``: an encoding on one page that moves, for a lecture."""
+"""``posenc explore``: an interactive page about one encoding, for a lecture."""
 
 from __future__ import annotations
 

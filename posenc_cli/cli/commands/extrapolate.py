@@ -1,4 +1,4 @@
-"""``posenc extrapolate``: small transformers trained short and tested long, one an encoding."""
+"""``posenc extrapolate``: train small transformers short, test them long."""
 
 from __future__ import annotations
 

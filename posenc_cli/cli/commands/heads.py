@@ -1,4 +1,4 @@
-"""``posenc heads``: what attention heads an encoding can make, and which survive past training."""
+"""``posenc heads``: which attention patterns an encoding can express, and how far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc heatmap``: see an encoding, in the terminal or as a figure."""
+"""``posenc heatmap``: draw an encoding in the terminal or to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc identify``: which encoding an array is; positional tensors of a checkpoint."""
+"""``posenc identify``: which encoding an array is, or a checkpoint stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc inspect``: the properties of encodings, proved or measured, and a check of them."""
+"""``posenc inspect``: properties of encodings, proved or measured."""
 
 from __future__ import annotations
 

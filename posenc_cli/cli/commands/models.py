@@ -1,4 +1,4 @@
-"""``posenc models``: the models whose configs posenc ships."""
+"""``posenc models``: the models whose configs are built in."""
 
 from __future__ import annotations
 

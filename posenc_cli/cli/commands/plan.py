@@ -1,4 +1,4 @@
-"""``posenc plan``: what to set for a context longer than the trained one."""
+"""``posenc plan``: settings for a context longer than the trained one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc positions``: the ids of positions of a prompt, and a check of someone else's."""
+"""``posenc positions``: the position ids of a prompt, and a check of others' ids."""
 
 from __future__ import annotations
 

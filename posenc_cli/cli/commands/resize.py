@@ -1,4 +1,4 @@
-"""``posenc resize``: a learned table of positions for more or fewer of them."""
+"""``posenc resize``: resize a learned position table."""
 
 from __future__ import annotations
 

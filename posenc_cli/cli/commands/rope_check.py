@@ -1,4 +1,4 @@
-"""``posenc rope-check``: whether an implementation of RoPE is right, and if not, why."""
+"""``posenc rope-check``: check a RoPE implementation, and name the cause."""
 
 from __future__ import annotations
 

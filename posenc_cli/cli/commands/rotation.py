@@ -1,4 +1,4 @@
-"""``posenc rotation``: what a rotary encoding does to a vector, pair by pair, on the circle."""
+"""``posenc rotation``: what a rotary encoding does to a vector, pair by pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc schemes``: the catalogue, and what is declared of each scheme."""
+"""``posenc schemes``: list the encodings, and the parameters of each."""
 
 from __future__ import annotations
 

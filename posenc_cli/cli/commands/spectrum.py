@@ -1,4 +1,4 @@
-"""``posenc spectrum``: the waves that an encoding is made of."""
+"""``posenc spectrum``: the wavelengths of an encoding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc completion``: what lets a shell complete commands, options and their values."""
+"""``posenc completion``: scripts that let a shell complete commands and options."""
 
 from __future__ import annotations
 

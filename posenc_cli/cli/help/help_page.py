@@ -1,4 +1,4 @@
-"""A page of help: what a command does, examples first, then its options by what they are about."""
+"""A help page: summary, examples, then options by topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of others in posenc's words: Typer's about a command line, and a missing dependency's."""
+"""Usage errors from Typer and missing packages, in posenc's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``posenc --version``: the version, and with ``--verbose`` more for a bug report; addresses."""
+"""``posenc --version``, with ``--verbose`` for bug reports, and posenc's addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How smaller engines depart from transformers 5: onnxruntime-genai, Megatron-Bridge and candle.
+"""Differences of onnxruntime-genai, Megatron-Bridge and candle from transformers 5.
 
 onnxruntime-genai's model builder writes tables of cosines and sines into the graph. A class of its
 own stands for each architecture: most of them know plain rope, linear and YaRN, Llama's knows plain

@@ -1,4 +1,4 @@
-"""How exllamav3 departs from transformers 5: it reads config.json itself, class by class.
+"""Differences of exllamav3 from transformers 5: it reads config.json itself.
 
 Of a file it takes ``rope_theta`` at the top level before the one in ``rope_parameters``, and
 ``rope_scaling`` before ``rope_parameters``; what neither says is 10,000, one share of all columns,

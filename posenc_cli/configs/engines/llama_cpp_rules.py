@@ -1,4 +1,4 @@
-"""How llama.cpp departs from transformers 5: what its converter writes, and its loader reads.
+"""Differences of llama.cpp from transformers 5: its converter and its loader.
 
 The converter takes what transformers 4.57 reads of a config, and each of its classes writes keys of
 its own: some write neither base nor scaling, and the loader takes 10,000 and none.

@@ -1,4 +1,4 @@
-"""How mlx-lm departs from transformers 5: what its model classes read, and what its rotations do.
+"""Differences of mlx-lm from transformers 5: its model classes and rotations.
 
 Each class of mlx-lm states its own keys. Most know ``rope_theta`` and ``rope_scaling`` alone, so
 that what newer files keep in ``rope_parameters`` is lost; some build a plain rotation whatever the

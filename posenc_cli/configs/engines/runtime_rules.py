@@ -1,4 +1,4 @@
-"""How runtimes depart from transformers 5: what is common to their rules.
+"""What the rules of all engines share.
 
 A rule takes a :class:`LayerReading`, which is what transformers makes of one kind of layer and what
 the file says, and gives the parameters that the runtime sets otherwise. Each runtime's own rules,

@@ -1,4 +1,4 @@
-"""What other runtimes make of the same config: their known differences, as data.
+"""How other engines read the same config: their differences, as data.
 
 transformers 5 is what a config means. Each entry of :data:`DIFFERENCES` is one point at which
 another runtime is known to compute something else, read in that runtime's own code at the version

@@ -1,4 +1,4 @@
-"""How sglang departs from transformers 5: what its model classes read, and what its rotations do.
+"""Differences of sglang from transformers 5: its model classes and rotations.
 
 It takes config objects of transformers 5.19 and of config classes of its own, and each model class
 takes from them what it knows: some a share at the top level alone, some no scaling, some no

@@ -1,4 +1,4 @@
-"""How TensorRT-LLM departs from transformers 5, in its PyTorch path.
+"""Differences of TensorRT-LLM from transformers 5, in its PyTorch path.
 
 Its ``RopeParams`` are built of a config object of transformers 5.5.4, and its attention rotates by
 the table of cosines and sines that these make. What a kernel computes by itself was not run: the

@@ -1,4 +1,4 @@
-"""How transformers 4.50 to 4.57 depart from transformers 5, span by span of equal behaviour.
+"""Differences of transformers 4.50 to 4.57 from transformers 5.
 
 All know ``rope_theta`` and ``rope_scaling`` alone, and from 4.52 on take the original length from
 the rope object. YaRN changed twice: 4.55 learned ``truncate``, and 4.56 stopped to replace the

@@ -1,4 +1,4 @@
-"""How vLLM departs from transformers 5, today's and 0.11.
+"""Differences of vLLM, today's and 0.11, from transformers 5.
 
 vLLM takes config objects of transformers 5.16 to 5.20, and folds what it finds at the top level
 into their rope parameters: so a share that a file states rotates in every model of its own.

@@ -1,4 +1,4 @@
-"""What llama.cpp does with positions in each architecture of a GGUF file, as data.
+"""How llama.cpp handles positions in each GGUF architecture, as data.
 
 Read in its own code at the version that :data:`~posenc_cli.configs.engines.runtimes.RUNTIMES`
 names: which columns pair up is said by ``llama_model_rope_type`` in src/llama-model.cpp, which

@@ -1,4 +1,4 @@
-"""The file of a GGUF model: its header, and the tensors that divide frequencies, of all shards."""
+"""The file of a GGUF model: header and frequency divisors, of all shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keys of a GGUF file, each of the one type that llama.cpp takes, and the layers it has.
+"""The keys of a GGUF file, each with the type llama.cpp requires, and its layers.
 
 Which of them attend, which see a window only, and which rotate.
 """

@@ -1,4 +1,4 @@
-"""A GGUF file in, the schemes that llama.cpp runs out, each value with its key.
+"""A GGUF file, resolved to the schemes that llama.cpp runs, each value with its key.
 
 A GGUF file means what llama.cpp makes of it: its keys where they stand, else the defaults of its
 code, which are told as such. :mod:`~posenc_cli.configs.gguf.gguf_architectures` says what each

@@ -1,4 +1,4 @@
-"""How a GGUF file scales its rotations: by its keys, and by the tensors that divide them.
+"""How a GGUF file scales its rotations: by keys, and by divisors of frequencies.
 
 What llama.cpp does of YaRN, of a linear factor and of divisors is put into the scheme of the
 catalogue that gives the same frequencies and the same amplitude.

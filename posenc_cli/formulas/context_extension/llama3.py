@@ -1,4 +1,4 @@
-"""The rule by which Llama 3.1 stretches RoPE."""
+"""The context extension of Llama 3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rotary encodings stretched to longer contexts: rules that slow the frequencies of RoPE.
+"""RoPEs for longer contexts: rules that lower the frequencies of RoPE.
 
 Scalars that a rule needs once (a stretched base, the ends of a ramp, an amplitude) are evaluated in
 extended precision for every arithmetic, as frameworks evaluate them in double precision.

@@ -1,4 +1,4 @@
-"""How a RoPE that was trained at one length is run at a longer one, without training."""
+"""Context extensions that need no training."""
 
 from __future__ import annotations
 

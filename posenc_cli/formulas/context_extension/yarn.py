@@ -1,4 +1,4 @@
-"""YaRN: RoPE that keeps fast pairs and interpolates slow ones, with a ramp between."""
+"""YaRN: keeps high frequencies, interpolates low ones, with a ramp in between."""
 
 from __future__ import annotations
 

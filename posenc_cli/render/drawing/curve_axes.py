@@ -1,4 +1,4 @@
-"""Curves in axes of matplotlib's.
+"""Curves in matplotlib axes.
 
 Imports NumPy: import it only where something is drawn.
 """

@@ -1,4 +1,4 @@
-"""A heatmap in axes of matplotlib's: its names, its colour scale, and its cells.
+"""Heatmaps in matplotlib axes: names, colour scale and values.
 
 The cells of a heatmap are given whole pixels where they fit, so that what is seen is the values and
 no beat of two grids.

@@ -1,4 +1,4 @@
-"""Figures of what a bias does to attention: the weights that softmax makes of its scores alone.
+"""Figures of a bias's effect on attention: the softmax of its scores alone.
 
 Imports NumPy: import it only where something is drawn.
 """

@@ -1,4 +1,4 @@
-"""What a rotary encoding does to a vector: each pair of its columns on a circle.
+"""Figures of a rotation: each pair of dimensions on a circle.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,4 +1,4 @@
-"""Figures of columns as curves over the positions, and of a bias by offset.
+"""Figures of columns over positions, and of a bias over offsets.
 
 Imports NumPy: import it only where something is drawn.
 """

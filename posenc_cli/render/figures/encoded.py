@@ -1,4 +1,4 @@
-"""Figures of an encoding: what of each kind is worth seeing, under which names.
+"""Figures of an encoding: which values each kind shows, with names.
 
 Imports NumPy: import it only where something is drawn.
 """

@@ -1,4 +1,4 @@
-"""How similarities are shown: as a map, as a curve by offset, in words, and as JSON."""
+"""Similarities as a map, as a curve over offsets, in words, and as JSON."""
 
 from __future__ import annotations
 

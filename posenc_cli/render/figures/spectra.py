@@ -1,4 +1,4 @@
-"""How spectra are shown: as a table, as curves, in words, and as JSON.
+"""Spectra as a table, as curves, in words, and as JSON.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,4 +1,4 @@
-"""Figures of an array that somebody stored: any number of axes, real or complex.
+"""Figures of a stored array: any number of axes, real or complex.
 
 Imports NumPy: import it only where something is drawn.
 """

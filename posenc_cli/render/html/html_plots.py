@@ -1,4 +1,4 @@
-"""Maps and curves of a page: their frames, names and values as HTML, and the numbers behind them.
+"""Maps and curves as HTML: frames, labels and the data behind them.
 
 Imports NumPy: import it only where something is drawn.
 """

@@ -1,4 +1,4 @@
-"""The figures of an encoding on one page, in the order in which a lecture explains them.
+"""The figures of one encoding on one page, in the order of a lecture.
 
 Imports NumPy: import it only where something is drawn.
 """

@@ -1,4 +1,4 @@
-"""What of a page moves: clocks that positions rotate, and wavelengths by base and factor.
+"""The interactive parts of a page: clocks by position, wavelengths by base and factor.
 
 Every number is of the exact core: the script of a page multiplies a frequency by a position, and
 looks wavelengths up in a grid that is computed here.

@@ -1,4 +1,4 @@
-"""Figures as a page of HTML: one file that moves, needs no network, and reads without script.
+"""A page of figures: one HTML file without network access, readable without script.
 
 Python writes maps as PNG and curves as SVG (`html_plots`), with a table of some values beside each;
 ``page.js`` adds what a pointer, a key or a slider asks for, from the numbers in the page.

@@ -1,4 +1,4 @@
-"""The answer that a report begins with: verdict, cause or key number, next step."""
+"""The first lines of a report: verdict, cause or key number, next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms that CI systems read, of any check: JUnit XML, GitHub annotations, Markdown."""
+"""Any check's report for CI: JUnit XML, GitHub annotations, Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How two arrays or encodings differ, for readers and for programs."""
+"""The report of a comparison, as text and JSON."""
 
 from __future__ import annotations
 

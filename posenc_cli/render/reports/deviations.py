@@ -1,4 +1,4 @@
-"""The picture of a check: how large the error is beside the tolerance, and where.
+"""The figure of a check: the error beside the tolerance, and where it is.
 
 Both panels show one quantity, error / tolerance: a curve of the largest by position, and a map of
 each pair below it. What lies within the tolerance has one colour, however small or large it is.

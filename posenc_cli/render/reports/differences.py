@@ -1,4 +1,4 @@
-"""How two arrays or encodings differ, as a figure.
+"""The figure of a comparison.
 
 Imports NumPy: import it only where something is drawn.
 """

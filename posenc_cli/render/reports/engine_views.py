@@ -1,4 +1,4 @@
-"""Which engines differ, for readers and for programs."""
+"""The report on engines that differ, as text and JSON."""
 
 from __future__ import annotations
 

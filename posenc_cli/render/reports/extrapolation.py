@@ -1,4 +1,4 @@
-"""What models trained short do at longer lengths: as text, CSV, JSON, and a figure."""
+"""The report of an experiment: text, CSV, JSON, and a figure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What heads an encoding can make: as text, as a figure, and as JSON.
+"""The report on attention heads: text, figure, and JSON.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,4 +1,4 @@
-"""Properties of encodings as JSON fields, as a table, and as reports for CI systems."""
+"""The report on properties: a table, JSON, and forms for CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans for a length as JSON fields, and as text on one screen."""
+"""The report on a plan, as text on one screen and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model file has lost, for readers and for programs."""
+"""The report on a converted model file, as text and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of checks: for a person, and as programs and CI systems read them."""
+"""The report of rope-check, as text, JSON and forms for CI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of checks of values: as text, JSON fields, JUnit XML, GitHub annotations, Markdown."""
+"""The report of a check of values: text, JSON, JUnit XML, GitHub, Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heatmaps laid out in text: cells, frame, ticks, bands and colour scale.
+"""Heatmaps as text: values, frame, ticks, bands and colour scale.
 
 Imports NumPy: import it only where something is drawn.
 """

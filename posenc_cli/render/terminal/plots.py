@@ -1,4 +1,4 @@
-"""Curves laid out in text, and axes whose labels are the values of their lines.
+"""Curves as text, with axes labelled by the values of their lines.
 
 Owns the grid of lines: its step is a round fraction of the distance between labels, so that a label
 stands on the very line that has its value. Dots of Braille, eight to a cell, draw the curves;

@@ -1,4 +1,4 @@
-"""Pictures for the terminal, as text."""
+"""Pictures as text for the terminal."""
 
 from __future__ import annotations
 
