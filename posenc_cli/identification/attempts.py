@@ -99,7 +99,8 @@ _DAMAGED = 0.02
 """Of the rows in no regular order, that may be wrong."""
 _DAMAGE = 0.02
 """What no row is farther off by, none is damaged by: noise in all of them is."""
-_USUAL = 3.0  # the most that a rule with numbers that people use costs
+_USUAL_RULE = 3.0
+"""The cost of a frequency rule at most, for frequencies to be read as its periods."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -194,7 +195,7 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         usual = [
             each
             for each in frequency_hypotheses(inner)
-            if each.cost <= _USUAL and each.given.get("base") in KNOWN_BASES
+            if each.cost <= _USUAL_RULE and each.given.get("base") in KNOWN_BASES
         ]
         if (of_periods := _attempt_all(usual, inner, None)) and of_periods[0].trial.fits:
             return of_periods

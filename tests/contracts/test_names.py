@@ -1,9 +1,9 @@
-"""One word, one thing: no two classes or types of posenc share a name."""
+"""One word, one thing: no two classes or types share a name, and no constant has two values."""
 
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,3 +38,25 @@ def test_no_two_classes_or_types_share_a_name() -> None:
             defined[name.lstrip("_")].add(path.relative_to(PACKAGE).as_posix())
     assert len(defined) > 200
     assert {name: sorted(paths) for name, paths in defined.items() if len(paths) > 1} == {}
+
+
+def assigned_twice(tree: ast.Module) -> list[str]:
+    """The names that a module's own statements give a value more than once: the first is lost.
+
+    >>> assigned_twice(ast.parse("_MOST = 1\\n_LEAST: int\\n_LEAST = 2\\n_MOST: int = 3"))
+    ['_MOST']
+    """
+    names = []
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                names.append(name)
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                names.append(name)
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+@pytest.mark.long
+def test_no_module_gives_one_constant_two_values() -> None:
+    twice = {p.name: assigned_twice(ast.parse(p.read_text("utf-8"))) for p in PACKAGE.rglob("*.py")}
+    assert {name: names for name, names in twice.items() if names} == {}
