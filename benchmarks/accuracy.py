@@ -32,7 +32,7 @@ PRECISION = 400
 HOW = (
     "Largest absolute error of cosines and sines (128 columns, base 500000) at each position and "
     "at {count} random ones among the 1024 before it (seed {seed}), compared with mpmath at "
-    "{bits} bits. A wrong value is not the correctly rounded one of its number format."
+    "{bits} bits. A value is wrong if it is not correctly rounded to its number format."
 )
 
 Values = Callable[[Sequence[int]], "NDArray[np.float64]"]

@@ -137,7 +137,7 @@ def startup(sizes: Sizes) -> Section:
         for base, goals in ((numpy, NUMPY_GOALS), (nothing, PYTHON_GOALS)):
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
-    how = "Whole processes, alternating; CPU time if they call --impl."
+    how = "The two processes of a row run in turn. Rows with --impl compare CPU time."
     return Section("Start-up", how, (*found, *_called(sizes)))
 
 
@@ -220,8 +220,8 @@ def growth(sizes: Sizes) -> Section:
             name = f"posenc {backend}, {length} rows"
             found.append(Measurement(name, against, each, dtype="float32", threads=1))
     how = (
-        "Time per row of 64 columns, with the setup of tables, divided by that of the longest job; "
-        "in one process, on one thread."
+        "Time per row of 64 columns, including setup, divided by that of the longest job. All jobs "
+        "run in one process on one thread."
     )
     return Section("Growth with length", how, tuple(found))
 

@@ -224,8 +224,9 @@ _USED = {
 def _machine(machine: Results) -> str:
     libraries = [f"{name} {version}" for name, version in machine["libraries"].items() if version]
     return (
-        "Ratios, measured side by side by `make bench`: medians, minima, and the goal where "
-        f"there is one. {machine['cpu']}, {machine['cores']} cores; {machine['system']}, "
+        "`make bench` measures both sides of each ratio in turn. An entry has the median, the "
+        "minimum, and the goal if there is one. These numbers are from an "
+        f"{machine['cpu']} with {machine['cores']} cores: {machine['system']}, "
         f"Python {machine['python']}, {', '.join(libraries)}."
     )
 
@@ -275,10 +276,12 @@ def _by_backend(section: Results) -> str:
 
 
 def _plain_table(section: Results) -> str:
+    found = [m for m in section["measurements"] if m["spread"] is not None]
+    first = {(m["name"], m["threads"]): m for m in reversed(found)}
     rows = [
         [m["name"], m["against"], str(m["threads"] or ""), _median(m)]
-        for m in section["measurements"]
-        if m["spread"] is not None
+        for m in found
+        if m["goal"] or m is first[m["name"], m["threads"]]  # one base is enough without a goal
     ]
     threaded = any(row[2] for row in rows)
     used = (0, 1, 2, 3) if threaded else (0, 1, 3)
@@ -287,7 +290,7 @@ def _plain_table(section: Results) -> str:
 
 
 def _accuracy_table(section: Results) -> str:
-    header = ["largest error at", "stored as", *map(_label, POSITIONS), "wrong values"]
+    header = ["largest error near position", "stored as", *map(_label, POSITIONS), "wrong values"]
     rows = [
         [row["name"], *_errors(row, "max_error")[1:], _wrong(row)]
         for row in section["accuracy"]

@@ -32,10 +32,10 @@ GOALS = {
     ("fast", "bfloat16", 2): 1.7,
 }
 HOW = (
-    "Time to compute a rotary table of {rows} × {dim} in memory that was used before, divided by "
-    "the time of `fill` on the same array in the same process. “Drawn” computes block after block "
-    "and drops each, as streaming does. “New memory” allocates a new array each time, and is "
-    "divided by `np.empty` and `fill`."
+    "Time to compute a rotary table of {rows} × {dim} in reused memory, divided by the time of "
+    "NumPy's `fill` on the same array. “Drawn” computes the table in blocks and keeps none, as "
+    "streaming does. “New memory” allocates a new array each time, and is divided by `np.empty` "
+    "and `fill`."
 )
 
 

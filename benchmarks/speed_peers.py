@@ -29,7 +29,7 @@ TEXTBOOK_GOALS = {"float32": 3.0, "float64": 10.0}
 """How many times faster than textbook NumPy in a precision the numpy backend should be."""
 
 HOW = (
-    "Time of the other code divided by the time of posenc (exact, on as many threads), for a "
+    "Time of the library divided by the time of posenc (exact, on as many threads), for a "
     "float32 table of {rows} × {dim}. Both allocate new arrays, or both reuse memory if the row "
     "says so. If a library writes each value twice, half of its time counts."
 )
