@@ -117,7 +117,7 @@ def row(outcomes: list[tuple[str, str]]) -> list[str]:
 
 def table(rows: dict[str, list[str]]) -> str:
     """The page's table of what was seen."""
-    head = ["command", "run as", *SIZES.values(), "says first"]
+    head = ["command", "run as", *SIZES.values(), "message"]
     lines = [
         head,
         ["---"] * len(head),

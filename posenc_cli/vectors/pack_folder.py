@@ -173,7 +173,7 @@ def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
     """What mistakes.json says: of each mistake that is killed, cells of the y that it gives."""
     return {
         "schema": "posenc/pack-mistakes/2",
-        "cells": "row, column, the value that the mistake gives, and what code may be off by",
+        "cells": "row, column, the value with the bug, and the tolerance",
         "mistakes": [
             {
                 "cause": outcome.cause,

@@ -121,7 +121,7 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
     waves = content.waves
     plain = waves is not None and waves.coordinates is None and waves.growth is None
     most = MOST_WAVE_CELLS if plain else HELD_VALUES
-    check_size(_option(request, places), places.count * width, most, "cells of rows")
+    check_size(_option(request, places), places.count * width, most, "values of rows")
 
     def rounded(dtype: DType) -> Iterator[StoredRows]:
         precise = replace(request, precision=Precision.of(dtype, None))
@@ -188,7 +188,7 @@ def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:
     Raises: InvalidInput unless it is a matrix of no more than is looked at.
     """
     rows = rows_of_array(loaded.values, loaded.dtype, name=name)
-    check_size(f"--in {name}", rows.count * rows.width, HELD_VALUES, "cells of rows")
+    check_size(f"--in {name}", rows.count * rows.width, HELD_VALUES, "values of rows")
     places = Positions.contiguous(0, rows.count)
     inspected = InspectedRows(rows, "row", places, lambda _: iter(()))
 

@@ -48,7 +48,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
     if not isinstance(result, ArrayComparison):
         return _ratios(result)
     shape, at = result.difference.shape, result.difference.at
-    check_size("A − B", math.prod(shape), _MOST_CELLS, "cells in a picture", hint="--positions")
+    check_size("A − B", math.prod(shape), _MOST_CELLS, "values in a picture", hint="--positions")
     rows, columns = (1, 1, *shape)[-2:] if len(shape) != 1 else (shape[0], 1)
     size = rows * columns
     matrices = math.prod(shape[:-2])
