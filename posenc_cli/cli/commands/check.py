@@ -82,9 +82,9 @@ def check(
     The subject is a FILE of rows (n, d) or scores (heads, queries, keys), vectors before and after
     (--rotated X Y), frequencies (--inv-freq), ALiBi slopes, bucket numbers, or a function (--impl).
     posenc compares every value and names the known bug: layout, order of sin and cos, base, offset,
-    swapped axes, wrong bucket or slope rule, and others. A bug is named only if it reproduces every
-    value; if several do, all are named. For RoPE, rope-check does the check and its report is
-    printed. The status is 1 if values differ.
+    swapped axes, wrong bucket or slope rule, and others. posenc names a bug only if it reproduces
+    every value; if several bugs do, it names all. For RoPE, check runs rope-check and prints its
+    report. The status is 1 if values differ.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

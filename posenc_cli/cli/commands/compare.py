@@ -140,12 +140,12 @@ def compare(
     """Compare two arrays, encodings, configs or models.
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. For a
-    config and a GGUF file, posenc checks setting by setting what the conversion kept. It does the
-    same for a config and a checkpoint that stores frequencies, or a draft model. Two rotary
-    encodings without positions are compared by frequency pair; --tol is then relative. The status
-    is 1 if they differ by more than --tol (default: at all); NaN equals NaN. With --as and only A,
-    posenc compares another engine's reading of A with that of transformers. --plot and --out draw A
-    − B, and always show the largest difference.
+    config and a GGUF file, posenc lists the settings that the conversion lost. It does the same for
+    a config and a checkpoint that stores frequencies, or a draft model. Without positions, two
+    rotary encodings are compared by frequency pair, and --tol is relative. The status is 1 if they
+    differ by more than --tol (default: at all); NaN equals NaN. With --as and only A, posenc
+    compares another engine's reading of A with that of transformers. --plot and --out draw A − B,
+    and always show the largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

@@ -30,9 +30,9 @@ def curve(
 ) -> None:
     """Plot dimensions of an encoding against position.
 
-    Draws one line per dimension of --dims, by default of four whose waves can be followed. A bias
-    has one line per head: its score by offset. More than 1200 positions are sampled at equal steps;
-    if a wave is too fast for that, its samples are drawn as points. Without --len, the first 100
+    Draws one line per dimension of --dims, by default four dimensions with readable waves. A bias
+    has one line per head: its score by offset. More than 1200 positions are sampled at equal steps.
+    If a wave is too fast to sample, its values are drawn as points. Without --len, the first 100
     positions are shown. Several encodings, models or files share one set of axes.
 
     Examples:

@@ -85,8 +85,8 @@ def dot_similarity(
             "--content",
             known=CONTENTS,
             help="for rotary schemes, q and k before the rotation: ones|random (normal, the "
-            "same for both)|independent (normal, apart: mean and deviation); repeatable "
-            "[default: ones]",
+            "same for both)|independent (normal, drawn separately: mean and deviation); "
+            "repeatable [default: ones]",
         ),
     ] = None,
     head: Annotated[

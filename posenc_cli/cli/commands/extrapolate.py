@@ -422,9 +422,9 @@ def extrapolate(
     time, without training. The report shows the loss over the last positions of each length, with
     its 95% interval over seeds; --plot and --picture draw the loss at every position.
 
-    A model is judged only if it has learned its task: at the trained length, its loss on a text or
-    its share of right answers must reach a threshold. Otherwise the report gives no verdict.
-    Encodings are not ranked, since the best one depends on the task.
+    posenc judges a model only if it has learned its task: at the trained length, its loss on a text
+    or its share of right answers must reach a threshold. Otherwise the report gives no verdict. It
+    does not rank encodings, because the best one depends on the task.
 
     On the same machine with the same versions, the same request gives the same bytes. Other
     machines stay within the printed spread. --resume continues a stopped run and ends with the same

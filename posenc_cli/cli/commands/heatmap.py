@@ -40,7 +40,7 @@ def heatmap(
     Draws in the terminal, or to a file with --out. Sines and cosines are drawn separately, and the
     heads of a bias side by side. A grid is drawn as maps of the similarity of one position to all
     others (as rows with --positions or --dims). posenc computes only what is shown, so any length
-    works. Each line of a wave shows the mean of its rows. Other encodings are sampled, and ▴ marks
+    works. For waves, each line shows the mean of its rows. Other encodings are sampled, and ▴ marks
     columns that change faster than the picture can show. Without --len, the first 512 positions are
     shown, or 64 with --softmax, which draws attention as if all content were equal.
 

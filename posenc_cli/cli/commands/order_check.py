@@ -66,8 +66,8 @@ def order_check(
     Without positions, attention is blind to order: "dog bites man" equals "man bites dog". One
     attention layer (float64, seeded weights) reads the tokens in several orders. posenc measures
     how much the outputs change, and how much the scores change when all positions shift. Without a
-    scheme, posenc tests all of them. The status is 1 if an encoding does not do what it declares.
-    --plot and --out draw the scores of each encoding beside those without positions.
+    scheme, posenc tests all of them. The status is 1 if a result differs from the scheme's
+    declaration. --plot and --out draw the scores of each encoding beside those without positions.
 
     Examples:
       posenc order-check

@@ -83,9 +83,9 @@ def plan(
     Recommends a recipe and prints the keys of config.json to set, in the config's own spelling;
     read back, they give the planned frequencies. For each recipe, it reports the frequency pairs
     that reach unseen angles (their wavelength is longer than the trained length), and the factor on
-    logits. It also reports where the sum of cosines turns negative, which Men et al. (2024) say it
-    must not. Flags for vLLM, sglang and llama.cpp follow (for a GGUF file, only those of
-    llama.cpp). These conditions are necessary, not sufficient: test the model too.
+    logits. It also reports the first distance at which the sum of cosines is negative; Men et al.
+    (2024) require that there is none. Flags for vLLM, sglang and llama.cpp follow (for a GGUF file,
+    only those of llama.cpp). These conditions are necessary, not sufficient: test the model too.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

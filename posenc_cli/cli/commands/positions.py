@@ -88,12 +88,12 @@ def positions(
 ) -> int:
     """Print the position ids of a prompt, or check some.
 
-    The ids are those of the model's own code in transformers 5.23. Text counts from 0, and again
-    from 0 in each packed sequence; RoBERTa and models like it start after the padding row. Decoders
-    skip padding, as in generation; encoders such as BERT count it, whatever the mask. In M-RoPE,
-    each token of an image or a video has three ids: frame, row and column. Text after it continues
-    past the longer side. --check reads (tokens,) or (batch, tokens), of M-RoPE also (3, tokens) or
-    (3, batch, tokens), with any ids at the padding, and names the causes that reproduce every id.
+    The ids are those of the model's own code in transformers 5.23. Text counts from 0, and restarts
+    in each packed sequence; RoBERTa and similar models start after the padding row. Decoders skip
+    padding, as in generation; encoders such as BERT count it. In M-RoPE, each token of an image or
+    a video has three ids: frame, row and column. Text after it continues past the longer side.
+    --check reads ids of shape (tokens,) or (batch, tokens), for M-RoPE also (3, tokens) or (3,
+    batch, tokens). It ignores ids at the padding, and names the causes that reproduce all others.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46

@@ -220,13 +220,13 @@ def rope_check(
     and --impl, or else posenc's own tables. If the check fails, the status is 1 and the report
     names the cause.
 
-    posenc calls a function as its signature says: with vectors, and with positions, an offset, or
-    the reference's own tables, as float32 arrays or tensors. --verbose shows how. The function runs
+    posenc calls a function by its signature: with vectors, and with positions, an offset, or the
+    reference's tables, as float32 arrays or tensors. --verbose shows the calls. The function runs
     in its own environment, for at most 5 minutes per call. Without --len, posenc tries about 100
     positions of the context. Positions are whole numbers from 0.
 
-    --tol bfloat16 misses errors below one rounding to bfloat16 (0.4%): an attention factor with an
-    error of 0.3% passes. If the subject cannot be read or crashes, the status is 2 or 3, and the
+    --tol bfloat16 accepts errors below one rounding to bfloat16 (0.4%), such as an attention factor
+    with an error of 0.3%. If the subject cannot be read or crashes, the status is 2 or 3, and the
     JUnit or GitHub report says so. With -q, a check that passes prints nothing.
 
     Examples:

@@ -31,8 +31,8 @@ def rotation(
         option(
             "--pairs",
             metavar="SPEC",
-            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three, from the fastest to the "
-            "slowest that is seen to rotate]",
+            help="dimension pairs to draw: 0,1,8 or 0:4 [default: three, from the highest "
+            "frequency to the lowest that visibly rotates]",
             parse=_pairs,
         ),
     ] = None,
@@ -41,14 +41,14 @@ def rotation(
 ) -> None:
     """Draw how RoPE rotates a vector, pair by pair.
 
-    Draws one circle per dimension pair, as the layout pairs dimensions. It shows the rotated vector
-    (1, 0) at the first position, at the last and between, and counts the rotations up to it. At
-    most 64 positions are shown; without --len, the first 16.
+    Draws one circle per dimension pair, as the layout pairs dimensions. It shows the vector (1, 0),
+    rotated to the first position, the last, and some between, and counts the rotations. At most 64
+    positions are shown; without --len, the first 16.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16
       posenc rotation --model llama-3.1-8b --pairs 30:34 -l 8192
-      posenc rotation -s rope-yarn --set factor=8 --out turns.svg
+      posenc rotation -s rope-yarn --set factor=8 --out rotation.svg
     """
     output.prepare()
     from posenc_cli.render.figures.circles import rotated_pairs

@@ -35,11 +35,11 @@ def spectrum(
 ) -> None:
     """Show an encoding's wavelengths and its RoPE scaling.
 
-    Lists wavelengths and rotations. They are counted within --len positions, else the context of
-    the model or config, else the trained length of the scheme, else 4096. RoPE scaling keeps,
-    blends or interpolates each frequency pair. For files, and for encodings that are not made of
-    waves, the spectrum is the power of the columns along the positions. Several encodings share one
-    set of axes, above a table of their differences from the first.
+    Lists the wavelength of each pair, and its rotations within --len positions. Without --len, this
+    is the context of the model or config, the trained length of the scheme, or 4096. RoPE scaling
+    keeps, blends or interpolates each frequency pair. For files, and for encodings that are not
+    made of waves, the spectrum is the power of the columns along the positions. Several encodings
+    share one set of axes, above a table of their differences from the first.
 
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128
