@@ -1,9 +1,9 @@
 """Sums of rows by exact weights, each correctly rounded.
 
-Owns the way from a table and rational weights to rounded cells. A weight is held as a pair of
+Owns the way from a table and rational weights to rounded entries. A weight is held as a pair of
 float64 and a bound of what is left of it, products and sums as pairs too; what each operation drops
-is added up, so that a cell without drops is known exactly, a tie among them. The few cells whose
-dropped parts might matter are summed again in fractions.
+is added up, so that an entry without drops is known exactly, a tie among them. The few entries
+whose dropped parts might matter are summed again in fractions.
 
 Imports NumPy: import it only where something is computed.
 """

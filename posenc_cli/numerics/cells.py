@@ -34,8 +34,8 @@ CHUNK_CELLS = 1 << 17  # float64 buffers of 1 MiB: near the second cache, and fe
 class Cells(Record):
     """Rows start … stop of a table, as (cells,) float64.
 
-    ``margin`` bounds a cell's error and the rounding of cell ± margin: a number, or a tile of cells
-    that is repeated along them. ``values`` is a buffer, free for use until the next block.
+    ``margin`` bounds an entry's error and the rounding of entry ± margin: a number, or a tile of
+    entries that is repeated along them. ``values`` is a buffer, free for use until the next block.
     """
 
     start: int
@@ -88,7 +88,7 @@ class Scratch(threading.local):
 
 
 def chunk_rows(width: int) -> int:
-    """Return how many rows of so many cells are computed at once, or 0."""
+    """Return how many rows of so many entries are computed at once, or 0."""
     return CHUNK_CELLS // width
 
 
@@ -105,7 +105,7 @@ def rising_by_one(positions: Integers) -> bool:
 def consecutive_blocks(
     factors: Factors, positions: Integers, *, magnitude: float, scratch: Scratch
 ) -> Iterator[Cells]:
-    """Yield the cells of positions that rise by one, from full tables.
+    """Yield the entries of positions that rise by one, from full tables.
 
     Shape: ``positions`` (P,), none negative; ``magnitude`` is that of the scale.
     """
@@ -145,7 +145,7 @@ def scattered_blocks(
     magnitude: float,
     scratch: Scratch,
 ) -> Iterator[Cells]:
-    """Yield the cells of any positions, from full tables or from the rows in use alone.
+    """Yield the entries of any positions, from full tables or from the rows in use alone.
 
     Shape: ``positions`` (P,); ``magnitude`` is that of the scale.
     """

@@ -1,7 +1,7 @@
 """Sines and cosines in integers, at any precision: the last resort for rounding.
 
 Owns everything that is computed with Python integers alone: π, the sine and cosine of a rational
-angle, the value of one cell correctly rounded to a number format, and the doublings from which
+angle, the value of one entry correctly rounded to a number format, and the doublings from which
 the double-double tables of :mod:`posenc_cli.numerics.phasors` start. Nothing here needs NumPy.
 """
 

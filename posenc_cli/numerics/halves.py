@@ -1,16 +1,17 @@
 """Fast rounding to half precision by way of float32, with the doubtful values marked.
 
 Owns the fast half of the rounding test for float16 and bfloat16. A float32 is too coarse to tell
-on which side of a tie a cell lies when it falls on the tie, and precise enough elsewhere; so the
-bits of the float32 are rounded as integers, and the few cells at a tie are judged from the float64.
+on which side of a tie an entry lies when it falls on the tie, and precise enough elsewhere; so the
+bits of the float32 are rounded as integers, and the few entries at a tie are judged from the
+float64.
 
-Ties are float32 numbers themselves. A cell of float64 whose float32 is another number lies half a
-unit of float32 away from the tie or more, and the exact value is closer to the cell than that while
-the margin is at most a quarter of a unit, as it is above 2^26 margins: both lie on the same side as
-the float32. This takes one rounding to float32. Where float16 is concerned the cells therefore come
-scaled by 2^−112, exactly, which turns the exponents of float32 into those of float16, subnormals
-too; a float32 that is scaled afterwards may be rounded twice, so there two units on each side of a
-tie are in doubt.
+Ties are float32 numbers themselves. An entry of float64 whose float32 is another number lies half a
+unit of float32 away from the tie or more, and the exact value is closer to the entry than that
+while the margin is at most a quarter of a unit, as it is above 2^26 margins: both lie on the same
+side as the float32. This takes one rounding to float32. Where float16 is concerned the entries
+therefore come scaled by 2^−112, exactly, which turns the exponents of float32 into those of
+float16, subnormals too; a float32 that is scaled afterwards may be rounded twice, so there two
+units on each side of a tie are in doubt.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -78,9 +79,9 @@ def require_subnormals(dtype: DType) -> None:
 
 
 class Roundings(Record):
-    """Cells rounded to the upper half of each word, ties away from zero, and which are in doubt.
+    """Entries rounded to the upper half of each word, ties away from zero, and which are in doubt.
 
-    ``ties`` are the indices of cells at a tie, ``near_zero`` of others whose margin is too large
+    ``ties`` are the indices of entries at a tie, ``near_zero`` of others whose margin is too large
     for a float32 to tell, if there are any.
     """
 
@@ -90,7 +91,7 @@ class Roundings(Record):
 
 
 def suits(magnitude: float, dtype: DType) -> bool:
-    """Return whether cells of up to this magnitude can be rounded here.
+    """Return whether entries of up to this magnitude can be rounded here.
 
     >>> from posenc_cli.numerics.dtypes import FLOAT32
     >>> suits(1.0, FLOAT16), suits(1e6, FLOAT16), suits(1.0, FLOAT32)
@@ -101,14 +102,14 @@ def suits(magnitude: float, dtype: DType) -> bool:
 
 
 def factor(dtype: DType) -> float:
-    """Return the power of two by which cells are scaled for :func:`rounded_scaled`."""
+    """Return the power of two by which entries are scaled for :func:`rounded_scaled`."""
     return float(REBIAS) if FORMATS[dtype.name].shift else 1.0
 
 
 def rounded_scaled(
     single: Float32Cells, margin: float, dtype: DType, scratch: Scratch
 ) -> Roundings:
-    """Round cells that are float32 numbers, scaled by the format's `factor`.
+    """Round entries that are float32 numbers, scaled by the format's `factor`.
 
     ``margin`` bounds the error they had before they were rounded to float32, and is not scaled.
 
@@ -138,7 +139,7 @@ def rounded_scaled(
 
 
 def decided(words: Words, ties: Integers, cells: Reals, margin: float, dtype: DType) -> Flags:
-    """Round cells at ties to their side, where the margin lets it be known; return where it does.
+    """Round entries at ties to their side, where the margin lets it be known; return where it does.
 
     Shape: ``cells``, in float64 and not scaled, as ``ties``, their indices in ``words``.
     """
@@ -153,12 +154,12 @@ def decided(words: Words, ties: Integers, cells: Reals, margin: float, dtype: DT
 
 
 def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: Scratch) -> Integers:
-    """Write the roundings of cells to ``out``; return the indices of those in doubt.
+    """Write the roundings of entries to ``out``; return the indices of those in doubt.
 
-    ``margin`` bounds the error of a cell: a number, or a tile repeated along the cells. A cell is
-    in doubt within two float32 units of a tie: half a unit for rounding to float32, half for its
-    scaling to the exponents of float16, and less than one for the margin, unless the cell is below
-    2^24 margins; those are in doubt too.
+    ``margin`` bounds the error of an entry: a number, or a tile repeated along the entries. An
+    entry is in doubt within two float32 units of a tie: half a unit for rounding to float32, half
+    for its scaling to the exponents of float16, and less than one for the margin, unless the entry
+    is below 2^24 margins; those are in doubt too.
 
     Shape: ``out`` as ``cells``, one axis, in the storage of ``dtype``.
     """

@@ -1,6 +1,6 @@
 """Ziv's rounding test: values proven, values recomputed, values settled in integers.
 
-Owns the way from cells in float64, with a bound of their error, to a number format in which every
+Owns the way from entries in float64, with a bound of their error, to a number format in which every
 one of them is correctly rounded.
 
 Imports NumPy: import it only where something is computed.
@@ -32,11 +32,11 @@ PAIR_MARGIN = 2.0**-90
 FEW_CELLS = 12  # below this many, integers are faster than the many small calls of double-double
 DOUBTS_KEPT = 1 << 14
 JUDGES_KEPT = 4  # one a number format
-_SAFE = 2.0**-500, 2.0**400  # float64 cells above, by scales below, keep all low parts
+_SAFE = 2.0**-500, 2.0**400  # float64 entries above, by scales below, keep all low parts
 
 
 class Doubts(Record):
-    """Cells to judge again: their index in the table, and float64 value and margin if kept."""
+    """Entries to judge again: their index in the table, and float64 value and margin if kept."""
 
     places: Integers
     cells: Any
@@ -44,7 +44,7 @@ class Doubts(Record):
 
 
 class Table(Record):
-    """What is filled: rows of positions, and what belongs in which column."""
+    """What is filled: rows of positions, and the reference in which column."""
 
     out: StoredRows
     positions: Integers
@@ -52,7 +52,7 @@ class Table(Record):
 
 
 class Judge:
-    """Fills tables of one format with cells, every one of them correctly rounded."""
+    """Fills tables of one format with entries, every one of them correctly rounded."""
 
     def __init__(self, phasors: Phasors, dtype: DType) -> None:
         self._phasors = phasors
@@ -73,7 +73,7 @@ class Judge:
         blocks: Iterable[Cells],
         scratch: Scratch,
     ) -> None:
-        """Write the blocks' cells, correctly rounded.
+        """Write the blocks' entries, correctly rounded.
 
         Shape: ``out`` (positions, columns), with any strides.
         """
@@ -82,7 +82,7 @@ class Judge:
         self.settle(table, (doubts for doubts in rounded if doubts is not None))
 
     def settle(self, table: Table, doubts_by_block: Iterable[Doubts]) -> None:
-        """Write the cells in doubt, correctly rounded, after all others that come with them."""
+        """Write the entries in doubt, correctly rounded, after all others that come with them."""
         doubts: list[Doubts] = []
         kept = 0
         for block_doubts in doubts_by_block:
@@ -95,7 +95,7 @@ class Judge:
             self._resolve(table, doubts)
 
     def _round(self, block: Cells, table: Table, scratch: Scratch) -> Doubts | None:
-        """Write a block's roundings; return the cells that this does not prove, if any."""
+        """Write a block's roundings; return the entries that this does not prove, if any."""
         cells, margin = block.values, block.margin
         target = table.out[block.start : block.stop]
         direct = target.flags.c_contiguous
@@ -119,7 +119,7 @@ class Judge:
     def _round_twice(
         self, cells: Reals, margin: Any, bits: StoredValues, scratch: Scratch
     ) -> Integers | None:
-        """Write the roundings of cell + margin; return where those of cell − margin differ.
+        """Write the roundings of entry + margin; return where those of entry − margin differ.
 
         Bits are compared, not values: 0.0 and −0.0 differ.
         """
@@ -143,7 +143,7 @@ class Judge:
         index = np.concatenate([doubt.places for doubt in doubts])
         rows, at = np.divmod(index, table.placed.columns.waves.size)
         if doubts[0].cells is not None:
-            # Rounding through float32 doubts more cells than their float64 gives reason to.
+            # Rounding through float32 doubts more entries than their float64 gives reason to.
             cells = np.concatenate([doubt.cells for doubt in doubts])
             margin = np.concatenate([np.full(doubt.places.size, doubt.margin) for doubt in doubts])
             high = narrow(cells + margin, None, self._dtype)
@@ -157,7 +157,7 @@ class Judge:
             table.out[rows, table.placed.order[at]] = values
 
     def _settled(self, positions: Integers, waves: Integers, sine: Flags) -> StoredValues:
-        """Return cells, given by position, wave and function, correctly rounded."""
+        """Return entries, given by position, wave and function, correctly rounded."""
         values = np.empty(positions.size, self._dtype.numpy)
         known = (positions == 0) | self._still[waves]
         values[known] = np.where(sine[known], self._levels[0], self._levels[1])
@@ -186,13 +186,13 @@ class Judge:
     def _paired(
         self, positions: Integers, waves: Integers, sine: Flags
     ) -> tuple[StoredValues, Flags]:
-        """Return cells rounded from double-double, and which of them that proves."""
+        """Return entries rounded from double-double, and which of them that proves."""
         sizes = np.abs(positions)
         parts = self._phasors.points(sizes, waves)
         sign = np.where(sine & (positions < 0), -1.0, 1.0)
         high = np.where(sine, parts[2], parts[0]) * sign
         low = np.where(sine, parts[3], parts[1]) * sign
-        # Nothing cancels in a small angle: there the error is relative to the cell.
+        # Nothing cancels in a small angle: there the error is relative to the entry.
         small = sizes * self._rates[waves] < 0.5
         margin = PAIR_MARGIN * np.where(small, np.abs(high), self._magnitude)
         rounded, proven = narrow_within(high, low, margin, self._dtype)

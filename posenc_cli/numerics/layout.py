@@ -3,7 +3,7 @@
 Owns the two factors that angle addition multiplies, arranged column by column as the output wants
 them: cosines and sines, halves or interleaved, come out of the same passes over memory, and the
 bound of the error of every column. Where the columns are a cosine and a sine of each wave, the
-factors are complex numbers too, whose product is both cells at once.
+factors are complex numbers too, whose product is both entries at once.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -60,7 +60,7 @@ class Columns(Record):
 
     @cached_property
     def placed(self) -> Placed:
-        """The cells in the order of the columns."""
+        """The entries in the order of the columns."""
         return Placed(self)
 
     @cached_property
@@ -98,10 +98,10 @@ class Pairing(Record):
 
 
 class Placed:
-    """Cells of a table as they are computed, and the columns they belong to.
+    """Entries of a table as they are computed, and the columns they belong to.
 
-    ``columns`` are in the order of the cells: pair after pair with a ``pairing``, else as they are.
-    ``order`` gives the column of each; ``in_order`` says whether that is just the next one.
+    ``columns`` are in the order of the entries: pair after pair with a ``pairing``, else as they
+    are. ``order`` gives the column of each; ``in_order`` says whether that is just the next one.
     """
 
     def __init__(self, columns: Columns, pairing: Pairing | None = None) -> None:
@@ -112,7 +112,7 @@ class Placed:
         self._pairing = pairing
 
     def place(self, bits: StoredValues, target: StoredRows) -> None:
-        """Write the rounded cells of some rows to their columns; ``bits`` is free for use after.
+        """Write the rounded entries of some rows to their columns; ``bits`` is free for use after.
 
         A pair of numbers is one integer here. To cut integers to half their width is faster than to
         pick every other number.
@@ -133,9 +133,9 @@ class Placed:
         np.copyto(words[:, high], pairs, casting="unsafe")
 
     def place_upper(self, words: Words, target: StoredRows) -> None:
-        """Write the upper halves of 32-bit words, the rounded cells of some rows, to their columns.
+        """Write the upper halves of 32-bit words, the rounded entries of rows, to columns.
 
-        Shape: ``words`` (cells,); ``target`` has two bytes a cell.
+        Shape: ``words`` (cells,); ``target`` has two bytes an entry.
         """
         bits = target.view(np.uint16)
         if self.in_order or self._pairing is None:
@@ -190,7 +190,7 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
 
 
 class Batch(Record):
-    """U[a] and V[a] of some multiples a, and bounds of their cells, with the least of them.
+    """U[a] and V[a] of some multiples a, and bounds of their entries, with the least of them.
 
     Shape: (multiples, columns) each.
     """
@@ -202,7 +202,7 @@ class Batch(Record):
 
 
 class PairBatch(Record):
-    """U[a] − i V[a] of the first columns, and bounds of all cells, pair after pair, with the least.
+    """U[a] − i V[a] of the first columns, bounds of all entries by pair, and the least.
 
     Shape: ``high`` (multiples, pairs) complex; ``bounds`` (multiples, 2 · pairs).
     """
@@ -213,9 +213,9 @@ class PairBatch(Record):
 
 
 class High:
-    """U[a] and V[a] of every column, and what bounds of its cells depend on.
+    """U[a] and V[a] of every column, and what bounds of its entries depend on.
 
-    Shape: ``first`` (X) and ``second`` (Y), which the cells take from the low table, are
+    Shape: ``first`` (X) and ``second`` (Y), which the entries take from the low table, are
     (offsets, columns).
     """
 
@@ -228,7 +228,7 @@ class High:
         self._reach_second = np.abs(second).max(axis=0)
         rates = np.array([abs(float(frequency)) for frequency in phasors.frequencies] or [0.0])
         self._steps = rates[columns.waves] * phasors.rows
-        # −0.0 must not come out of a wave that does not turn.
+        # −0.0 must not come out of a wave that does not rotate.
         turning = np.array([bool(frequency) for frequency in phasors.frequencies] or [False])
         self._odd = columns.sine & turning[columns.waves]
 
@@ -258,7 +258,7 @@ class High:
     ) -> RealRows:
         """Return a bound of (|X U| + |Y V|) of every column, times 1 + 2^−30.
 
-        It is at most the scale's magnitude, and as small as the cells where all angles are.
+        It is at most the scale's magnitude, and as small as the entries where all angles are.
         Elsewhere 2^−36 of the scale is added, for what double-double loses to cancellation: u times
         that is 2^−89.
 
@@ -316,7 +316,7 @@ class Factors(High):
 class Pairs(High):
     """The factors of columns in pairs as complex numbers, X + iY and U − iV of the first of each.
 
-    Their product, (X U + Y V) + i (Y U − X V), is the cells of both: where the first is a cosine
+    Their product, (X U + Y V) + i (Y U − X V), is the entries of both: where the first is a cosine
     they are cos α cos β − sin α sin β and sin α cos β + cos α sin β, where it is a sine the other
     way round.
 
@@ -344,7 +344,7 @@ class Pairs(High):
             first, second = self.high(multiples)
             high = np.empty(first.shape, np.complex128)
             high.real, high.imag = first, -second
-            # The other cell of a pair takes its factors the other way round.
+            # The other entry of a pair takes its factors the other way round.
             both = [
                 self.bounds(multiples, first, second, scale),
                 self.bounds(multiples, second, first, scale),

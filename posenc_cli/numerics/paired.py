@@ -2,7 +2,7 @@
 
 Owns the loop that most tables are filled by. Between two passes over memory the interpreter's own
 objects have left the caches, and threads wait for each other there, so this one takes few steps and
-long ones: all arrays are made once for a size of chunk, and only cells in doubt leave it.
+long ones: all arrays are made once for a size of chunk, and only entries in doubt leave it.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ChunkFactors(Record):
-    """What makes the cells of a chunk: two factors of their product, and a margin of the cells.
+    """What makes the entries of a chunk: two factors of their product, and a margin of the entries.
 
     Shape: ``low`` (tiles, tile) and ``by`` (tile,) complex; ``margin`` a number, or (2 · tile,).
     """
@@ -51,7 +51,7 @@ class ChunkFactors(Record):
 class Chunk(ABC):
     """One thread's arrays for so many rows of pairs, as ``shape[0]`` tiles of ``shape[1]`` pairs.
 
-    ``places`` of doubts count the cells from the chunk's first, pair after pair.
+    ``places`` of doubts count the entries from the chunk's first, pair after pair.
     """
 
     def __init__(self, rows: int, pairs: Pairs) -> None:
@@ -60,11 +60,11 @@ class Chunk(ABC):
 
     @abstractmethod
     def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
-        """Write the cells of some rows, rounded; return those that are not proven, if any."""
+        """Write the entries of some rows, rounded; return those that are not proven, if any."""
 
 
 class Singles(Chunk):
-    """Cells rounded to float32: proven where cell + margin and cell − margin round alike."""
+    """Entries rounded to float32: proven where entry + margin and entry − margin round alike."""
 
     def __init__(self, rows: int, pairs: Pairs, scratch: Scratch) -> None:
         super().__init__(rows, pairs)
@@ -76,7 +76,7 @@ class Singles(Chunk):
         self._memory = scratch.memory("low")
 
     def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
-        """Write the roundings of cell + margin."""
+        """Write the roundings of entry + margin."""
         direct = placed.in_order and target.flags.c_contiguous
         upper = target.reshape(self._upper.shape) if direct else self._upper
         np.multiply(factors.low, factors.by, out=self._product)
@@ -95,7 +95,7 @@ class Singles(Chunk):
 
 
 class Halves(Chunk):
-    """Cells rounded to a half precision by way of float32 (:mod:`posenc_cli.numerics.halves`)."""
+    """Entries rounded to a half precision by way of float32 (:mod:`posenc_cli.numerics.halves`)."""
 
     def __init__(self, rows: int, pairs: Pairs, scratch: Scratch, dtype: DType) -> None:
         super().__init__(rows, pairs)
@@ -109,7 +109,7 @@ class Halves(Chunk):
         self._single = scratch.buffer("single", size, np.float32)
 
     def fill(self, target: StoredRows, placed: Placed, factors: ChunkFactors) -> Doubts | None:
-        """Write the roundings of the cells."""
+        """Write the roundings of the entries."""
         low, by, margin = factors.low, factors.by, factors.margin
         if isinstance(margin, np.ndarray):
             return self._fill_by_columns(target, placed, factors)
@@ -145,7 +145,7 @@ class Halves(Chunk):
 
 
 def _cells(low: ComplexRows, by: ComplexRows, places: Integers) -> Reals:
-    """Return some cells of a chunk again, in float64."""
+    """Return some entries of a chunk again, in float64."""
     pairs, second = np.divmod(places, 2)
     products = low.reshape(-1)[pairs] * by[pairs % by.size]
     cells: Reals = np.where(second, products.imag, products.real)
@@ -155,9 +155,9 @@ def _cells(low: ComplexRows, by: ComplexRows, places: Integers) -> Reals:
 def rounded_pairs(
     pairs: Pairs, table: Table, *, dtype: DType, magnitude: float, scratch: Scratch
 ) -> Iterator[Doubts]:
-    """Write the cells of positions that rise by one, rounded; yield those that are not proven.
+    """Write the entries of positions that rise by one, rounded; yield those that are not proven.
 
-    NumPy may fuse a multiplication of a complex product with its addition, or not: the cells are
+    NumPy may fuse a multiplication of a complex product with its addition, or not: the entries are
     rounded to less, by tests that hold either way.
 
     Shape: the positions of ``table``: none negative; ``magnitude`` is that of the scale.

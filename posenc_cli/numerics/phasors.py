@@ -188,7 +188,7 @@ class Phasors:
         if self._low_digits == 1:
             return [lowest[part].copy() for part in chosen]
         tables = [np.empty((self.rows, len(self.frequencies))) for _ in chosen]
-        # Each row of the second digit turns all rows of the first, a few thousand numbers at a
+        # Each row of the second digit rotates all rows of the first, a few thousand numbers at a
         # time: the temporaries of a product stay in cache.
         turns = self._table(1)
         rows, count = lowest.shape[1:]

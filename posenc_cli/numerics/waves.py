@@ -1,30 +1,31 @@
 """Tables of scale · cos(n · ω) and scale · sin(n · ω), correctly rounded at every integer n.
 
 Owns the way from frequencies and positions to rows in a number format. With n = a · R + b and two
-small tables (:mod:`posenc_cli.numerics.phasors`), a cell is one step of angle addition in float64,
+small tables (:mod:`posenc_cli.numerics.phasors`), an entry is one step of angle addition in
+float64,
 
-    cell = fl(fl(X[b] · U[a]) + fl(Y[b] · V[a]))
+    entry = fl(fl(X[b] · U[a]) + fl(Y[b] · V[a]))
 
 where for a cosine X, Y, U, V = cos, sin, cos, −sin and for a sine X, Y, U, V = sin, cos, cos, sin
 of b · ω and, times the scale, of a · R · ω. So a table of cosines, of sines, or of both in any
 order of columns is the same three passes over memory. Where the columns are a cosine and a sine of
-each wave, one complex product (X + iY)(U − iV) gives both cells, in one pass; it serves float32 and
-narrower formats.
+each wave, one complex product (X + iY)(U − iV) gives both entries, in one pass; it serves float32
+and narrower formats.
 
-Error of a cell. u = 2^−53. X, Y, U and V are rounded from double-double (u each, relatively), so
-are both products and the sum: |cell − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u), and the bracket is at
+Error of an entry. u = 2^−53. X, Y, U and V are rounded from double-double (u each, relatively), so
+are both products and the sum: |entry − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u), and the bracket is at
 most |scale| by Cauchy and Schwarz: 4.45e-16 · |scale|. Where the angle is small nothing cancels,
-and the bound is relative to the cell. A part of the complex product is such a sum too. NumPy may
+and the bound is relative to the entry. A part of the complex product is such a sum too. NumPy may
 compute it with a fused multiply-add, which rounds one product less and leaves the bound as it is.
 
-Tables are correctly rounded, by Ziv's test in three tiers. Where cell − m and cell + m round to the
-same number, m = 6u times a bound of the bracket (the rounding of cell ± m included), the cell is
-proven. The few others are computed again in double-double with m = 2^−90, and what is left,
+Tables are correctly rounded, by Ziv's test in three tiers. Where entry − m and entry + m round to
+the same number, m = 6u times a bound of the bracket (the rounding of entry ± m included), the entry
+is proven. The few others are computed again in double-double with m = 2^−90, and what is left,
 practically nothing, in integers at whatever precision it takes. In a table of float64 the first
-tier is a cell with 26 more bits (:mod:`posenc_cli.numerics.wide`).
+tier is an entry with 26 more bits (:mod:`posenc_cli.numerics.wide`).
 
-Determinism. Every cell is the one right number, however it was found: the same bytes for any block,
-stride, order of positions, thread, instruction set or platform, and cell(−n) = ±cell(n).
+Determinism. Every entry is the one right number, however it was found: the same bytes for any
+block, stride, order of positions, thread, instruction set or platform, and cell(−n) = ±cell(n).
 
 Imports NumPy: import it only where something is computed.
 
@@ -143,7 +144,7 @@ class WaveTable:
         *,
         dtype: DType,
     ) -> None:
-        """Write the cells at some places of a table, however hard they are to round.
+        """Write the entries at some places of a table, however hard they are to round.
 
         Shape: ``out`` (positions, columns), ``places`` indices of it as one row after another.
         """

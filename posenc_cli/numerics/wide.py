@@ -2,14 +2,14 @@
 
 Owns the way from the double-double tables of :mod:`posenc_cli.numerics.phasors` to float64. Every
 factor is cut in two, a multiple of a power of two and a rest: X = X' + x, where X' has at most 27
-bits, and likewise Y, U and V. A cell X U + Y V is then exact + rest, with
+bits, and likewise Y, U and V. An entry X U + Y V is then exact + rest, with
 
     exact = X' U' + Y' V'    and    rest = (X' u + x U) + (Y' v + y V).
 
 The grids are such that both products of ``exact`` are multiples of 2^(M − 52) and at most 2^M, for
 an M of the column and the multiple: they and their sum are float64 numbers, fused or not. All
-rounding is in the rest, 2^−26 of the cell, and Ziv's test judges it: where exact + (rest + m) and
-exact + (rest − m) round to the same number, that is the cell.
+rounding is in the rest, 2^−26 of the entry, and Ziv's test judges it: where exact + (rest + m) and
+exact + (rest − m) round to the same number, that is the entry.
 
 Grids. Let |X| ≤ 2^p and |Y| ≤ 2^q in the column, |U| ≤ 2^r and |V| ≤ 2^s at the multiple, and M at
 least p + r and q + s. X' is a multiple of 2^(p − 26), and U' of 2^(M − p − 26): their product is
@@ -23,7 +23,7 @@ are off by at most 2, 2 and 4, rest ± m by 5. The tables are off by 2^−91 of 
 angle is small, and elsewhere of the scale, whose exponent M is kept above, less ten: 1/2 at most.
 Together 22.5; m is 32 units, 2^(M − 75).
 
-So the test leaves open one in 2^21 of the cells near 2^M, and in proportion more of smaller ones.
+So the test leaves open one in 2^21 of the entries near 2^M, and in proportion more of smaller ones.
 :mod:`posenc_cli.numerics.judge` settles them.
 
 Pairs. Where columns are a cosine and a sine of each wave, X' + i Y' and U' − i V' are complex
@@ -208,7 +208,7 @@ class WideWaves:
     """Fills tables of float64, whose scale is not 0.
 
     ``ordinary`` says whether the scale leaves the range of float64 room for factors and rests; if
-    not, every cell is settled by itself.
+    not, every entry is settled by itself.
     """
 
     def __init__(self, phasors: Phasors, scratch: Scratch, judge: Judge) -> None:
@@ -223,7 +223,7 @@ class WideWaves:
         self.ordinary = SMALLEST_SCALE < phasors.scale.copy_abs() < LARGEST_SCALE
 
     def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
-        """Write the columns of ``out``, one row a position, every cell correctly rounded.
+        """Write the columns of ``out``, one row a position, every entry correctly rounded.
 
         Shape: ``out`` (positions, columns), with any strides.
         """
@@ -326,7 +326,7 @@ class WideWaves:
             )
 
     def _round_sums(self, table: Table, rows: slice, low: Low, by: By) -> Iterator[Doubts]:
-        """Round the cells of some rows.
+        """Round the entries of some rows.
 
         Shape: the factors (cells,) each.
         """
@@ -348,7 +348,7 @@ class WideWaves:
     def _round(  # noqa: PLR0917 (buffers, by their order)
         self, table: Table, rows: slice, exact: Any, rest: Any, other: Any, margin: Any
     ) -> Iterator[Doubts]:
-        """Write exact + (rest + margin); yield the cells that exact + (rest − margin) is not.
+        """Write exact + (rest + margin); yield the entries that exact + (rest − margin) is not.
 
         Shape: buffers (cells,) each, ``other`` for use here.
         """
