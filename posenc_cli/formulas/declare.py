@@ -5,7 +5,7 @@ bounds of the parameters, from which options, help, ``posenc schemes``, the page
 contract tests derive. What the function returns says how the encoding is computed:
 
 ====================  =============================================================
-:class:`Rotation`     frequencies that turn pairs of columns of q and k
+:class:`Rotation`     frequencies that rotate dimension pairs of q and k
 :class:`Sinusoids`    sines and cosines of the same kind of frequencies, as columns
 :class:`Rows`         a formula for the rows of given positions
 :class:`Bias`         a formula for one head's scores, by offset or by key
@@ -170,7 +170,7 @@ class _WaveContent(Record):
 
     @property
     def domain(self) -> PositionDomain:
-        """Any real number turns a wave; places that have coordinates are counted."""
+        """Any real number rotates a wave; places that have coordinates are counted."""
         return self.waves.coordinates.domain if self.waves.coordinates else "real"
 
     def in_parts(self, denominator: int) -> Self:
@@ -192,7 +192,7 @@ class Rotation(_WaveContent):
 
     @property
     def width(self) -> int:
-        """How many columns turn."""
+        """How many columns rotate."""
         return 2 * self.waves.count
 
     def columns(self, table: str | None = None) -> PlacedColumns:
@@ -265,8 +265,8 @@ class Rows(Record):
     (high, low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None
     without. ``positions`` says whether the formula computes with them, looks something up, or is
     the same at all of them. Of a relative scheme they are offsets j − i of key and query; those
-    past ``farthest`` share its row. No cell is larger than ``limit``, wherever it is: infinity
-    where cells grow without end, None where that is not said. ``domain`` says which positions it
+    past ``farthest`` share its row. No entry is larger than ``limit``, wherever it is: infinity
+    where entries grow without end, None where that is not said. ``domain`` says which positions it
     has: where fractions are among them, the formula is ``rows(xp, positions, table, denominator)``,
     whose positions are whole numbers of 1/denominator.
     """
@@ -419,7 +419,7 @@ Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 its ``waves``, the ``weights`` of its learned table or ``network``, the ``heads`` it has scores for
 and what those go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest``
 offset, what it takes ``positions`` for, which of them its ``domain`` holds, the ``limit`` of its
-cells, how many numbers of it are ``trained``, and itself ``in_parts`` of 1."""
+entries, how many numbers of it are ``trained``, and itself ``in_parts`` of 1."""
 
 CONFIG_KEYS = {"rope_theta": "base"}
 """Parameters by the key that configs have for them, which people type as well."""
@@ -709,7 +709,7 @@ absolute = _Declarator("absolute")
 """Declares a scheme whose rows are added to the embeddings."""
 
 rotary = _Declarator("rotary")
-"""Declares a scheme that turns queries and keys."""
+"""Declares a scheme that rotates queries and keys."""
 
 bias = _Declarator("bias")
 """Declares a scheme whose values are added to the attention scores."""

@@ -180,7 +180,7 @@ class _GridConvention(Record):
     """How a library divides columns among axes.
 
     ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
-    (``by-function``), or alternating (``alternating``). ``rest``: what becomes of columns that do
+    (``by-function``), or alternating (``alternating``). ``rest``: what happens to columns that do
     not divide. ``order`` and ``shares`` are those of the axes, where not as counted and alike.
     """
 
@@ -443,7 +443,7 @@ class _AxisLine(Record):
 
 
 class _AxisTurns(Record):
-    """How a model turns two axes, or more.
+    """How a model rotates two axes, or more.
 
     ``rule`` is that of frequencies and coordinates. Places are counted from ``origin``, on one
     ladder for each axis (``count``) or one whose frequencies the axes take in turn (``turns``, or

@@ -2,7 +2,7 @@
 
 The inverse of a scheme stands beside its formula, ``inverse(xp, measured)`` → guesses: parameters
 whose frequencies may be the rates that were measured. A guess need not be right: whoever asks
-computes what it implies, and holds that against what was measured. So an inverse may be generous,
+computes what it implies, and compares that with what was measured. So an inverse may be generous,
 but must be quick, and says of each guess how special it is. What was measured is float64, and
 ``xp`` is NumPy.
 
@@ -241,7 +241,7 @@ def plain_ladder(xp: Any, base: float, pairs: int) -> Any:
 
 
 def turning_count(xp: Any, measured: Measured) -> int:
-    """How many pairs turn: those after the last that does stand still."""
+    """How many pairs rotate: those after the last that does stand still."""
     moving = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
     return int(moving[-1]) + 1 if moving.size else 0
 

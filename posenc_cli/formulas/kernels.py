@@ -113,9 +113,9 @@ def _numbers(value: float, error: float) -> Iterator[float]:
 def _nearest_pair(
     xp: Any, row: Any, penalties: dict[tuple[float, float], Any], measured: MeasuredScores
 ) -> tuple[float, float]:
-    """The first pair that none comes nearer than: few digits must not cost any cell.
+    """The first pair that none comes nearer than: few digits must not cost any entry.
 
-    What float32 code rounds on the way is not counted as nearer; what gives every cell is, before
+    What float32 code rounds on the way is not counted as nearer; what gives every entry is, before
     all what needs no rounding.
     """
     for rounded in (False, True):

@@ -1,7 +1,7 @@
 """RoPE-Mixed: each pair rotates by the row and the column of an image together.
 
 The angle of a pair is x · f_x + y · f_y. Frequencies are float32, as the models hold them, so that
-all angles of a pair are whole multiples of a power of two: what turns by it follows the multiple.
+all angles of a pair are whole multiples of a power of two: what rotates by it follows the multiple.
 """
 
 from __future__ import annotations

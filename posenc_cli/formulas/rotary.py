@@ -156,7 +156,7 @@ def rotated_dim(dim: int, partial: float) -> int:
 
 
 def pair_count(params: Mapping[str, Any]) -> int:
-    """How many pairs turn, by the parameters of a rotary scheme."""
+    """How many pairs rotate, by the parameters of a rotary scheme."""
     return rotated_dim(params["dim"], params["partial"]) // 2
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.placements import Function
 
 Layout = Literal["interleaved", "half"]
-"""Which columns of a head turn together: 2i and 2i + 1, or i and i + d/2."""
+"""Which columns of a head rotate together: 2i and 2i + 1, or i and i + d/2."""
 
 ROTARY_TABLES: Mapping[str, str] = {
     "cos-sin": "(L, d): cos of each pair, then sin of each pair (default)",

@@ -1,6 +1,6 @@
 """RoPEs for longer contexts: rules that lower the frequencies of RoPE.
 
-Scalars that a rule needs once (a stretched base, the ends of a ramp, an amplitude) are evaluated in
+Scalars that a rule needs once (an extended base, the ends of a ramp, an amplitude) are evaluated in
 extended precision for every arithmetic, as frameworks evaluate them in double precision.
 """
 
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 _CHEN = "Chen et al. 2023, arXiv:2306.15595"
 
 SMALLEST_FACTOR, LARGEST_FACTOR = 1e-15, 1e15
-"""Of frequencies: with less a wave turns 10^14 times from one position to the next, with more none
-turns in 2^53 positions."""
+"""Of frequencies: with less a wave rotates 10^14 times from one position to the next, with more
+none rotates in 2^53 positions."""
 
 Factor = Annotated[
     float,
@@ -229,7 +229,7 @@ def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
 
 
 def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    """The base stretched for another length, and as no length stretches it."""
+    """The base extended for another length, and as no length stretches it."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
     if pairs < 2:
         return

@@ -68,7 +68,7 @@ BetaSlow = Annotated[
 Truncate = Annotated[bool, Param("round the ends of the ramp to whole pairs", source="YaRN's code")]
 
 _CONTEXT = 4096
-"""The context that is stated where ratios alone show: that of Llama 2, which YaRN stretched."""
+"""The context that is stated where ratios alone show: that of Llama 2, which YaRN extended."""
 
 _SHORT = (256, 128, 64)
 """Contexts that experiments and tests extend, beside those of published models."""
