@@ -62,7 +62,7 @@ _ROUGH = (NEAR, 1e-3, 1e-3, 1e-3)
 _EXACT = 1e-9
 """Of rates: code in float32 scatters them more, and exact values, over some hundred rows, less."""
 _SNAPPED = 2e-5
-"""Of rates: what a base of five digits is off by, of which cells tell more."""
+"""Of rates: what a base of five digits is off by, of which entries tell more."""
 _COMPUTED = 0.6
 """What a number costs that people compute from another: judgement, as one of two digits."""
 _MOST_GUESSES = 512
@@ -465,7 +465,7 @@ def solved(
         return None
 
     def missed(value: float) -> float | None:
-        """By how much, as ln, the pair turns faster than was measured; None of no frequency."""
+        """By how much, as ln, the pair rotates faster than was measured; None of no frequency."""
         values = frequencies(value)
         if values is None or not 0 < values[pair] < math.inf:
             return None
@@ -572,7 +572,7 @@ def models_of(trial: Trial) -> tuple[str, ...]:
 
 
 def same_cells(a: Trial, b: Trial) -> bool:
-    """Whether two trials compare the same cells with the same numbers."""
+    """Whether two trials compare the same entries with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (
         (a.arithmetic, a.rounded, first.multiplier, first.denominator)

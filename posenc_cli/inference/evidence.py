@@ -35,7 +35,7 @@ _PIECES, _TOGETHER = 16, 64
 _MOST_ROWS = 1024
 """Rows of a sample, some at every scale: the rest is for the census."""
 _FEWEST_ROWS, _MOST_CELLS = 128, 1 << 17
-"""Of a sample of wide rows: what is tried takes a time that grows with its cells."""
+"""Of a sample of wide rows: what is tried takes a time that grows with its entries."""
 _BLANK = 0.1
 """Of the rows: a table may have rows of zeros for padding, and still encode positions."""
 _ALIKE = 0.05

@@ -28,13 +28,13 @@ TF32S = (TF32, EVEN_TF32, CUT_TF32)
 
 
 class CellFormat(Record):
-    """A format of finished cells, by its name."""
+    """A format of finished entries, by its name."""
 
     name: str
 
     @property
     def done(self) -> str:
-        """What was done to cells, in words that follow others."""
+        """What was done to entries, in words that follow others."""
         return f"rounded to {self.name}"
 
     def rounded(self, factors: ComplexRows) -> ComplexRows:
@@ -71,4 +71,4 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
 
 
 HALF_CELLS = {half: CellFormat(half) for half in COARSE}
-"""Cells of tables in a half precision."""
+"""Entries of tables in a half precision."""

@@ -298,7 +298,7 @@ def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
         shared = {name: v for name, v in reference.params.items() if name in parameters}
         usual = frequencies_of(scheme, {**shared, "factor": FACTORS[0]}, of_position=True)
         if usual is None or usual.shape != right.shape:
-            continue  # it turns a whole head
+            continue  # it rotates a whole head
         if np.allclose(usual * right[0], right * usual[0], rtol=1e-9, atol=0):
             continue  # it divides all frequencies alike, which stands among constant ratios
         contexts = [name for name in parameters if name == "original_max_position_embeddings"]
@@ -353,7 +353,7 @@ def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
 
 
 def _plain_params(reference: Reference, base: float) -> dict[str, object]:
-    """The parameters of plain RoPE that turns as many of the columns as the reference."""
+    """The parameters of plain RoPE that rotates as many of the columns as the reference."""
     share = 2 * reference.pairs / reference.head
     return {"dim": reference.head, "base": base, "partial": share}
 
@@ -400,7 +400,7 @@ def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]
 
 
 def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Pairs that turn by the ladder, and should stand still."""
+    """Pairs that rotate by the ladder, and should stand still."""
     right, base = reference.frequencies, base_of(reference)
     turning = int(np.count_nonzero(right))
     if base is None or not right[0] or turning == right.size or not right[:turning].all():
@@ -490,7 +490,7 @@ def _is_other(alternative: Alternative, reference: Reference) -> bool:
 
 
 SHAPE = ("dim", "partial", "layout")
-"""Parameters that say which columns turn, not how fast."""
+"""Parameters that say which columns rotate, not how fast."""
 _WIDTHS = 64
 """Columns of which the width of a model is a multiple."""
 _READ_OFF = 1e-6
@@ -568,7 +568,7 @@ def value_text(name: str, value: Any, right: Any) -> str:
 def base_origin(base: float, right: float, columns: int) -> str:
     """How a base may come of the right one, in words; empty where nothing known gives it.
 
-    ``columns`` are those that turn: right^(−2i/width) has the base right^(columns/width).
+    ``columns`` are those that rotate: right^(−2i/width) has the base right^(columns/width).
 
     >>> base_origin(1.333521432163324, 10000.0, 128)
     ', as of exponents over 4096 columns, not 128'

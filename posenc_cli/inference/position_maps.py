@@ -24,7 +24,7 @@ _READABLE = 0.9
 """Of the rows of a sample that must show a position, before a rule for all rows is looked for."""
 
 _MOST_TURNS = 32
-"""Of the slowest pair, either way, that are tried where it turns more than once."""
+"""Of the slowest pair, either way, that are tried where it rotates more than once."""
 
 _FEWEST_GROUPED, _LARGEST_GROUP = 4, 4096
 """Rows that show in groups of how many positions are counted, and how large these may be."""
@@ -55,7 +55,7 @@ class PositionMap(Record):
 
 
 def _turning_pairs(sample: Sample) -> Integers:
-    """The pairs that turn, of those that are seen, from the slowest to the fastest."""
+    """The pairs that rotate, of those that are seen, from the slowest to the fastest."""
     right = sample.reference.frequencies
     turning = np.flatnonzero((right > 0) & sample.seen.any(axis=0))
     return turning[np.argsort(right[turning], kind="stable")]
@@ -70,7 +70,7 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
 
 
 def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
-    """The positions whose rotations stand in the rows (P,), and the cells they explain.
+    """The positions whose rotations stand in the rows (P,), and the entries they explain.
 
     They are nearest to 0 of those that the slowest pair shows alike, and no farther than the
     sample's own.

@@ -47,9 +47,9 @@ _SHARPENED = 320
 _POLISHED = 32
 """Columns whose waves are polished together, so that they stay in the cache."""
 _LADDER = 0.01
-"""Of a rate: what one may be off by whose ladder says how often faster pairs turn."""
+"""Of a rate: what one may be off by whose ladder says how often faster pairs rotate."""
 _MOST_A_ROW = 200.0
-"""Radians from row to row: a ladder that seems to turn by more is none."""
+"""Radians from row to row: a ladder that seems to rotate by more is none."""
 _LEFT, _SETTLED = 0.03, 1e-16
 """Of the unit circle: what is left of no wave of a known start; and the last step of Newton's."""
 _FIRST_COLUMNS = 6
@@ -190,7 +190,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
 def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
     """Rates that phases show but for whole turns a row, and but for their sign if it may be either.
 
-    From the slowest known pair on, each turns as often between rows as its ladder goes on.
+    From the slowest known pair on, each rotates as often between rows as its ladder goes on.
 
     >>> rates = 10.0 * 10_000.0 ** -(np.arange(8) / 8)
     >>> shown = np.abs((rates + np.pi) % (2 * np.pi) - np.pi)
@@ -345,7 +345,7 @@ def positions_at(
     signed: bool = False,
     farthest: int = _FARTHEST,
 ) -> tuple[Integers, Reals]:
-    """Where rows stand if their pairs turn with ``frequencies``, and how badly that fits.
+    """Where rows stand if their pairs rotate with ``frequencies``, and how badly that fits.
 
     The misfit is the mean distance of a row's pairs from the points on the circle they should be.
     ``signed`` looks at small negative positions too; places past the ``farthest`` are not found.

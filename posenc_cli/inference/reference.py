@@ -55,7 +55,7 @@ class Turns(Record):
         engine: Engine,
         coordinates: Coordinates | None = None,
     ) -> Turns:
-        """Turns by frequencies that are given as exactly these numbers, negative ones too."""
+        """Rotates by frequencies that are given as exactly these numbers, negative ones too."""
         values = [abs(float(f)) for f in frequencies]
         backward = frequencies < 0
         return cls(
@@ -114,7 +114,7 @@ class Reference(Record):
 
     @property
     def symmetric(self) -> bool:
-        """Whether one map turns queries and keys: not where its amplitudes grow."""
+        """Whether one map rotates queries and keys: not where its amplitudes grow."""
         return self.encoding.bound.rotation.waves.growth is None
 
     @property
@@ -124,12 +124,12 @@ class Reference(Record):
 
     @property
     def pairs(self) -> int:
-        """How many pairs of columns turn."""
+        """How many dimension pairs rotate."""
         return self.content.waves.count
 
     @property
     def head(self) -> int:
-        """How many columns a head has, those that do not turn included."""
+        """How many columns a head has, those that do not rotate included."""
         return max(int(self.params.get("dim", 0) or 0), 2 * self.pairs)
 
     @cached_property
@@ -158,7 +158,7 @@ class Reference(Record):
     def likely_pairings(self, head: int) -> list[ColumnPairing]:
         """The pairings of a head's columns that code is likely to have, the scheme's own first.
 
-        Where only the first pairs turn, code may look for partners among the first columns.
+        Where only the first pairs rotate, code may look for partners among the first columns.
         """
         likely = ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
         turning = int(np.count_nonzero(self.frequencies))

@@ -16,7 +16,7 @@ up to 2^24 and wherever float32 holds it, and the product is rounded once more, 
 pθ(1 + δ₁)(1 + δ₂)(1 + δ₃), |δ| ≤ u: off by at most (2u + u²)|pθ|, past 2^24 by (3u + 3u² + u³)|pθ|,
 which 2u(1 + 2u) and three halves of it bound. A cosine within 2 units in the last place, the most
 that NumPy, glibc, SLEEF, MKL and CUDA state, errs by at most 4u of itself. What is done to
-it after (an attention factor, the products and the sum that turn a vector, the rounding to a
+it after (an attention factor, the products and the sum that rotate a vector, the rounding to a
 narrower format) is counted in ``roundings``. A frequency that a float32 power gave has more than
 one rounding, and is not right by this rule; nor is a position that was divided by a factor.
 
@@ -76,7 +76,7 @@ DOUBLE_ANGLE = 128 * 2.0**-53
 """Of the angle: float64 frequencies and products."""
 
 _OWN_TURNS = 4e-15
-"""What posenc's own turns by given frequencies may show, at amplitude 1."""
+"""What posenc's own rotations by given frequencies may show, at amplitude 1."""
 
 HALF_RULES: tuple[Literal["float16", "bfloat16"], ...] = ("float16", "bfloat16")
 """Rules for values that were rounded to a format and stored in a wider one, the stricter first."""
@@ -130,8 +130,8 @@ class Tolerance(Record):
     """What a subject may deviate by: ``floor`` everywhere, and ``per_angle`` of the angle.
 
     That share is at most ``most``: where it would be more, a check could not fail. It is half as
-    much again past the position ``whole``. ``drifts`` says that it is granted cell by cell to what
-    has to hang together: what it hides is to be looked at once more. ``finer`` says that it
+    much again past the position ``whole``. ``drifts`` says that it is granted entry by entry to
+    what has to hang together: what it hides is to be looked at once more. ``finer`` says that it
     asks for more than every right library gives in float32.
 
     ``fixed`` takes the place of all where the user gave a number: it bounds what a finding
@@ -205,7 +205,7 @@ class Tolerance(Record):
 
     @classmethod
     def _of_frequencies(cls, rule: str, dtype: str) -> Tolerance:
-        """The tolerance of stored frequencies, whose turns posenc itself computes."""
+        """The tolerance of stored frequencies, whose rotations posenc itself computes."""
         stored = min(unit(dtype), unit("float32"))
         if rule == "exact":
             return cls(_OWN_TURNS, stored, f"exact: each frequency rounded once to {dtype}")

@@ -1,8 +1,8 @@
 """A hypothesis about an array, and the residual that it leaves.
 
 A hypothesis is a scheme with parameters at positions. It is computed as posenc computes anything,
-at the rows of the sample, and fits if every cell is as near as code that is right can come: the
-tolerance of :mod:`posenc_cli.inference.tolerance`. The arithmetic that explains the cells best is
+at the rows of the sample, and fits if every entry is as near as code that is right can come: the
+tolerance of :mod:`posenc_cli.inference.tolerance`. The arithmetic that explains the entries best is
 looked for among those of ``--arithmetic``.
 Imports NumPy: import it only where something is computed.
 """
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 ARITHMETICS = ("exact", "float64", "float32", "bfloat16")
 _EXPLAINED = 0.97
-"""Of the cells: an emulated rounding may fall the other way at ties, or in a library's cosines."""
+"""Of the entries: an emulated rounding may differ at ties, or in a library's cosines."""
 _FEW = 48
 """Rows on which an arithmetic is tried before it is tried on all of the sample."""
 
@@ -69,7 +69,7 @@ class Hypothesis(Record):
     judgements of how much is to be believed: 1 for one rule with numbers that people use, 0.3 more
     for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 5 and more
     for what is tried since nothing else fits; hundredths order equals.
-    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is what every cell
+    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is what every entry
     was multiplied by afterwards.
     """
 
@@ -105,10 +105,10 @@ class Trial(Record):
     """A hypothesis and what it leaves over on the rows of the sample.
 
     ``residual`` is the largest difference from what ``arithmetic`` gives, ``ratio`` the largest
-    in units of what right code may show, ``equal`` the share of cells that are the same.
-    ``misfits`` of the ``rows`` hold a cell that is farther off, and ``noise`` is the ratio on the
+    in units of what right code may show, ``equal`` the share of entries that are the same.
+    ``misfits`` of the ``rows`` hold an entry that is farther off, and ``noise`` is the ratio on the
     others, the very worst left out: an array of columns for each table. ``bits`` are what all
-    cells are off by together; see :func:`bits_of_difference`. A learned table has no rule; its
+    entries are off by together; see :func:`bits_of_difference`. A learned table has no rule; its
     values were ``read_off``.
     """
 
@@ -162,7 +162,7 @@ class Trial(Record):
 
     @property
     def strained(self) -> bool:
-        """Whether a parameter was fitted, and most cells still need the tolerance."""
+        """Whether a parameter was fitted, and most entries still need the tolerance."""
         return bool(self.hypothesis.uncertainty) and self.equal < 0.5
 
     @property
@@ -295,7 +295,7 @@ def bfloat16_limits(
 ) -> tuple[RealRows | float, RealRows]:
     """What a rounding of the result to bfloat16 leaves, and what one of the angle leaves.
 
-    The angle may have fallen to the other side of a tie: a cell of a large angle shows nothing.
+    The angle may have fallen to the other side of a tie: an entry of a large angle shows nothing.
     Of frequencies, and of angles themselves, each is as near for its size as any other.
     """
     if table in ("inv-freq", *UNREDUCED_TABLES):
@@ -349,7 +349,7 @@ def limits_of(
     *,
     encoding: Encoding | None = None,
 ) -> Computation:
-    """What computes how far the cells of a hypothesis may be off, as :func:`allowance` does."""
+    """What computes how far the entries of a hypothesis may be off, as :func:`allowance` does."""
     rounded = max(rounded, arithmetic_format(arithmetic), key=lambda dtype: unit(dtype.name))
     limits = allowance(encoding or hypothesis.encoding(), table, rounded)
     multiplier = hypothesis.multiplier
@@ -385,7 +385,7 @@ def computation(
 
 
 def allowance(encoding: Encoding, table: str | None, rounded: DType) -> Computation:
-    """What computes how far each cell of right code may be from the exact value, by position."""
+    """What computes how far each entry of right code may be from the exact value, by position."""
     content = encoding.bound.content
     waves = content.waves
     if waves is None:
@@ -516,7 +516,7 @@ MOST_BITS = 64.0
 
 
 class Largest(Record):
-    """The largest difference: where it is, what stands there, and what belongs there.
+    """The largest difference: where it is, what stands there, and the reference.
 
     ``at`` is an index into the file, a row and a column of the ``file``-th.
     """
@@ -531,13 +531,13 @@ class Largest(Record):
 class Census(Record):
     """What a hypothesis leaves over of some rows, or of all.
 
-    ``rows`` were compared; those of ``padding`` were not. ``misfits`` counts the rows with a cell
+    ``rows`` were compared; those of ``padding`` were not. ``misfits`` counts the rows with an entry
     that does not fit, and ``misfit_rows`` lists them in order, of all rows the first
     :data:`NAMED_ROWS`. ``ratio`` is the largest difference in units of what fits, and ``largest``
     the first of the largest differences, None where nothing differs. ``on_grid`` says whether every
-    cell is a number of the format that the sample's are. ``hidden`` cells are behind a mask.
-    ``loose`` counts the cells of rows that fit which are not the same number, and ``bits`` are what
-    all cells are off by together. Rows of a bias of several heads are those of each head's
+    entry is a number of the format that the sample's are. ``hidden`` entries are behind a mask.
+    ``loose`` counts the entries of rows that fit which are not the same number, and ``bits`` are
+    what all entries are off by together. Rows of a bias of several heads are those of each head's
     ``queries``, one head after another. ``noise`` is the largest ratio of each column of a sample,
     rows that do not fit and the very worst left out: an array for each file.
     """
@@ -559,7 +559,7 @@ class Census(Record):
 
     @property
     def fits(self) -> bool:
-        """Whether every cell fits."""
+        """Whether every entry fits."""
         return self.misfits == 0
 
     @property
@@ -575,7 +575,7 @@ class Census(Record):
 
     @property
     def all_equal(self) -> bool:
-        """Whether every cell is the same number, those of padding and behind a mask too."""
+        """Whether every entry is the same number, those of padding and behind a mask too."""
         return self.equal == self.cells and not self.padding and not self.hidden
 
     def followed_by(self, rows: Census) -> Census:
@@ -678,7 +678,7 @@ def distances(
     """How far values are from predicted ones; angles are compared on the circle.
 
     Of values that were rounded to multiples of a ``quantum``, by how much more than that explains.
-    Complex numbers count as pairs of columns. What is not a number is infinitely far.
+    Complex numbers count as dimension pairs. What is not a number is infinitely far.
     """
     if values.dtype.kind == "c":
         values = np.ascontiguousarray(values).view(np.float64)
@@ -694,7 +694,7 @@ def distances(
 
 
 def as_columns(array: NumberArray) -> NumberArray:
-    """Complex numbers as pairs of columns."""
+    """Complex numbers as dimension pairs."""
     if array.dtype.kind != "c":
         return array
     part = np.float32 if array.dtype.itemsize == 8 else np.float64
@@ -707,9 +707,9 @@ def ratios_to(difference: RealRows, limit: RealRows) -> RealRows:
 
 
 def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DType) -> float:
-    """How many bits of a number format it takes to say what cells differ by: Σ log₂(1 + units).
+    """How many bits of a number format it takes to say what entries differ by: Σ log₂(1 + units).
 
-    A unit is the most that rounding the predicted number leaves. A cell costs at most what it
+    A unit is the most that rounding the predicted number leaves. An entry costs at most what it
     would alone, :data:`MOST_BITS`, whatever stands there.
 
     >>> from posenc_cli.numerics.dtypes import FLOAT64

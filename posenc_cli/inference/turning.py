@@ -1,9 +1,9 @@
 """The common form of every rope-check subject: a complex factor for each pair and position.
 
-Owns the description of a linear map of q or k as turns of planes. A pair of columns (x₁, x₂) is
-the complex number x = x₁ + i·x₂, and any real 2×2 matrix is x → z·x + w·x̄: z turns and stretches,
-w mirrors. Its spectral norm is |z| + |w|, so a rotation is |z| = 1 and w = 0. What a map does
-besides, off those planes, is bounded by the Frobenius norm of the rest of the matrix.
+Owns the description of a linear map of q or k as turns of planes. A dimension pair (x₁, x₂) is
+the complex number x = x₁ + i·x₂, and any real 2×2 matrix is x → z·x + w·x̄: z rotates and
+stretches, w mirrors. Its spectral norm is |z| + |w|, so a rotation is |z| = 1 and w = 0. What a map
+does besides, off those planes, is bounded by the Frobenius norm of the rest of the matrix.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -81,7 +81,7 @@ class ColumnPairing(Record):
     def likely(cls, right: Layout, pairs: int, head: int, parts: int) -> list[ColumnPairing]:
         """The pairings of a head's columns that code is likely to have, the right layout's first.
 
-        Of a head that turns in part, those are wrong that turn all of it, its last columns, or
+        Of a head that rotates in part, those are wrong that rotate all of it, its last columns, or
         pairs half a head apart.
         """
         layouts = (right, *(layout for layout in LAYOUTS if layout != right))
@@ -105,7 +105,7 @@ class ColumnPairing(Record):
 
     @classmethod
     def of_first_columns(cls, turning: int, pairs: int) -> ColumnPairing:
-        """Pairs that turn as halves of the first columns, where only the first so many turn.
+        """Pairs that rotate as halves of the first columns, where only the first so many rotate.
 
         >>> ColumnPairing.of_first_columns(2, 4).second
         (2, 3, 5, 7)
@@ -158,7 +158,7 @@ class SubjectBlock(Record):
     """What a subject does at some positions.
 
     ``turned`` is z and ``mirrored`` is w (None: 0), both (n, pairs); ``rest`` (n,) bounds all else
-    (None: 0), of which ``passed`` (n,) is what becomes of the columns that no pair has (None: 0).
+    (None: 0), of which ``passed`` (n,) is what happens to the columns that no pair has (None: 0).
     ``seen`` (n, pairs) says which pairs could be observed (None: all). ``twist`` is x̄/x
     of the one vector that was observed, where it was but one: then ``turned`` is z + w·x̄/x.
     """
@@ -183,14 +183,14 @@ class SubjectBlock(Record):
         return rest if stray is None else stray + rest
 
     def without_passed(self) -> SubjectBlock:
-        """The same, but for what becomes of the columns that no pair has."""
+        """The same, but for what happens to the columns that no pair has."""
         if self.rest is None or self.passed is None:
             return self
         return replace(self, rest=np.maximum(self.rest - self.passed, 0), passed=None)
 
 
 class Turning(Record):
-    """The map of a subject at positions, read as turns of pairs of columns.
+    """The map of a subject at positions, read as turns of dimension pairs.
 
     ``read(rows)`` gives any rows of it; nothing larger is ever held. ``dtype`` names the number
     format its values are stored in, and ``roundings`` counts how often correct code rounds to it.
