@@ -1,11 +1,11 @@
 """The hypotheses tried for an array in each possible form, the likeliest first.
 
 What a sample of the rows suggests is sharpened, by the numbers that leave least over in all its
-cells (Newton's method), and then held against every cell. The files are read once for that, a block
-of rows at a time; what is kept is how many cells are equal, the largest difference, and the rows
-that do not fit. A cell fits if it is as near as right code comes, and, where the sample was nearer
-than that, about as near as the sample: a table whose sample is correctly rounded throughout has no
-excuse elsewhere.
+entries (Newton's method), and then compared with every entry. The files are read once for that, a
+block of rows at a time; what is kept is how many entries are equal, the largest difference, and the
+rows that do not fit. An entry fits if it is as near as right code comes, and, where the sample was
+nearer than that, about as near as the sample: a table whose sample is correctly rounded throughout
+has no excuse elsewhere.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -92,7 +92,7 @@ _PLAIN = 4.0
 """What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
 _USUAL = 1.0
-"""What an encoding costs whose parameters are all usual: one that gives every cell is no bias."""
+"""What an encoding costs whose parameters are all usual: one that gives every entry is no bias."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
 _DAMAGED = 0.02
@@ -112,14 +112,14 @@ _LEAST_ROWS = 12
 
 
 class Attempt(Record):
-    """A trial, and what it takes to hold it against every cell."""
+    """A trial, and what it takes to compare it with every entry."""
 
     trial: Trial
     evidence: Evidence
     profile: BiasProfile | None = None
 
     def census(self) -> Census | None:
-        """What the hypothesis leaves over of all cells, None where that cannot be known."""
+        """What the hypothesis leaves over of all entries, None where that cannot be known."""
         if self.profile is not None:
             return score_census(self.trial, self.profile, self.evidence)
         return census(self.trial, self.evidence)
@@ -270,7 +270,7 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
             more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
             attempts += _attempt_all(group, evidence, None, ordered=True, more=more)
         if _is_settled(attempts):
-            break  # what pairs of columns explain, no column does alone
+            break  # what dimension pairs explain, no column does alone
     return attempts
 
 
@@ -418,7 +418,7 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
 
 
 _BESIDE = 1e-7
-"""Of a parameter: how far the next value is tried, for cells that change in proportion."""
+"""Of a parameter: how far the next value is tried, for entries that change in proportion."""
 _STEPS, _SETTLED = 4, 1e-14
 """Of Newton's method, and the last of them, of a parameter."""
 _NEARLY = 64.0
@@ -426,15 +426,15 @@ _NEARLY = 64.0
 _FAR = 0.01
 """Of a parameter: a step so long leads nowhere."""
 _BETTER, _GIVEN = 0.5, 0.97
-"""Of the bits that a trial leaves over, and of the cells: what leaves more, or gives fewer, may be
-noise that was fitted."""
+"""Of the bits that a trial leaves over, and of the entries: what leaves more, or gives fewer, may
+be noise that was fitted."""
 _MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
-"""So many cells, and of them the share that a written number gives, where low precision may be why
-it does not give all: one cell in many that is at a tie a fitted number gives by chance."""
+"""So many entries, and of them the share that a written number gives, where low precision may be
+why it does not give all: one entry in many that is at a tie a fitted number gives by chance."""
 
 
 def sharpened(trial: Trial, evidence: Evidence) -> Trial:
-    """The trial with the numbers that give the cells of the sample best, or itself.
+    """The trial with the numbers that give the entries of the sample best, or itself.
 
     Those of a table that code in low precision computed give none: they leave as much over.
     """
@@ -462,7 +462,7 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
 
 
 def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
-    """Whether numbers give so many more cells that chance, or a rounding, does not explain it."""
+    """Whether numbers give so many more entries that chance, or a rounding, does not explain it."""
     if not sharper.fits or sharper.bits > _BETTER * best.bits:
         return False
     coarse = sharper.rounded != FLOAT64
@@ -483,7 +483,7 @@ def _with_numbers(
 def _nearest(
     hypothesis: Hypothesis, names: Sequence[str], trial: Trial, evidence: Evidence
 ) -> tuple[Hypothesis, tuple[str, ...]] | None:
-    """The hypothesis with the numbers that come nearest to all cells, and which stay uncertain.
+    """The hypothesis with the numbers that come nearest to all entries, and which stay uncertain.
 
     None where none come near, or nothing is left to settle.
     """
@@ -509,7 +509,7 @@ def _nearest(
     power = np.diagonal(np.linalg.pinv(slopes.T @ slopes))
     errors = 6 * np.sqrt(np.mean(left**2) * np.maximum(power, 0)) + DOUBLE
     share = 1 / SPARE
-    if values.size == 1:  # between which numbers do all cells round as they do
+    if values.size == 1:  # between which numbers do all entries round as they do
         steep = slopes[:, 0] != 0
         sides = (left[steep] + [[-1], [1]]) / slopes[steep, 0]
         low, high = sides.min(axis=0).max(initial=-np.inf), sides.max(axis=0).min(initial=np.inf)
@@ -548,7 +548,7 @@ def _written(
 def _cells(
     hypothesis: Hypothesis, names: Sequence[str], values: Reals, evidence: Evidence
 ) -> tuple[Reals, Reals]:
-    """The exact cells of a hypothesis with other numbers, and those of the sample."""
+    """The exact entries of a hypothesis with other numbers, and those of the sample."""
     other = _with_numbers(hypothesis, names, values.tolist(), [0.0] * len(names))
     encoding, own, cells = other.encoding(), [], []
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
@@ -558,11 +558,11 @@ def _cells(
 
 
 _MARGIN = 16
-"""How many times more of the tolerance a cell may take than the sample: few rows show not all."""
+"""How many times more of the tolerance an entry may take than the sample: few rows show not all."""
 
 
 def census(trial: Trial, evidence: Evidence) -> Census | None:
-    """What a trial's hypothesis leaves over of all cells; None where rows have no positions known.
+    """What a trial's hypothesis leaves over of all entries; None if positions are unknown.
 
     The arrays of the evidence are matrices, or rows of numbers.
     """
@@ -648,7 +648,7 @@ def _compare(
 def _limits(
     trial: Trial, file: int, way: _Way, positions: Integers | None, predicted: NumberArray
 ) -> RealRows:
-    """How far cells may be off: as the format and right code explain, and as the sample is."""
+    """How far entries may be off: as the format and right code explain, and as the sample is."""
     _, allowed, (share, rounding) = way
     limit = allowed(positions)
     if trial.arithmetic == "bfloat16":
@@ -657,7 +657,7 @@ def _limits(
 
 
 def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
-    """What of the tolerance the sample leaves the cells of each column, and what rounding needs.
+    """What of the tolerance the sample leaves the entries of each column, and what rounding needs.
 
     A share, one number or (columns,), and an absolute difference, for each table.
     """

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     """An array namespace, queries and keys to the number of each pair of them."""
 
 BLOCK_CELLS = 1 << 17
-"""Cells compared at a time: few enough that what is made of them stays in the cache."""
+"""Entries compared at a time: few enough that what is made of them stays in the cache."""
 _UNGUESSED = 1.9
 """What a scheme costs that gives no inverse: it is believed behind posenc's own."""
 _MOST_GUESSES = 64
@@ -193,18 +193,18 @@ _FEW = 8
 _MOST_HEADS = 256
 """Of a bias: models have up to 128, and each head of each candidate is computed."""
 _WRONG_OF = 16
-"""One cell in so many to the right of a causal mask may hold anything."""
+"""One entry in so many to the right of a causal mask may hold anything."""
 _MOST_PLACES, _MOST_CELLS = 1 << 10, 1 << 24
 """Of a bias that goes by pairs of places, all of whose rows are looked at: Swin's largest have 576
-places, and float64 takes 128 MiB for so many cells."""
+places, and float64 takes 128 MiB for so many entries."""
 
 
 class BiasProfile(Record):
     """A bias as a number for each offset j − i, key or pair. Shape: ``values`` (heads, indices).
 
     What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place.
-    ``scatter`` is the largest difference of cells that must be equal. ``number(xp, queries, keys)``
-    numbers pairs.
+    ``scatter`` is the largest difference of entries that must be equal. ``number(xp, queries,
+    keys)`` numbers pairs.
     """
 
     by: Literal["offset", "key", "pair"]
@@ -224,21 +224,21 @@ class BiasProfile(Record):
 
     @property
     def every(self) -> Integers:
-        """All indices that cells have, in order."""
+        """All indices that entries have, in order."""
         if self.by == "pair":
             return self.indices
         first = int(self.indices[0]) if self.by == "key" else 1 - self.keys
         return np.arange(first, first + self.keys if self.by == "key" else self.keys)
 
     def places(self, offsets: Integers) -> Integers:
-        """Where in ``every`` the index of each cell of some queries is. Shape: as ``offsets``."""
+        """Where in ``every`` the index of each entry of some queries is. Shape: as ``offsets``."""
         if self.number is None:
             return _indices(self.by, offsets) - (1 - self.keys if self.by == "offset" else 0)
         return np.searchsorted(self.every, _indices(self.by, offsets, self.number))
 
 
 def profiles_of(evidence: Evidence) -> list[BiasProfile]:
-    """The biases that an array may be, whose cells depend on the key, or on the offset, alone.
+    """The biases that an array may be, whose entries depend on the key, or on the offset, alone.
 
     One row of scores may be either; its query is then the last. Keys are counted from where a line
     through their scores says that it is 0, or from 0.
@@ -263,7 +263,7 @@ def profile_of(
     by: Literal["offset", "key", "pair"],
     number: PairNumber | None = None,
 ) -> BiasProfile | None:
-    """The bias that an array may be, whose cells depend on such indices alone; None of others."""
+    """The bias that an array may be, whose entries depend on such indices alone; None of others."""
     array = evidence.arrays[0]
     if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
         return None
@@ -309,7 +309,7 @@ def _profile_of_rows(
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
     hidden = hidden_scores(sample)
     future = np.broadcast_to(offsets > 0, sample.shape)
-    # A cell behind a mask may be damaged as well as any.
+    # An entry behind a mask may be damaged as well as any.
     few = _WRONG_OF * np.count_nonzero(sample[future]) < np.count_nonzero(future)
     causal = bool(not hidden.any() and queries > 1 and few and sample[~future].any())
     if causal:
@@ -325,7 +325,7 @@ def _profile_of_rows(
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:
-    """What cells go by, of the offsets of some queries. Shape: as ``offsets`` (queries, keys)."""
+    """What entries go by, of the offsets of some queries. Shape: as ``offsets`` (queries, keys)."""
     keys = np.broadcast_to(np.arange(offsets.shape[1]), offsets.shape)
     if number is not None:
         return np.asarray(number(np, keys - offsets, keys))
@@ -433,7 +433,7 @@ def _score_limits(
 
 
 def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Census:
-    """What a bias leaves over of all cells.
+    """What a bias leaves over of all entries.
 
     Rows are those of queries, one head after another; what a mask hides is not compared.
     """
@@ -464,7 +464,7 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
 def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
     """Which offsets, from 1 − keys on, and which keys attention does not see, by low scores.
 
-    These are most cells of an offset, or a key for every query and head. A low score elsewhere is
+    These are most entries of an offset, or a key for every query and head. A low score elsewhere is
     one that is wrong.
     """
     keys, queries, heads = profile.keys, profile.queries, profile.heads

@@ -2,10 +2,10 @@
 
 A pair that follows the columns of a grid repeats after each row of it; one that follows the rows
 stays as it is along a row. Where every pair does one or the other, the width of the grid is known,
-and how far each pair turns from place to place. A scheme then says which pairs follow which axis;
+and how far each pair rotates from place to place. A scheme then says which pairs follow which axis;
 its base, how coordinates are scaled and where they begin are solved for. Pairs that follow both
 axes at once are RoPE-Mixed's: Gauss and Newton's steps find a frequency along either from the
-cells, since the first place has the angle 0, and its neighbors say where to begin.
+entries, since the first place has the angle 0, and its neighbors say where to begin.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -82,7 +82,7 @@ _DAMAGED = 0.1
 _SLICES = 5
 """Lines along an axis, of which the median counts, so that a damaged one does not."""
 _FASTEST = 2.0
-"""Radians from place to place: a pair that turns faster may have turned the other way."""
+"""Radians from place to place: a pair that rotates faster may have rotated the other way."""
 _STEPS, _BESIDE, _SETTLED = 8, 1e-6, 1e-13
 """Of Newton's method, of a parameter: how far the next value is tried, and the last step."""
 _SHARE = 2e-6
@@ -197,7 +197,7 @@ def _alike(first: ComplexRows, second: ComplexRows, limit: float) -> Flags:
 
 
 class _GridRates(Record):
-    """How far each pair turns from place to place along its axis, and what that may be off by.
+    """How far each pair rotates from place to place along its axis, and what that may be off by.
 
     Units: radians; of cosines or sines alone, which do not show the direction, their size.
     ``first`` is each pair at the first place, and ``seen`` gives what a view shows of points on the
@@ -619,7 +619,7 @@ _ROWS, _COLUMNS, _FEW_PAIRS = 6, 12, 3
 _MOST_ROWS = 1 << 12
 """Places that frequencies are solved with."""
 _LIMIT = 1e-5
-"""On the unit circle: what cells of float32 code leave on a grid, and few other numbers do."""
+"""On the unit circle: what entries of float32 code leave on a grid, and few other numbers do."""
 _SEEDS = 16
 """Of posenc's own draws, from 0 on: judgement, few take others."""
 _DRAWN_TO = 2.0**-31
@@ -663,7 +663,7 @@ def _oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iter
 def _is_line(found: _AxisFrequencies, width: int) -> bool:
     """Whether one row of the grid goes on where the one before it ends: any width would do.
 
-    Or whether all pairs turn by one angle from row to row, as from cosines to sines.
+    Or whether all pairs rotate by one angle from row to row, as from cosines to sines.
     """
     alike = np.ptp(np.abs(found.y)) <= 8 * found.errors.max()
     apart = np.abs(np.exp(1j * (found.y - width * found.x)) - 1)
@@ -723,7 +723,7 @@ def _starts(view: View, width: int, pairs: Integers) -> list[tuple[Reals, Reals]
 def _nearest(
     view: View, width: int, places: Integers, pairs: Integers, start: tuple[Reals, Reals]
 ) -> tuple[Reals, Reals, Reals, Reals]:
-    """The frequencies near a start that come nearest to some cells, their errors and the gaps.
+    """The frequencies near a start that come nearest to some entries, their errors and the gaps.
 
     Shapes: (pairs,) each; the gap is that of nine in ten places at most, for others may be damaged.
     """

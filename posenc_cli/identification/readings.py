@@ -3,8 +3,8 @@
 A way that is right makes complex numbers cos + i·sin of constant size, or, where amplitudes grow
 with the position, of a size whose logarithm is a line. Programs keep such matrices in other forms:
 transposed, several times over, with cosines and sines on an axis of their own, before rows that
-hold nothing. Each form is a view of the array, so that no cell is copied and none goes uncompared.
-Forms that cells themselves show are certain; possible ones are tried where nothing fits.
+hold nothing. Each form is a view of the array, so that no entry is copied and none goes uncompared.
+Forms that entries themselves show are certain; possible ones are tried where nothing fits.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -364,9 +364,9 @@ def _mostly_wave_views(
 _SOME_ROWS = 48
 """Rows on which a form is looked for before it is looked for everywhere."""
 _FIRST_ROWS = 4
-"""Rows at the front: where the first cells of a table are not in a form, no others are."""
+"""Rows at the front: where the first entries of a table are not in a form, no others are."""
 _CELLS_AT_ONCE = 1 << 18
-"""Cells that are compared together: a mebibyte of float32."""
+"""Entries that are compared together: a mebibyte of float32."""
 _MOST_SIDES, _MOST_FORMS = 6, 3
 """Of an array that is looked into, and forms one within another."""
 _WIDEST = 1 << 14
@@ -493,7 +493,7 @@ def _at(array: NumberArray, axis: int, index: int) -> NumberArray:
 
 
 def _all_equal(array: NumberArray, axis: int) -> bool:
-    """Whether all slices along an axis are the same, cell by cell."""
+    """Whether all slices along an axis are the same, entry by entry."""
     first = _at(array, axis, 0)
     last = _at(array, axis, -1)
     if not np.array_equal(first[:1], last[:1], equal_nan=True):
@@ -557,7 +557,7 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
 
 
 def _some_rows(array: NumberArray) -> Reals:
-    """Some rows of an array, from the first to the last, as float64. Shape: (rows, cells)."""
+    """Some rows of an array, from the first to the last, as float64. Shape: (rows, entries)."""
     rows = np.unique(np.linspace(0, array.shape[0] - 1, _SOME_ROWS).astype(np.int64))
     few = np.asarray(array[rows])
     return np.asarray(few.reshape(few.shape[0], -1), np.float64)

@@ -4,11 +4,11 @@ Owns the choice among hypotheses and what is said of the one that fits: its para
 belongs to, the positions of its rows, and the command that writes the same array. What leaves more
 over than the number format explains is not identified, however near it comes.
 
-Hypotheses stand in the order of what they leave to be said: the bits that all cells are off by
-together (``bits_of_difference``), a cell that is wrong being 64 at most. One that leaves more than
-twice the least, and what a fitted number takes besides, is outdone: a table that equals an encoding
-but for a row is that encoding, damaged, and not another which comes within the tolerance of float32
-code everywhere. Of those that are not outdone what fits comes first, then what is plain.
+Hypotheses stand in the order of what they leave to be said: the bits that all entries are off by
+together (``bits_of_difference``), an entry that is wrong being 64 at most. One that leaves more
+than twice the least, and what a fitted number takes besides, is outdone: a table that equals an
+encoding but for a row is that encoding, damaged, and not another which comes within the tolerance
+of float32 code everywhere. Of those that are not outdone what fits comes first, then what is plain.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -50,23 +50,23 @@ SHOWN = 5
 _OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
 """Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
 _GIVEN = 0.97
-"""Of the cells: a fitted number gives so many of a table that is correctly rounded."""
+"""Of the entries: a fitted number gives so many of a table that is correctly rounded."""
 _MOST_CELLS = 1 << 26
-"""Cells that are read again for candidates but the first, which is always held against all."""
+"""Entries that are read again for candidates but the first, which is always compared with all."""
 
 
 class Candidate(Record):
     """One hypothesis in words and numbers; ``params`` are those that the array shows.
 
-    ``census`` is what it leaves over of all cells, None where only the sample was compared; the
-    numbers then are the sample's, of ``compared`` rows. ``exact`` says that every cell is the
+    ``census`` is what it leaves over of all entries, None where only the sample was compared; the
+    numbers then are the sample's, of ``compared`` rows. ``exact`` says that every entry is the
     correctly rounded value. ``positions`` are those of all rows, None where they are not regular
     and too many to list. ``uncertainty`` says how far a fitted parameter may be off. ``models``
-    are those whose own table every cell equals, but in rows that do not fit; ``fitting_models``
+    are those whose own table every entry equals, but in rows that do not fit; ``fitting_models``
     those whose table fits as this does.
-    ``bits`` are what all cells are off by together, as far as they were compared; a candidate that
-    leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
-    ``commands`` write what the cells were compared with, one for each file; empty where posenc
+    ``bits`` are what all entries are off by together, as far as they were compared; a candidate
+    that leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
+    ``commands`` write what the entries were compared with, one for each file; empty where posenc
     has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
     number, they write what stands behind these.
     """
@@ -103,12 +103,12 @@ class Candidate(Record):
 
     @property
     def fits(self) -> bool:
-        """Whether no cell is farther off than the number format and right code explain."""
+        """Whether no entry is farther off than the number format and right code explain."""
         return self.census is not None and self.fits_sample and self.census.fits
 
     @property
     def exact(self) -> bool:
-        """Whether every cell is the correctly rounded value."""
+        """Whether every entry is the correctly rounded value."""
         return (
             self.fits
             and self.arithmetic == "exact"
@@ -247,7 +247,7 @@ def identify(evidence: Evidence) -> Identification:
 
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
-    """The best attempts, each held against every cell where that is not too much, best first."""
+    """The best attempts, each compared with every entry where that is not too much, best first."""
     candidates: list[Candidate] = []
     counts: list[tuple[Attempt, Census | None]] = []
     left = _MOST_CELLS
@@ -284,7 +284,7 @@ def _is_outdone(bits: float, others: Sequence[float]) -> bool:
 
 
 def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
-    """Whether a number was fitted that does not give the cells: it outdoes no plain one."""
+    """Whether a number was fitted that does not give the entries: it outdoes no plain one."""
     return bool(uncertainty) and equal < _GIVEN
 
 
@@ -307,7 +307,7 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
     """What sorts candidates: those not outdone, those that fit, those but for the fewest rows.
 
-    Of those that fit come first those that give every cell.
+    Of those that fit come first those that give every entry.
     """
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
     believed = candidate.fits or candidate.fits_rows

@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
 
 _BETWEEN = 1e-3
-"""Mean distance on the unit circle: what float32 angles leave of whole positions, before cells are
-rounded, and no others have."""
+"""Mean distance on the unit circle: what float32 angles leave of whole positions, before entries
+are rounded, and no others have."""
 _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
 _MOST_MISSED = 3
@@ -86,15 +86,15 @@ _LOOKED_UP = 2.5
 _UNREAD = 2.5
 """What an encoding costs besides where nothing else was read: more than all that is read off."""
 _MULTIPLIED = 1.0
-"""What a number that all cells were multiplied by costs: judgement, as three of its digits."""
+"""What a number that all entries were multiplied by costs: judgement, as three of its digits."""
 _ONE = 0.01
 """How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
 _DAMAGED = 0.3
-"""Of the rows, among which pairs of columns still show as such."""
+"""Of the rows, among which dimension pairs still show as such."""
 _SLIGHT = 1e-5
 """Of an amplitude: what number formats of 24 bits leave uncertain."""
 _NEAR = 0.1
-"""Of the mean size of the cells: what such arithmetic leaves over there."""
+"""Of the mean size of the entries: what such arithmetic leaves over there."""
 
 
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -153,7 +153,7 @@ def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 
 
 def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
-    """What a matrix may be as cosines, or sines, of waves alone, where no pairs of columns are."""
+    """What a matrix may be as cosines, or sines, of waves alone, where no dimension pairs are."""
     if any(view.tables != ("angles",) for view in views(replace(evidence, damaged=_DAMAGED))):
         return
     for view in function_views(evidence):
@@ -280,7 +280,7 @@ def _usual_sinusoids(dim: int, columns: str, order: str, odd: str) -> tuple[Prop
 
 
 def _multiplier(view: View, evidence: Evidence) -> float:
-    """The number that cells seem to have been multiplied by: a root of a width, or a plain one."""
+    """The number by which entries seem to be multiplied: a root of a width, or a plain one."""
     error = _SLIGHT + 2 * evidence.rounding
     width = evidence.shape[1]
     roots = [math.sqrt(size) for size in (width, width // 2, 2 * width)]
@@ -374,9 +374,9 @@ def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis
 
 
 def _in_positions(rates: Rates) -> Rates | None:
-    """Rates a position of rows that stand any step apart, if the fastest pair turns by 1.
+    """Rates a position of rows that stand any step apart, if the fastest pair rotates by 1.
 
-    From the slowest on, pairs are taken to turn as often between rows as their ladder goes on.
+    From the slowest on, pairs are taken to rotate as often between rows as their ladder goes on.
     """
     values = continued(rates.values, (1.0,), rates.errors)
     if rates.values.size < _FEWEST_PLACED or not (values >= 0).all():
@@ -390,7 +390,7 @@ def _in_positions(rates: Rates) -> Rates | None:
 def _multiplied_proposals(
     view: View, evidence: Evidence, rates: Rates, amplitude: float | None, precise: float
 ) -> Iterator[tuple[Proposal, float]]:
-    """Encodings of an amplitude, then those of amplitude 1 that all cells were multiplied of.
+    """Encodings of an amplitude, then those of amplitude 1 that all entries were multiplied of.
 
     Where rows a position apart are none, those of rows any step apart.
     """
