@@ -65,7 +65,7 @@ class Suspect(Record):
     rotations: Rotations | None
 
     def residual(self, defect: Defect) -> Residual:
-        """What a defect leaves over of all cells."""
+        """What a defect leaves over of all entries."""
         return self.whole.residual(Claim(defect, self.sample.amplitude))
 
 

@@ -285,7 +285,7 @@ def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
-    """What becomes of the coordinates of an axis, in words that follow "are".
+    """What happens to the coordinates of an axis, in words that follow "are".
 
     >>> from posenc_cli.formulas.declare import Coordinates
     >>> along = Coordinates((0, 1), steps=(1, 2))

@@ -2,7 +2,7 @@
 
 A claim is a defect with the size of the factors. It is found on a few rows, tried on more, and
 printed only with its residual: the largest difference between the table that it implies and the
-subject over every cell of the part that it speaks of.
+subject over every entry of the part that it speaks of.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ _FEW = 56
 """Rows on which defects are tried first; those that survive are tried on the whole sample."""
 
 _FEWEST, _FEWEST_EXPLAINED = 8, 0.4
-"""Rows that most roundings are ruled out by, and the share of their cells that one must explain.
-What explains 0.92 of the cells of the few rows explains as much of these, wherever the rest is."""
+"""Rows that most roundings are ruled out by, and the share of their entries that one must explain.
+What explains 0.92 of the entries of the few rows explains as much of these, wherever the rest
+is."""
 
 _FEWEST_ROWS = 0.25
 """Of the same rows: what a rule must explain of them that explains nearly all of the few."""
@@ -61,7 +62,7 @@ _MANY = 1 << 15
 """Factors that are worth a computation of their own: those of a block of all rows."""
 
 ENOUGH = 0.97
-"""Of the cells: a rounding that is emulated may fall the other way at ties."""
+"""Of the entries: a rounding that is emulated may fall the other way at ties."""
 
 _NEARER = 0.5
 """Of what is wrong: a cause leaves far less over, and chance seldom half."""
@@ -70,7 +71,7 @@ _MOST_CELLS = 0.9
 """Of those that a rounding explains: others may have fallen the other way, a whole step off."""
 
 _MENDED = 0.8
-"""Of as many cells as are wrong: many others may be right whatever was rounded, and what makes as
+"""Of as many entries as are wrong: many others may be right whatever was rounded, and what makes as
 many wrong as it explains is chance."""
 
 
@@ -101,17 +102,17 @@ class Defect(Record):
         return bool(self.positions or self.rates or self.angles or self.cells)
 
     def turned_as(self, sample: Sample) -> Reals:
-        """The positions as which rows are turned, (n,), or (n, pairs) where pairs follow axes."""
+        """The positions as which rows are rotated, (n,), or (n, pairs) where pairs follow axes."""
         own = sample.reference.angle_positions(sample.positions)
         where = own if self.moved is None else self.moved.where(sample)
         return np.asarray(where + self.offset, np.float64)
 
     def explained(self, sample: Sample) -> Flags:
-        """Which cells of a sample it explains. Shape: (n, pairs)."""
+        """Which entries of a sample it explains. Shape: (n, pairs)."""
         return self.missed(sample)[1]
 
     def missed(self, sample: Sample) -> tuple[RealRows, Flags]:
-        """By how much each cell of a sample is missed, and which are explained: (n, pairs) both."""
+        """The error of each entry of a sample, and which are explained: (n, pairs) both."""
         with np.errstate(invalid="ignore"):  # of frequencies that a half precision lacks
             return sample.compared(*self.prediction(sample))
 
@@ -167,7 +168,7 @@ class Defect(Record):
 
 @lru_cache(maxsize=4)
 def _turns_by(rates: bytes, engine: Engine) -> Turns:
-    """The turns by some frequencies."""
+    """The rotations by some frequencies."""
     return Turns.of(np.frombuffer(rates), engine)
 
 
@@ -214,12 +215,12 @@ def nearly_holds(sample: Sample, defect: Defect) -> bool:
 
 
 def _mends(sample: Sample, missed: RealRows, explained: Flags, *, share: float = 1.0) -> bool:
-    """Whether what is missed is less than by what is right in most of the cells that are wrong.
+    """Whether what is missed is less than by what is right in most of the entries that are wrong.
 
     It is far less in so large a ``share`` of those that are explained.
 
-    Fast pairs are granted much at far positions: one cell that is wrong by little would be within
-    that of many a mistake, and a number fitted to all others would leave out just that cell.
+    Fast pairs are granted much at far positions: one entry that is wrong by little would be within
+    that of many a mistake, and a number fitted to all others would leave out just that entry.
     """
     deviation, right = Defect().missed(replace(sample, amplitude=sample.reference.scale))
     if right.all():
@@ -354,13 +355,13 @@ ALIKE = 2.0
 """Times the least residual: what is no larger fits as well."""
 
 _CONFIRMED = 3
-"""Pairs, or cells, that must share a number read off them: one gives it, and two confirm it."""
+"""Pairs, or entries, that must share a number read off them: one gives it, and two confirm it."""
 
 _TIES = 0.1
-"""Of the cells of few rows: a rounding that is emulated may fall the other way in some."""
+"""Of the entries of few rows: a rounding that is emulated may fall the other way in some."""
 
 _SCATTERS = 1.5
-"""Times what sizes scatter by: cells that were all cut toward zero are shorter by less."""
+"""Times what sizes scatter by: entries that were all cut toward zero are shorter by less."""
 
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
@@ -373,9 +374,9 @@ class Claim(Record):
     amplitude: float
 
     def missed(self, piece: Sample) -> tuple[RealRows, Flags]:
-        """By how much each cell of a piece is missed, and which are explained. Shape: (n, pairs).
+        """By how much each entry of a piece is missed, and which are explained. Shape: (n, pairs).
 
-        Cells that could not be seen are missed by 0.
+        Entries that could not be seen are missed by 0.
         """
         return self.defect.missed(replace(piece, amplitude=self.amplitude))
 
@@ -399,7 +400,7 @@ class Whole(Record):
             yield row, self.read(slice(row, min(row + self.block, self.count)))
 
     def residual(self, claim: Claim) -> Residual:
-        """What a claim leaves over of all cells."""
+        """What a claim leaves over of all entries."""
         return Residual.measure(
             (piece.positions, *claim.missed(piece)) for _, piece in self.pieces()
         )
@@ -434,7 +435,7 @@ def nearest_rotations(sample: Sample) -> Rotations | None:
 def claims_that_hold(
     sample: Sample, defects: Iterable[Defect], *, nearly: bool = False
 ) -> list[Claim]:
-    """What explains every cell of a sample, the simplest first, and all of one simplicity.
+    """What explains every entry of a sample, the simplest first, and all of one simplicity.
 
     Where none of these defects explains it, ``nearly`` asks for the first that leaves some rows
     over.

@@ -1,10 +1,10 @@
 """Why a subject differs from the reference: each claim is compared with every value.
 
 Each claim says what the factors of the pairs would be if it held. It is found on a sample of
-positions, at every scale and around the first and the worst that are wrong; then it is held against
-all rows, and printed with its residual. Claims are tried from the simplest on: one mistake before
-two, the whole before parts. Of what no claim explains wholly, parts are looked for: rows from some
-position on, some of the pairs. What is left is called unknown.
+positions, at every scale and around the first and the worst that are wrong; then it is compared
+with all rows, and printed with its residual. Claims are tried from the simplest on: one mistake
+before two, the whole before parts. Of what no claim explains wholly, parts are looked for: rows
+from some position on, some of the pairs. What is left is called unknown.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ _FLOAT32_NUMBER = 2.0**-22
 """Of a number: what float32 may err where it is computed in a step or two."""
 
 _MOST_CELLS = 1 << 24
-"""Cells of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
+"""Entries of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
 
 _CHECK_WIDTH = "check the head dim and the share of it that rotates (partial)"
 """What is said of a width that nothing explains."""
 
 _FEWER = 2
-"""Times as many cells that one rounding leaves over as another: it was the other."""
+"""Times as many entries that one rounding leaves over as another: it was the other."""
 
 _FEW_EXCEPTIONS = 0.03
 """Of the positions: where more are otherwise, they are wrong in a way of their own."""
@@ -166,7 +166,7 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
 
 
 def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
-    """The causes of what becomes of the pairs of columns."""
+    """The causes of what happens to the dimension pairs."""
     layout = _layout_cause(suspect)
     if layout is None:
         rounding = _causes_within_tolerance(suspect)
@@ -246,7 +246,7 @@ def _inverse_cause(suspect: Suspect) -> Explanation | None:
 
 
 def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
-    """The causes where every cell is right to what float32 code can show, none where not."""
+    """The causes where every entry is right to what float32 code can show, none where not."""
     fault = suspect.examination.fault
     if fault is None:
         return lack_of_precision(suspect)
@@ -382,7 +382,7 @@ def _outrageous_causes(suspect: Suspect) -> list[Explanation]:
 def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
     """The causes of rows, or pairs, that are wrong in ways of their own.
 
-    What says of every row as which position it is turned comes before parts that leave rows over.
+    What says of every row as which position it is rotated comes before parts that leave rows over.
     """
     parts = regime_causes(suspect)
     if parts and all(part.cause != Cause.UNKNOWN for part in parts):
@@ -470,7 +470,7 @@ def _is_plain(claim: Claim) -> bool:
 
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
-    """A subject that turns more or fewer columns than the reference."""
+    """A subject that rotates more or fewer columns than the reference."""
     own = subject.own
     transposed = _transposed_cause(subject, reference)
     if transposed is not None:

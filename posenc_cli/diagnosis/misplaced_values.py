@@ -53,7 +53,7 @@ def mirror_cause(examination: Examination) -> Explanation | None:
 def _explained_cells(
     block: SubjectBlock, examination: Examination
 ) -> Iterator[tuple[str, RealRows, Flags]]:
-    """What may stand at wrong places, by how much it misses a block, and which cells it explains.
+    """What may stand at wrong places, by how much it misses a block, and which entries it explains.
 
     Shape: both (n, pairs).
     """

@@ -30,7 +30,7 @@ _ABOVE = 1.001
 """Times the largest right frequency: what any rounding stays below."""
 
 _TINY = 1e-6
-"""Times the smallest right frequency: no context that anybody has is stretched so far."""
+"""Times the smallest right frequency: no context that anybody has is extended so far."""
 
 _HUGE = 1e12
 """What is larger, or smaller than its inverse, is the size of no frequency anybody chose."""

@@ -82,7 +82,7 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
-    """What is said of cells that are right to what float32 code can show, and not why."""
+    """What is said of entries that are right to what float32 code can show, and not why."""
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"

@@ -1,7 +1,7 @@
 """Rows that are wrong in their own way: from some position on, or a few.
 
 A regime is a run of rows that one claim explains. Regimes are found one after another: a claim is
-found on a few rows from the first wrong one on, and held against all rows until one that it does
+found on a few rows from the first wrong one on, and compared with all rows until one that it does
 not explain. So each boundary is the first row at which a claim fails of all rows, and it is one
 only where the claim fails there at once: a number that is nearly right fails by and by.
 """
@@ -55,7 +55,7 @@ _ONE_PAIR = 1e-3
 positions gives by chance."""
 
 _ROUNDED_ROW = 0.8
-"""Of the cells of a row: what a rounding that is emulated explains where it is what was done."""
+"""Of the entries of a row: what a rounding that is emulated explains where it is what was done."""
 
 _JUMP = 1.5
 """Times the largest share of the tolerance in the rows before: what fails by and by stays below."""
