@@ -144,7 +144,7 @@ def vector_columns(choice: Choice) -> int:
 
 
 def _columns_of(request: Request) -> int:
-    """Those of ``dim``, of which a part may turn, else those of its table."""
+    """Those of ``dim``, of which a part may rotate, else those of its table."""
     bound = request.encoding.bound
     dim = bound.params.get("dim")
     return dim if isinstance(dim, int) and bound.scheme.kind == "rotary" else bound.content.width

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def row_cells(
     request: Request, points: Sequence[int], columns: Sequence[int], engine_for: EngineFor
 ) -> CellValues:
-    """Cells of a request: rows at some of ``points``, columns from among ``columns``.
+    """Entries of a request: rows at some of ``points``, columns from among ``columns``.
 
     Points are whole numbers of the part of 1 that the positions of the request are.
     """
@@ -43,7 +43,7 @@ def row_cells(
 
 
 def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) -> CellValues:
-    """Cells of one head of a bias: scores of queries at some points and keys at others."""
+    """Entries of one head of a bias: scores of queries at some points and keys at others."""
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
         both = rows if rows == columns else sorted({*rows, *columns})
@@ -61,7 +61,7 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
 def similarity_cells(
     request: Request, grid: tuple[int, int], *, origin: int, position: int, engine_for: EngineFor
 ) -> CellValues:
-    """Cells of a map: the cosine similarity of the rows on a plane of a grid to that of a position.
+    """The cosine similarity of the rows on a plane of a grid to the row of one position.
 
     The plane has rows of ``grid[1]`` positions, the first of them at ``origin``.
     """

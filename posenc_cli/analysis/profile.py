@@ -4,7 +4,7 @@ Owns the proof that they do, which is read from what a scheme declares, and the 
 
 - Waves. Where every wave has as many sines as cosines, rows m and n have the dot product
   Σ w_i · scale² · (cos mω_i · cos nω_i + sin mω_i · sin nω_i) = Σ w_i · scale² · cos((m − n)ω_i).
-  Queries and keys of one content, each turned by its position, have the same, with w_i the squared
+  Queries and keys of one content, each rotated by its position, have the same, with w_i the squared
   length of the content of pair i. One cosine a wave and offset then stands for all pairs of
   positions at that offset. Waves that follow several axes, or lack a sine, prove nothing.
 - Biases. A formula of the offset, or a bucket of it, says so itself.
@@ -58,7 +58,7 @@ class Profile(Record):
 
 
 class RoFormerBound(Record):
-    """The bound of Su et al. 2021, section 3.4.3, on a sum of turned pairs, |Σ w_i e^(jΔω_i)|.
+    """The bound of Su et al. 2021, section 3.4.3, on a sum of rotated pairs, |Σ w_i e^(jΔω_i)|.
 
     ``average(offsets)`` → (n,) is the mean of |S_i| over i = 1 … pairs, S_i the sum of the first i
     of e^(jΔω). By summation by parts ``constant`` times it is never less than the sum: pairs times
@@ -89,7 +89,7 @@ def wave_weights(waves: int, placements: Sequence[Placement]) -> Reals | None:
 
 
 def content_weights(content: Reals, waves: int, placements: Sequence[Placement]) -> Reals:
-    """The squared length of each pair of columns of a content that is turned.
+    """The squared length of each dimension pair of a content that is rotated.
 
     Shape: ``content`` (d,); ``placements`` those of the full table of cosines; result (waves,).
     """
@@ -152,7 +152,7 @@ def drawn_values(waves: Waves, weights: Reals, engine: Engine) -> Callable[[Inte
 
 
 def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFormerBound:
-    """RoFormer's bound on the sums of some turned pairs, of ``weights`` (waves,) or random ones."""
+    """RoFormer's bound on sums of rotated pairs, with ``weights`` (waves,) or random ones."""
     tables = _wave_tables(waves, engine, ("cos", "sin"))
 
     def average(offsets: Integers) -> Reals:
@@ -208,10 +208,10 @@ def _growth_rates(waves: Waves) -> Reals | None:
 
 
 def independent_profile(waves: Waves, engine: Engine) -> Profile:
-    """The mean and the deviation of q·k / d for independent standard normal q and k, each turned.
+    """The mean and the deviation of q·k / d for independent standard normal q and k, each rotated.
 
     Their cosine, of a scale of 1, has a variance of 1 / d.
-    A turned normal vector is normal again, whatever the angle, so pair i of the d/2 adds
+    A rotated normal vector is normal again, whatever the angle, so pair i of the d/2 adds
     scale² · g_i(Δ) · (q₁k₁ + q₂k₂): a mean of 0 and a variance of 2 · scale⁴ · g_i(Δ)². The waves
     grow by g_i, which is 1 for plain rotations: the deviation is then scale² / √d at every offset.
     """

@@ -2,7 +2,7 @@
 
 =========  =======================================================================
 absolute   the dot product of rows m and n (of relative schemes: of two offsets)
-rotary     q·k / d of one content, turned at m and at n, attention scaling included;
+rotary     q·k / d of one content, rotated at m and at n, attention scaling included;
            of independent normal q and k its mean, with the deviation around it
 bias       the score that query m adds for key n
 =========  =======================================================================
@@ -120,7 +120,7 @@ class Similarity(Record):
 
     @property
     def bound(self) -> RoFormerBound | None:
-        """RoFormer's bound on S of a rotary scheme, where its pairs turn by the position."""
+        """RoFormer's bound on S of a rotary scheme, where its pairs rotate by the position."""
         turned = self.content is not None and isinstance(self.source, Profile)
         return self.source.bound if turned and isinstance(self.source, Profile) else None
 
@@ -333,7 +333,7 @@ def similarity_of_array(
 def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     """The rows of an array that was stored as ``dtype``; leading axes of length 1 do not count.
 
-    A complex row counts as its real and imaginary parts: turned pairs.
+    A complex row counts as its real and imaginary parts: rotated pairs.
 
     Raises: InvalidInput unless it is a matrix.
     """
@@ -392,7 +392,7 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
 
 
 def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
-    """The squared length of what each pair turns, over the number of columns, draw by draw.
+    """The squared length of what each pair rotates, over the number of columns, draw by draw.
 
     Shape: (draws, pairs); of ones that is one.
     """

@@ -1,6 +1,6 @@
 """The spectrum of an encoding: the wavelength of each pair, or the power of each column.
 
-Owns the wavelengths and rotations of waves, and what a stretched rotary scheme did to each. Columns
+Owns the wavelengths and rotations of waves, and what an extended rotary scheme did to each. Columns
 that are no waves have a power spectrum along the positions instead.
 
 Imports NumPy: import it only where something is computed.
@@ -84,7 +84,7 @@ class WaveSpectrum(Record):
 def context_of(
     encoding: Encoding, positions: Positions | None, stated: tuple[int, str] | None = None
 ) -> tuple[int, str]:
-    """The length of context that turns are counted in, and where it comes from.
+    """The length of context that rotations are counted in, and where it comes from.
 
     ``stated`` is what a model says of its context.
     """

@@ -66,9 +66,9 @@ class LengthResult(Record):
 
 
 class LearnedPair(Record):
-    """What a head learned of a pair of columns: a·cos(Δθ) + b·sin(Δθ), a and b.
+    """What a head learned of a dimension pair: a·cos(Δθ) + b·sin(Δθ), a and b.
 
-    ``wavelength`` is in positions, infinite where the pair never turns.
+    ``wavelength`` is in positions, infinite where the pair never rotates.
     """
 
     wavelength: float
@@ -167,7 +167,7 @@ class HeadsRequest(Record):
 
         ``progress`` is told how many heads of how many are done.
 
-        Raises: InvalidInput where an encoding has not so many positions, nothing can be stretched,
+        Raises: InvalidInput where an encoding has not so many positions, nothing can be extended,
         or there is too much to compute.
         """
         self._check(choices)
@@ -264,7 +264,7 @@ def _random_weights(encoding: LengthEncoding, basis: Basis, lengths: Sequence[in
 
 
 def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
-    """What was learned of each pair of columns that turns by the position alone."""
+    """What was learned of each dimension pair that rotates by the position alone."""
     waves = encoding.content.waves
     if waves is None or encoding.query.bound.scheme.kind != "rotary" or not encoding.by_offset:
         return ()

@@ -4,8 +4,8 @@ A head whose queries and keys hold nothing but positions has, at query i and key
 scheme gives:
 
 - absolute: rowᵢᵀ W rowⱼ, a free W of d² numbers, which is Wqᵀ Wk of a head as wide as the rows;
-- rotary: Σ aₖ cos(Δ·θₖ) + bₖ sin(Δ·θₖ), Δ = i − j, two free numbers a pair of columns: q·k of
-  fixed q and k, turned. On axes each pair has the Δ of its own, and where amplitudes grow, or are
+- rotary: Σ aₖ cos(Δ·θₖ) + bₖ sin(Δ·θₖ), Δ = i − j, two free numbers a dimension pair: q·k of
+  fixed q and k, rotated. On axes each pair has the Δ of its own, and where amplitudes grow, or are
   scaled, so do both terms;
 - bias in buckets: a free number for each bucket that is met, by offsets or by pairs of places;
   those of a table are learned anew. A network's scores are not linear, and are refused;
@@ -214,7 +214,7 @@ def _rows(encoding: Encoding, positions: Positions, table: str | None = None) ->
 
 
 def _turns(encoding: Encoding, positions: range) -> ComplexRows:
-    """The turn cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
+    """The rotation cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
     return np.asarray(_rows(encoding, Positions((positions,)), "complex"), np.complex128)
 
 
@@ -249,7 +249,7 @@ def _by_place(terms: RealRows, places: Integers) -> LinearScores:
 
 
 def _turned(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
-    """Of a cosine and a sine of each pair, whose turns at queries and at keys are given."""
+    """Of a cosine and a sine of each pair, whose rotations at queries and at keys are given."""
     pairs = keys.shape[1]
 
     def of(numbers: Reals) -> RealRows:

@@ -3,7 +3,7 @@
 The nearest two of n rows are found among all n (n − 1) / 2 pairs where that takes a few seconds. A
 product of matrices gives every squared distance but for a rounding of at most
 (d + 8) · 2^−53 · (‖a‖ + ‖b‖)²; the pairs within it of the least are subtracted column by column.
-Of more rows each is held against its nearest before it, and that is called a sample.
+Of more rows each is compared with its nearest before it, and that is called a sample.
 
 Of waves that each have a sine and a cosine, rows at an offset Δ are all equally far apart:
 √(4 Σ w_i scale² sin²(Δω_i / 2)), so offsets stand for all pairs.
@@ -35,7 +35,7 @@ MOST_PRODUCTS = 1 << 32
 """Multiplications that the nearest of all pairs may take: a few seconds."""
 
 NEIGHBOURS = 16
-"""Rows before each that it is held against, where all are too many."""
+"""Rows before each that it is compared with, where all are too many."""
 
 _BLOCK_ROWS = 512
 _BLOCK_VALUES = 1 << 17
@@ -156,7 +156,7 @@ def _nearest_neighbours(values: RealRows) -> NearestRows:
 
 
 def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
-    """How many of ``count`` rows differ from all before them, cell by cell; −0 is 0.
+    """How many of ``count`` rows differ from all before them, entry by entry; −0 is 0.
 
     >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
     DistinctRows(count=2, first=(0, 2))
@@ -182,7 +182,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
 
 
 def _bits(block: StoredRows) -> StoredRows:
-    """The bits of cells, of which −0 has those of 0."""
+    """The bits of entries, of which −0 has those of 0."""
     unsigned = np.dtype(f"u{block.dtype.itemsize}")
     bits = np.ascontiguousarray(block).view(unsigned)
     negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
@@ -204,7 +204,7 @@ def _grouping(held: StoredRows) -> Integers:
     alike = hashes[order[1:]] == hashes[order[:-1]]
     if np.array_equal(alike, _equal_to_next(held, order)):
         return order
-    # Rows that differ share a hash: the order of all their cells then, which takes longer.
+    # Rows that differ share a hash: the order of all their entries then, which takes longer.
     return np.lexsort(held.T[::-1])
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 RowAxis = Literal["position", "offset", "key", "row"]
 
 MOST_WAVE_CELLS = 1 << 26
-"""Cells of rows of waves that prove most of what is asked, and are computed a few times."""
+"""Entries of rows of waves that prove most of what is asked, and are computed a few times."""
 
 MOST_SCORES = 1 << 19
 """Scores of a bias, each of which is computed a few times, in 60 digits where it must be."""
@@ -224,7 +224,7 @@ class Property(Record):
 class Cost(Record):
     """What applying an encoding takes, its table at hand: so many operations of a sort, each time.
 
-    Of a token and head, queries and keys together are turned.
+    Of a token and head, queries and keys together are rotated.
     """
 
     operations: int
@@ -322,7 +322,7 @@ FITTED = 100
 
 
 class ShiftResidual(Record):
-    """The largest deviation of a cell that a map leaves, and the row that it was to give.
+    """The largest deviation of an entry that a map leaves, and the row that it was to give.
 
     Beyond the fit ``allowed`` is what rounding may leave there, and ``rounded`` whether no row is
     off by more than that.

@@ -6,7 +6,8 @@ positions looked at, or every position there is; elsewhere it is *measured* on t
 - Waves that each have as many sines as cosines, all by the position, give rows of one length, at
   distances that depend on the offset alone, and the next row by a fixed rotation
   (:mod:`posenc_cli.analysis.profile`, :mod:`posenc_cli.analysis.inspection.distances`).
-- A cell of waves that do not grow is at most their scale. A learned table of which no row is drawn
+- An entry of waves that do not grow is at most their scale. A learned table of which no row is
+drawn
   later holds no more than it holds.
 - A bias by the offset, and a row of an offset, depend on the distance by what they are.
 - How many positions there are is declared.
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 
 
 class Extremes(Record):
-    """The largest cell, the shortest and the longest row, each with its row, and what is no number.
+    """The largest entry, the shortest and the longest row, and where each is; also NaNs.
 
     ``not_finite`` is the first row that holds such.
     """
@@ -100,7 +101,7 @@ def extremes_of(inspected: InspectedRows) -> Extremes:
 
 
 def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
-    """Whether cells stay below some number, however far positions go."""
+    """Whether entries stay below some number, however far positions go."""
     name = "bounded"
     if extremes.not_finite is not None:
         at = (subject.inspected.place(extremes.not_finite),)
@@ -120,7 +121,7 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
 def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | None:
     """The least bound that the declaration shows, infinite where there is none, and why.
 
-    None in place of the bound where that is the largest cell of a table; None where nothing is
+    None in place of the bound where that is the largest entry of a table; None where nothing is
     said.
     """
     content, waves = subject.content, subject.waves
@@ -606,7 +607,7 @@ def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> 
 
 
 def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
-    """Whether rows are still told apart when their cells are rounded to a number format."""
+    """Whether rows are still told apart when their entries are rounded to a number format."""
     inspected = subject.inspected
     count = inspected.rows.count
     distinct = distinct_rows(inspected.rounded(dtype), count)

@@ -189,7 +189,7 @@ class Planner:
         return override(replace(self.layers, scheme=scheme, params=kept), more)
 
     def _at_rest(self) -> int:
-        """How many pairs of columns of the whole head do not rotate."""
+        """How many dimension pairs of the whole head do not rotate."""
         derived, values = self.layers.derived, self.layers.values()
         beside = derived["beside_slice"].value or 0 if "beside_slice" in derived else 0
         return (int(values["dim"]) + int(beside)) // 2 - len(self.turning)
