@@ -22,10 +22,10 @@ _MARKED = (
     (r"^ok(?=: )|\bok(?=  )", "green"),
     (r"^(cause: [\w-]+|next:)", "bold"),
 )
-"""Words of the answer and of cells of the table, and their styles."""
+"""Words of the answer and of entries of the table, and their styles."""
 
 _NARROWEST_COLUMN = 4
-"""Letters on a line of a cell, at least: a word of one letter a line is not read."""
+"""Letters on a line of an entry, at least: a word of one letter a line is not read."""
 _BETWEEN = "   "
 """What stands between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
@@ -79,7 +79,7 @@ class Typesetter(Record):
         )
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, its cells wrapped where it would be wider.
+        """A table, its entries wrapped where it would be wider.
 
         Raises: InvalidInput where it has more rows than are laid out.
         """
@@ -95,7 +95,7 @@ class Typesetter(Record):
     def _lines_that_fit(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]]
     ) -> list[str] | None:
-        """The lines of a table whose cells need no wrapping, as rich sets them.
+        """The lines of a table whose entries need no wrapping, as rich sets them.
 
         To import rich, and to ask it, takes a quarter of a short command.
         """

@@ -64,7 +64,7 @@ class _DrawnColumns(Record):
     """The columns of a table in the order of drawing, their bands, and the wave behind each.
 
     ``points`` are their names on the axis, ``computed`` their places among the computed columns
-    where those differ. The wave behind zeros is one past the last, which never turns.
+    where those differ. The wave behind zeros is one past the last, which never rotates.
     """
 
     points: Sequence[int]

@@ -63,7 +63,7 @@ class SpectrumSubject(Record):
     """An encoding or a file and its spectrum.
 
     ``label`` says all that makes it what it is, ``short`` what it was named by; the ``original``
-    context is that of a stretched encoding before.
+    context is that of an extended encoding before.
     """
 
     label: str
@@ -125,7 +125,8 @@ def choice_report(choice: Choice) -> SpectrumReport:
     (request,) = choice.requests(Precision.of(FLOAT64, None))
     if waves:
         if choice.positions is None:
-            # Where frequencies depend on the length, those at the length that turns are counted in.
+            # Where frequencies depend on the length, those at the length that rotations are counted
+            # in.
             context, _ = context_of(request.encoding, None, choice.context)
             request = replace(request, encoding=choice.encoding(context))
         return wave_report(request, stated_context=choice.context, source=choice.source)

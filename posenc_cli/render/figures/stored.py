@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 22
 """Values that are gone through at once."""
 _JUDGED = 64
-"""Rows, and pairs of columns, by which alternating columns are recognised."""
+"""Rows, and dimension pairs, by which alternating columns are recognised."""
 
 
 def figure_of_array(

@@ -136,7 +136,7 @@ def _largest_text(result: ArrayComparison) -> str:
 
 
 def place_text(result: ArrayComparison) -> str:
-    """The cell at which two arrays differ most."""
+    """The entry at which two arrays differ most."""
     at = result.difference.at or ()
     if len(at) != 2:
         return f"[{', '.join(map(str, at))}]"

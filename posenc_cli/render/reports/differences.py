@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray, RealRows, Reals
 
 _MOST_CELLS = 1 << 30
-"""Cells that are gone through once more for a picture: some twenty seconds."""
+"""Entries that are gone through once more for a picture: some twenty seconds."""
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 
 
 def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
     """A − B as a map or a curve, or of two rotations the wavelengths of B over those of A.
 
-    Of more cells than there is room for none is lost: what stands for several is the farthest of
+    Of more entries than there is room for none is lost: what stands for several is the farthest of
     them from 0.
 
-    Raises: InvalidInput where there are more cells than are gone through once more.
+    Raises: InvalidInput where there are more entries than are gone through once more.
     """
     if not isinstance(result, ArrayComparison):
         return _ratios(result)
@@ -86,14 +86,14 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
 
 
 class _MatrixPair(Record):
-    """A matrix of each of two arrays: of a ``shape``, from the cell ``start`` of both on."""
+    """A matrix of each of two arrays: of a ``shape``, from the entry ``start`` of both on."""
 
     operands: Sequence[Operand]
     start: int
     shape: tuple[int, int]
 
     def farthest(self, rows: Sequence[int], columns: Sequence[int]) -> RealRows:
-        """The difference farthest from 0 of the cells from each row and column up to the next."""
+        """The difference farthest from 0 of the entries from each row and column up to the next."""
         of_column = np.searchsorted(columns, np.arange(self.shape[1]), side="right") - 1
         most = np.full(len(rows) * len(columns), -np.inf)
         least, end, place = -most, self.start + math.prod(self.shape), 0
@@ -113,7 +113,7 @@ class _MatrixPair(Record):
 
 
 def _differences(left: NumberArray, right: NumberArray) -> Reals:
-    """A − B cell by cell, of complex numbers its size; what equals what, NaN too, differs by 0."""
+    """A − B entry by entry, |A − B| if they are complex; equal entries, NaN too, give 0."""
     if "c" in (left.dtype.kind, right.dtype.kind):
         left, right = left.astype(np.complex128), right.astype(np.complex128)
     else:

@@ -146,7 +146,7 @@ class ExperimentReport(Record):
         return _estimate_text(loss, _UNITS[self.unit])
 
     def _verdict_lines(self) -> list[str]:
-        """What may be said of each row; of what has not learnt once, however it is stretched."""
+        """What may be said of each row; of what has not learnt once, however it is extended."""
         several = len(self.request.tasks) > 1
         lines = [
             f"{f'{item.task}, ' if several else ''}"

@@ -237,7 +237,7 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
 
 
 def _slow_text(head: FittedHead, name: str) -> str:
-    """How much of what was learned is in pairs that no trained position has seen turn."""
+    """How much of what was learned is in pairs that no trained position has seen rotate."""
     if head.slow_share is None:
         return ""
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
