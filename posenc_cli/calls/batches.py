@@ -549,7 +549,7 @@ def called_together(
     *,
     alone: Alone | None = None,
 ) -> Together:
-    """The call of an arrangement, with vectors drawn at random.
+    """The call of an arrangement, with random vectors.
 
     Raises: InvalidInput where a call fails.
     """

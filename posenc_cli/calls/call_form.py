@@ -56,9 +56,9 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 
 _SINGLE = ("pairs", "angles")
-"""Kinds with one value a pair. Where at most half of a head turns they are tried first: a function
-that repeats them takes repeated ones too, and turns twice as many columns, lengths kept; one that
-wants them repeated keeps no lengths with these."""
+"""Kinds with one value a pair. Where at most half of a head rotates they are tried first: a
+function that repeats them takes repeated ones too, and turns twice as many columns, lengths kept;
+one that wants them repeated keeps no lengths with these."""
 
 _KIND_TEXTS = {
     "halves": "each value twice, in halves",

@@ -284,7 +284,7 @@ class CallLog:
         drawn: Sequence[NumberArray],
         causes: RowCauses,
     ) -> list[CallLog]:
-        """Of what becomes of vectors (rows, columns) of each result, given again and again.
+        """Of what happens to vectors (rows, columns) of each result, given again and again.
 
         Every call has all results: those of the others are kept until their logs make this call.
         """
@@ -309,7 +309,7 @@ class CallLog:
     def of_tables(
         cls, function: ServedFunction, reference: Reference, rows: Rows, causes: RowCauses
     ) -> CallLog:
-        """Of tables of cosines and sines, as what becomes of (1, 0) in every pair."""
+        """Of tables of cosines and sines, as what happens to (1, 0) in every pair."""
         x = np.zeros((SEQUENCE, reference.head), np.float32)
         x[:, list(reference.pairing.first)] = 1
         return cls(function, reference, x, rows, causes)
@@ -320,7 +320,7 @@ class CallLog:
         return self.reference.symmetric and not self.function.follows_length
 
     def rows(self, indices: Integers, where: Integers) -> NumberArray:
-        """What becomes of some rows in one call, which is kept."""
+        """What happens to some rows in one call, which is kept."""
         values = self._rows(indices, where)
         # Without positions for each row what is no sequence takes several calls. Longer tables,
         # of which rows are chosen, have each position once: rows that repeat find others.
@@ -371,7 +371,7 @@ class CallLog:
 
 
 def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
-    """What becomes of rows by their calls; nothing where no rule gives all of them.
+    """What happens to rows by their calls; nothing where no rule gives all of them.
 
     ``dtype`` is the number format of the results. Longer tables, of which rows are chosen, have the
     first positions and those of the call: among the first ones any rule shows.
@@ -399,7 +399,7 @@ def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, .
 def in_a_long_call(
     log: CallLog, dtype: str, rows: int, planned: PlannedCalls
 ) -> tuple[Irregularity, ...]:
-    """What becomes of so many rows of one call, which is ``planned``.
+    """What happens to so many rows of one call, which is ``planned``.
 
     Nothing where those of a short one are wrong, or none can be compared.
     """
@@ -426,7 +426,7 @@ def in_a_long_call(
 def past_default_length(
     logs: Sequence[CallLog], planned: PlannedCalls, dtype: str, last: int, *, half: str = ""
 ) -> PatternFault | None:
-    """What becomes of rows past the length that an object has by default, up to position ``last``.
+    """What happens to rows past the length that an object has by default, up to position ``last``.
 
     The object is made anew; with ``half`` its first calls, which grow it, are in that precision.
     One whose first, short call is wrong too is told its length by who makes it.
@@ -514,7 +514,7 @@ class _Calls:
 
     @property
     def first_wrong_row(self) -> int:
-        """The first row of the first wrong call that is not turned as it should be."""
+        """The first row of the first wrong call that is not rotated as it should be."""
         call = self._wrong[0]
         return int(np.argmin(self._rows_turned_at(call, call.positions)))
 
@@ -550,7 +550,7 @@ class _Calls:
         yield text, self._wrong
 
     def _rules(self) -> Iterator[CallRule]:
-        """Rules by which the rows of a call may be turned at other positions, the plainest first.
+        """Rules by which the rows of a call may be rotated at other positions, the plainest first.
 
         Of what is off by a number, the first wrong call of several rows shows it.
         """
@@ -564,7 +564,7 @@ class _Calls:
             yield from (CallRule(text, moved_by(by)) for text, by in OFFS if by(shown) == off)
 
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
-        """The pairs of columns before and after, as complex numbers. Shape: (n, pairs) each."""
+        """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
         pairing = self._reference.pairing
         with np.errstate(invalid="ignore"):
             before, after = (
@@ -577,7 +577,7 @@ class _Calls:
         return before, after
 
     def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
-        """Whether the rows of a call are rotated as the reference turns them at these positions.
+        """Whether the rows of a call are rotated as the reference rotates them at these positions.
 
         Some rows of a long call show most rules to be none.
         """
@@ -679,7 +679,7 @@ class _Calls:
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     def _evidence(self, some: Sequence[MadeCall]) -> str:
-        """What was held against the rule."""
+        """What was compared with the rule."""
         lengths = {call.rows for call in some}
         least, most = min(lengths), rows_text({max(lengths)})
         of = most if len(lengths) == 1 else f"{least} to {most}"

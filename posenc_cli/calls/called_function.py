@@ -274,7 +274,7 @@ class CalledFunction(ABC):
     def turned(
         self, form: CallForm, positions: Integers, vectors: Sequence[Vectors]
     ) -> list[Returned]:
-        """What becomes of vectors. Shape of each: (b, n, h, d).
+        """What happens to vectors. Shape of each: (b, n, h, d).
 
         Raises: InvalidInput.
         """

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
     Outcome = Literal["vectors", "tables", "frequencies"]
-    """What a function returns: vectors that it turned, tables of cosines and sines, frequencies."""
+    """What a function returns: rotated vectors, tables of cosines and sines, or frequencies."""
 
 _KEPT_LENGTH = 0.03
 """Relative: what bfloat16 keeps is kept within this; wrong tables change lengths by tenths."""

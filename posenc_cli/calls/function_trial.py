@@ -44,7 +44,7 @@ UNLIKE_HEADS = "the function rotates heads differently"
 
 
 class Irregularity(Record):
-    """What a function does beside turning each row by its position: its cause, and what shows it.
+    """What a function does beside rotating each row by its position: its cause, and what shows it.
 
     ``unlike`` says why unit vectors say nothing of other vectors; it is empty where they do.
     """
@@ -186,7 +186,7 @@ def _q_for_k(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
 
 
 def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """The format that vectors are rounded to, before or after they turn; None where to none."""
+    """The format that vectors are rounded to, before or after they rotate; None where to none."""
     if trial.differs(values, trial.expected, coarse=True):
         return None
     off = float(np.abs(values - trial.expected).max())

@@ -374,7 +374,7 @@ def rounded_to(
 def _in_calls_of(
     count: int, function: ServedFunction, x: NumberArray, positions: Integers
 ) -> list[NumberArray]:
-    """What becomes of rows in calls of so many."""
+    """What happens to rows in calls of so many."""
     parts = [
         function.all_values(x[row : row + count], positions[row : row + count])
         for row in range(0, positions.size, count)

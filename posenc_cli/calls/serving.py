@@ -252,7 +252,7 @@ class ServedFunction:
         return beside.values, beside.read(parts[2], form.axes)
 
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:
-        """Its results at positions, (n, columns) each: of some vectors where it turns these.
+        """Its results at positions, (n, columns) each: of some vectors where it rotates these.
 
         Raises: InvalidInput when the function does not give them.
         """
