@@ -103,7 +103,7 @@ def implementation(
     asked: CallRequest | None = None,
     progress: Progress | None = None,
 ) -> Subject:
-    """A user's function as a subject; where it turns q and k, that of k is the subject's ``key``.
+    """A user's function as a subject; where it rotates q and k, that of k is the subject's ``key``.
 
     ``whole`` says that what it does may depend on the largest position, which is then part of
     every call; ``sampled`` that the positions are a sample, and fewer do as well.
@@ -167,7 +167,7 @@ def _other_axes(function: ServedFunction, asked: str, why: str) -> Irregularity:
 def _with_further_calls(
     function: ServedFunction, subject: Subject, reference: Reference, early: EarlyCall, last: int
 ) -> Subject:
-    """A subject, with what becomes of several sequences and heads in one call, and of others."""
+    """A subject, with what happens to several sequences and heads in one call, and of others."""
     vectors, grid, calls = function.outcome == "vectors", function.form.has("grid"), early.calls
     tried = Tried(
         function,
@@ -307,7 +307,7 @@ def _of_vectors(
     *,
     context: int,
 ) -> list[Subject]:
-    """A function that turns vectors: one subject for each of its results.
+    """A function that rotates vectors: one subject for each of its results.
 
     ``context`` is how many positions there are where ``positions`` are but the first of them.
     """
@@ -433,7 +433,7 @@ _PREFIX = 1 << 24
 
 
 def _near_matrices(function: ServedFunction, places: PositionRows, which: int) -> UnitMatrices:
-    """What becomes of unit vectors at the first two positions."""
+    """What happens to unit vectors at the first two positions."""
     return function.matrices(places.at(slice(0, 2)))[which].values
 
 
@@ -445,7 +445,7 @@ def _explained(
     *,
     which: int = 0,
 ) -> tuple[Irregularity, ...]:
-    """What is irregular; where nothing known explains it, what becomes of heads, or of calls."""
+    """What is irregular; where nothing known explains it, what happens to heads, or of calls."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular

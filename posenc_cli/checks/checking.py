@@ -60,8 +60,8 @@ _CONTEXT_NAMES = ("max_position_embeddings", "original_max_position_embeddings")
 
 
 _ADDED, _COMPARED = 2, 4
-"""What a cell costs, as cells that are only computed: rows that are looked at; two factors, of the
-subject and of the reference, that are compared. About 17 million of these a second."""
+"""What an entry costs, as entries that are only computed: rows that are looked at; two factors, of
+the subject and of the reference, that are compared. About 17 million of these a second."""
 
 _FEWER = "--positions start:stop:step takes some of them; without --len, posenc takes a sample"
 
@@ -477,7 +477,7 @@ class Check(Record):
             return
         _check_work(positions, _COMPARED, 2 * reference.pairs)
         if self.asked.impl:
-            # Of each pair its turned and its mirrored part, complex numbers both.
+            # Of each pair its rotated and its mirrored part, complex numbers both.
             most = _KEPT // (4 * reference.pairs)
             check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
@@ -578,7 +578,7 @@ def _call_notes(subject: Subject) -> tuple[str, ...]:
 
 
 def _check_work(positions: Positions, cost: int, width: int) -> None:
-    """Refuse more positions, of ``width`` cells that cost so much, than take some minutes."""
+    """Refuse more positions, of ``width`` entries that cost so much, than take some minutes."""
     most = COMPUTED_CELLS // (cost * width)
     check_size(positions.option, positions.count, most, "positions", hint=_FEWER)
 
@@ -630,7 +630,7 @@ def context_of(params: Mapping[str, Any]) -> int:
 
 
 def _suitable_positions(encoding: Encoding) -> Positions:
-    """Positions that suit an encoding that turns nothing, and that it has."""
+    """Positions that suit an encoding that rotates nothing, and that it has."""
     content = encoding.bound.content
     if encoding.bound.scheme.kind == "relative":
         return Positions.contiguous(0, 64)

@@ -3,7 +3,7 @@
 One attention layer in float64, its projections drawn from a seed, is given tokens in two orders.
 Without positions it is equivariant to permutations: each token's output stays what it was, wherever
 the token went. An encoding is applied where its paper applies it: absolute rows are added to the
-embeddings, rotary tables turn queries and keys, biases are added to the scores, and the rows of
+embeddings, rotary tables rotate queries and keys, biases are added to the scores, and the rows of
 offsets meet the queries (Shaw et al. 2018), for Transformer-XL in its four terms
 q·k + q·r + u·k + v·r.
 
@@ -220,7 +220,7 @@ class Layer(Record):
     """One attention layer with encodings, its weights drawn from a seed.
 
     ``parts`` are the encodings; ``keys`` are the same for the side of the keys, where a scheme
-    turns them otherwise.
+    rotates them otherwise.
     """
 
     parts: tuple[Encoding, ...]
@@ -235,7 +235,7 @@ class Layer(Record):
 
     @cached_property
     def head_width(self) -> int:
-        """The width of a head: that of what turns or meets queries."""
+        """The width of a head: that of what rotates or meets queries."""
         heads = [
             _columns(part)
             for part in self.parts
@@ -391,7 +391,7 @@ def _common_number(flag: str, numbers: list[int], what: str, default: int) -> in
 def _turn(
     vectors: HeadMatrices, encoding: Encoding, positions: Integers
 ) -> tuple[HeadMatrices, float]:
-    """Queries or keys turned at their positions, and the largest factor they are stretched by."""
+    """Queries or keys rotated at their positions, and the largest factor they are extended by."""
     rotation = encoding.bound.rotation
     table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
     columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)

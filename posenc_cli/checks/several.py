@@ -200,7 +200,7 @@ def report_of_both(
     """The report on q and k: of each check the worse finding, with the name of what it speaks of.
 
     Where both are wrong in one way, that is said once. ``alike_if_right`` says whether one
-    rotation turns both, as all schemes have it whose amplitudes do not grow.
+    rotation rotates both, as all schemes have it whose amplitudes do not grow.
     """
     assert subject.key is not None
     if queries.ok and keys.ok:
@@ -230,7 +230,7 @@ def report_of_both(
 
 
 def _one_order(queries: Subject, keys: Subject) -> bool:
-    """Whether the columns of q and of k that the pairs turn come out in one order."""
+    """Whether the columns of q and of k that the pairs rotate come out in one order."""
     q, k = ((one.as_reference or one.own).pairing for one in (queries, keys))
     assert q is not None
     assert k is not None
@@ -265,7 +265,7 @@ def _named(report: Report, name: str) -> Report:
 
 
 def _relative(finding: Finding, difference: str) -> Finding:
-    """The finding on q·k, which fails where the two are turned by different rotations."""
+    """The finding on q·k, which fails where the two are rotated by different rotations."""
     if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith(_CONSTANT):
         return finding
     message = (

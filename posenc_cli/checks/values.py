@@ -37,7 +37,7 @@ _RUNS = 6
 
 
 class WorstValue(Record):
-    """A value that differs most: where it stands, what belongs there, what was found."""
+    """A value that differs most: where it stands, the reference, what was found."""
 
     at: dict[str, int | float]
     expected: float
