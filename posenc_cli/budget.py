@@ -27,7 +27,7 @@ Wider than any model's; to compute them once, any number is taken.
 """
 
 COMPUTED_CELLS = 1 << 33
-"""Exact cells computed for one answer: some two minutes of one core, with a progress bar."""
+"""Exact entries computed for one answer: some two minutes of one core, with a progress bar."""
 
 ROOM_TO_START = 192 << 20
 """Bytes of memory that a command must find: some 80 MiB for its imports, and room to compute."""

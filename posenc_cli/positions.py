@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 LARGEST_POSITION = 2**53
-"""The last position whose table cells are proven to be correctly rounded; of a fraction, the
+"""The last position whose table entries are proven to be correctly rounded; of a fraction, the
 largest numerator and denominator."""
 
 _LARGEST_COUNT = 2**63 - 1

@@ -40,7 +40,7 @@ def is_array(value: object) -> bool:
 def format_of_result(dtype: object, like: object, out: object) -> DType:
     """The number format of a result: as said, else that of ``like`` or ``out``, else float32.
 
-    Raises: ArgumentError where it is none that posenc writes, or NumPy has none such.
+    Raises: ArgumentError where it is not one that posenc writes, or NumPy has none such.
     """
     check_unmasked("like", like)
     check_unmasked("out", out)

@@ -64,7 +64,7 @@ def heads(
 ) -> HeadsReport:
     """What one attention head that sees positions alone makes of an encoding.
 
-    It is fitted to look at a target on positions below ``train``, and held against longer lengths:
+    It is fitted to look at a target on positions below ``train``, and compared with longer lengths:
     a convex problem, whose one optimum takes no seed.
 
     Args:

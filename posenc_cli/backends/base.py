@@ -108,7 +108,7 @@ class Backend(Protocol):
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every cell is correctly rounded.
+        """Waves whose every entry is correctly rounded.
 
         Units: frequencies in radians per position.
         Raises: Unavailable where the library or the device is missing or lacks float64.

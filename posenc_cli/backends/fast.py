@@ -1,12 +1,12 @@
 """The ``fast`` backend: the waves of the NumPy core, filled by a compiled kernel.
 
-Owns when the kernel serves, what it is given, and what becomes of the cells it leaves undecided. It
-serves positions that are not negative, where there are enough of them to repay its tables;
+Owns when the kernel serves, what it is given, and what happens to the entries it leaves undecided.
+It serves positions that are not negative, where there are enough of them to repay its tables;
 elsewhere, and for extreme scales and frequencies, the NumPy core does. Both give the same bytes.
 
-Error of a cell. The kernel (``waves.c``) multiplies what :mod:`posenc_cli.numerics.phasors` does:
+Error of an entry. The kernel (``waves.c``) multiplies what :mod:`posenc_cli.numerics.phasors` does:
 the digits' rows and the scale in double-double, good to 2^−92 of the scale, and relative to each
-part while angles are small. In the narrower formats a cell is X U + Y V of factors rounded to
+part while angles are small. In the narrower formats an entry is X U + Y V of factors rounded to
 float64: the margin of :mod:`posenc_cli.numerics.waves`. For float64 the low parts are added, and
 what products and sums leave: 2^−92 for the tables and 2^−100 for their rounding, below the margin
 of 2^−90, of the scale where something cancels and of |X U| + |Y V| where nothing does.
@@ -52,7 +52,7 @@ FORMATS = {dtype.name: number for number, dtype in enumerate((FLOAT64, FLOAT32, 
 WIDE_MARGIN = 2.0**-90
 FEW_ROWS = 256  # that do not repay tables made for them, in one call or several
 PREPARED_KEPT = 4
-UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its cells are settled
+UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its entries are settled
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
 SMALLEST_FREQUENCY = Decimal("1e-200")  # below, products would leave float64's range
 
@@ -82,7 +82,7 @@ class FastBackend(NumpyBackend):
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every cell is correctly rounded.
+        """Waves whose every entry is correctly rounded.
 
         Raises: Unavailable for any device but the CPU, and where the library cannot be used.
         """
@@ -96,7 +96,7 @@ class FastBackend(NumpyBackend):
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The library of this process, once it has computed some cells that are known.
+    """The library of this process, once it has computed some entries that are known.
 
     Raises: Unavailable where it is missing, damaged, or computes others.
     """
@@ -233,7 +233,7 @@ class CompiledWaves:
     def _filled(
         self, target: StoredRows, positions: Integers, tables: _KernelTables, dtype: DType
     ) -> Integers | None:
-        """Fill columns; return the cells that are not proven, or None where they are too many."""
+        """Fill columns; return the entries that are not proven, or None where they are too many."""
         close = target.strides[1] == target.itemsize or target.shape[1] == 1
         out = target if close else np.empty(target.shape, target.dtype)
         places = np.empty(UNDECIDED_KEPT, np.int64)

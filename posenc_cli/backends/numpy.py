@@ -91,7 +91,7 @@ class NumpyBackend:
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every cell is correctly rounded."""
+        """Waves whose every entry is correctly rounded."""
         return WaveTable(frequencies, scale=scale)
 
     def reduced(

@@ -148,7 +148,7 @@ class TorchBackend:
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every cell is correctly rounded.
+        """Waves whose every entry is correctly rounded.
 
         Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
         is missing, or the device has no float64: the values would be the CPU's, not the device's.

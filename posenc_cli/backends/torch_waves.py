@@ -3,11 +3,11 @@
 Exact: angle addition, rounding and its test on a device, doubts settled by NumPy.
 
 Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there; the
-cells are the same products and the same sums in float64, with the bounds that are proved there.
+entries are the same products and the same sums in float64, with the bounds that are proved there.
 They hold on every device that keeps to IEEE 754, fused or not.
 
-Half precisions. torch narrows float64 by way of float32, which rounds twice. So both ends of a cell
-are rounded to odd first, which makes rounding twice harmless.
+Half precisions. torch narrows float64 by way of float32, which rounds twice. So both ends of an
+entry are rounded to odd first, which makes rounding twice harmless.
 
 Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
 rounding to odd, IEEE Transactions on Computers 57 (2008).
@@ -89,7 +89,7 @@ class Piece(NamedTuple):
         return (first * by_first).add_(second * by_second)
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The ends of the cells' error, in float64, whose one rounding is the last."""
+        """The ends of the entries' error, in float64, whose one rounding is the last."""
         first, first_rest, second, second_rest = self.low
         by_first, by_first_rest, by_first_all, by_second, by_second_rest, by_second_all = self.by
         exact = (first * by_first).add_(second * by_second)
@@ -237,7 +237,7 @@ class ExactWaves:
         return [self._tensor(part).unsqueeze(1) for part in parts]
 
     def _round(self, piece: Piece, dtype: DType) -> tuple[Tensor, Places | None]:
-        """Cells in a number format, and the rows in which one of them is not proven, if any."""
+        """Entries in a number format, and the rows in which one of them is not proven, if any."""
         margin = piece.margin
         if dtype.name == FLOAT64.name:
             upper, lower = piece.ends()

@@ -79,12 +79,12 @@ class Operand(Record):
 class Difference:
     """How two arrays of the same shape differ, as far as they were compared.
 
-    ``max_abs`` and ``rms`` are over the cells where both are finite. ``max_ulp`` is the largest
+    ``max_abs`` and ``rms`` are over the entries where both are finite. ``max_ulp`` is the largest
     difference in units in the last place of ``unit``, the coarser of the two formats: a unit is the
     step from the larger of the two values to the next number towards zero, so that neighbours are 1
-    apart. ``at`` is the cell of the first difference that no number measures (one is NaN or
+    apart. ``at`` is the entry of the first difference that no number measures (one is NaN or
     infinite, the other is not the same), else of the largest; None where nothing differs. ``a`` and
-    ``b`` are its values. ``unmatched`` counts the cells that no number measures.
+    ``b`` are its values. ``unmatched`` counts the entries that no number measures.
     """
 
     shape: tuple[int, ...]
@@ -102,7 +102,7 @@ class Difference:
 
     @property
     def at(self) -> tuple[int, ...] | None:
-        """The cell whose values are ``a`` and ``b``."""
+        """The entry whose values are ``a`` and ``b``."""
         if self._place is None:
             return None
         return tuple(map(int, np.unravel_index(self._place, self.shape)))
@@ -114,7 +114,7 @@ class Difference:
 
     @property
     def cells(self) -> int:
-        """How many cells were compared."""
+        """How many entries were compared."""
         return math.prod(self.shape)
 
     @property
@@ -131,7 +131,7 @@ class Difference:
 
     @property
     def measured(self) -> int:
-        """How many of the cells that differ a number measures."""
+        """How many of the entries that differ a number measures."""
         return self.differing - self.unmatched
 
     def within(self, tolerance: float) -> bool:
@@ -139,7 +139,7 @@ class Difference:
         return self.unmatched == 0 and self.max_abs <= tolerance
 
     def take(self, left: NumberArray, right: NumberArray) -> None:
-        """Compare the next cells, flat."""
+        """Compare the next entries, flat."""
         parts = 2 if "c" in (left.dtype.kind, right.dtype.kind) else 1
         kind = np.complex128 if parts == 2 else np.float64
         x, y = (block.astype(kind, copy=False).view(np.float64) for block in (left, right))
@@ -166,7 +166,7 @@ class Difference:
         self._compared += left.size
 
     def _not_measured(self, x: RealRows, y: RealRows, apart: RealRows) -> Integers:
-        """The cells that differ and that no number measures; theirs are set to 0, as of equal ones.
+        """The entries that differ by no number (NaN, infinity); their difference is set to 0.
 
         All arguments have the shape (cells, parts).
         """
@@ -250,7 +250,7 @@ def _most_ulps(x: RealRows, y: RealRows, apart: RealRows, unit: DType) -> float:
 
 
 def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, NumberArray]]:
-    """The same cells of both, flat, a block at a time."""
+    """The same entries of both, flat, a block at a time."""
     left, right = a.blocks(), b.blocks()
     x = y = np.empty(0)
     while True:

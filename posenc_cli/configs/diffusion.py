@@ -389,7 +389,7 @@ def is_diffusers(keys: Keys) -> bool:
 def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
     """The class that a config names, and its encodings.
 
-    Raises: InvalidInput where the class is not read, or a value is none that it takes.
+    Raises: InvalidInput where the class is not read, or a value is not one that it takes.
     """
     stated = keys.text(CLASS)
     name = "null" if stated is None else stated.value

@@ -1,8 +1,8 @@
 """Waves of several axes, each filled by the engine at its coordinates.
 
 Owns the way from positions to coordinates, by formula or from a file, and from the columns of each
-axis to those of the table. Along a grid the same few coordinates come again and again: their cells
-are computed once and copied.
+axis to those of the table. Along a grid the same few coordinates come again and again: their
+entries are computed once and copied.
 
 Imports NumPy: import it only where something is computed.
 """

@@ -1,18 +1,18 @@
 """Waves whose amplitude changes with the position: base^((p − centre)/span) · cos(p · ω), rounded.
 
-Owns the way from such waves to correctly rounded cells, by Ziv's test in three tiers.
+Owns the way from such waves to correctly rounded entries, by Ziv's test in three tiers.
 
-1. To formats narrower than float64, a cell is the product of a float64 cosine and a float64
+1. To formats narrower than float64, an entry is the product of a float64 cosine and a float64
    amplitude. The cosine is off by at most 4.1u of the scale (:mod:`posenc_cli.numerics.waves`; u =
    2^−53), the amplitude by 3.1u of itself, its two factors and their product each rounded once:
-   with the product's own rounding and that of cell ± margin, 9.3u of amplitude and scale. The
+   with the product's own rounding and that of entry ± margin, 9.3u of amplitude and scale. The
    margin is 16u.
-2. The rows of the few others, and all float64 cells, are products in double-double of a point on
+2. The rows of the few others, and all float64 entries, are products in double-double of a point on
    the circle (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it) and a bounded exponential,
    its power of two kept apart, so that nothing overflows on the way.
 3. What is left, and what ends among the subnormals of float64, is computed in 60-digit reals.
 
-Cells past the largest number of a format are infinite, those below the smallest are zero, each
+Entries past the largest number of a format are infinite, those below the smallest are zero, each
 with the sign of its cosine or sine.
 
 Imports NumPy: import it only where something is computed.
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 MARGIN = 2.0**-49  # 16u, as tier 1 has it
 PAIR_MARGIN = 2.0**-90  # of a point on the circle, as tier 2 has it
 _PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
-"""Amplitudes with which nothing underflows or overflows in float64 unless the cell does."""
-CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the cells of a chunk stay in the cache
+"""Amplitudes with which nothing underflows or overflows in float64 unless the entry does."""
+CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the entries of a chunk stay in the cache
 PROVEN_CELLS = 1 << 13  # some twenty arrays are half as long while they are computed
 _LARGEST, _SMALLEST = 1026, -1080
-"""Binary exponents past which a cell is infinite or zero in every format."""
+"""Binary exponents past which an entry is infinite or zero in every format."""
 _FASTEST = 2**30  # e to this power is past every format
 _SHORTENED = Context(60, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
 
@@ -99,7 +99,7 @@ class GrowingWaves:
 
 
 class _ReducedCells:
-    """Cells as code in a precision computes them: amplitude, cosine and product each rounded."""
+    """Entries as code in a precision computes them: amplitude, cosine and product each rounded."""
 
     def __init__(
         self, still: WaveFiller, waves: Waves, growth: Growth, arithmetic: Reduced
@@ -137,7 +137,7 @@ class _ReducedCells:
 
 
 class GrowingCells:
-    """Cells that are correctly rounded, or with a bound of their error."""
+    """Entries that are correctly rounded, or with a bound of their error."""
 
     def __init__(self, waves: Waves, growth: Growth) -> None:
         self._frequencies = waves.exact_frequencies()
@@ -151,7 +151,7 @@ class GrowingCells:
         self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
-        # Past this a cell is infinite or zero one position on: larger ones would only overflow.
+        # Past this an entry is infinite or zero one position on: larger ones would only overflow.
         self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
         self._low_rows = max(1, CHUNK_CELLS // max(1, waves.count))
         self._low: RealRows | None = None
@@ -244,7 +244,7 @@ class GrowingCells:
         """
         sizes, sign = np.abs(positions), np.where(positions < 0, -1.0, 1.0)[:, None]
         cos_high, cos_low, sin_high, sin_low = self._phasors.points(sizes)
-        # Nothing cancels in a small angle: there the error is relative to the cell.
+        # Nothing cancels in a small angle: there the error is relative to the entry.
         small = sizes[:, None] * self._speeds < 0.5
         mantissa, powers = bounded.exponential(
             bounded.asarray((positions - self._centre)[:, None]) * self._bounded_rates
@@ -262,7 +262,7 @@ class GrowingCells:
             yield Bounded(high, low, np.where(powers == shifts, error + UNDERFLOW, np.inf))
 
     def _exact_cell(self, position: int, wave: int, sine: bool, dtype: DType) -> float:
-        """A cell from 60-digit reals, rounded to ``dtype``, as a float."""
+        """An entry from 60-digit reals, rounded to ``dtype``, as a float."""
         value = self.exact_value(position, wave, sine=sine)
         if value.is_infinite() or value.adjusted() > 400:
             return -math.inf if value.is_signed() else math.inf
@@ -271,7 +271,7 @@ class GrowingCells:
         return nearest(*value.as_integer_ratio(), dtype)
 
     def exact_value(self, position: int, wave: int, *, sine: bool) -> Decimal:
-        """A cell from 60-digit reals, rounded to as many digits."""
+        """An entry from 60-digit reals, rounded to as many digits."""
         numerator, denominator = self._frequencies[wave].as_integer_ratio()
         numerator *= position
         if sine and numerator == 0:
@@ -286,13 +286,13 @@ class GrowingCells:
 
 
 def _rounded(cell: Bounded, powers: Reals, dtype: DType) -> tuple[StoredRows, Flags]:
-    """Cells m · 2^k rounded from double-double, and which of them that proves."""
+    """Entries m · 2^k rounded from double-double, and which of them that proves."""
     exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
     known = np.abs(cell.high) > 2 * cell.error
     past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
     shifts = np.clip(powers, -1200, 1020).astype(np.int32)
     high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
-    # What the low parts lose below the smallest float64 leaves only tiny cells undecided.
+    # What the low parts lose below the smallest float64 leaves only tiny entries undecided.
     rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
     limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
     proven &= known & (powers == shifts)

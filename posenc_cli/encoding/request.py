@@ -351,7 +351,7 @@ def check_domain(bound: Bound, positions: Positions) -> None:
 def _kernel_values(
     waves: Waves | None, columns: PlacedColumns, positions: Positions | None
 ) -> int | None:
-    """How many cells hold plain waves, at positions that are not negative; None where none do."""
+    """How many entries hold plain waves, at positions that are not negative; None where none do."""
     if positions is None or waves is None or not columns.placements:
         return None
     if waves.coordinates or waves.growth or positions.first < 0:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def rotate(x: NDArray[np.float32], positions: NDArray[np.int64]) -> NDArray[np.float32]:
-    """Rows of q or k (n, dim), turned to their positions (n,)."""
+    """Rows of q or k (n, dim), rotated to their positions (n,)."""
     half = x.shape[1] // 2
     inv_freq = 500_000.0 ** (-np.arange(half) / half)
     angles = positions[:, None] * inv_freq

@@ -199,7 +199,7 @@ class _JobRun:
         self, checkpoint: Path | None, progress: Callable[[int, int], object] | None
     ) -> JobResult:
         request, setting = self._job.request, self._setting
-        # Without what is not stretched nothing could be judged.
+        # Without what is not extended nothing could be judged.
         names = list(dict.fromkeys([NONE, *setting.stretches]))
         tests = [(name, length) for name in names for length in setting.lengths]
         steps = request.steps + len(tests)

@@ -1,6 +1,6 @@
 """The summary over seeds at each length, and the conclusions it supports.
 
-Encodings are not ranked: each is held against itself at the trained length. What is said follows
+Encodings are not ranked: each is compared with itself at the trained length. What is said follows
 `RULE`, of encodings all of whose models have learnt.
 
 An interval of 95% (Student's t) is for the mean over seeds, were there many: it holds what a rerun
@@ -190,7 +190,7 @@ class EncodingSummary(Record):
 
     @property
     def name(self) -> str:
-        """The encoding, and how it is stretched if it is."""
+        """The encoding, and how it is extended if it is."""
         return self.encoding if self.stretch == "none" else f"{self.encoding}, {self.stretch}"
 
     @property

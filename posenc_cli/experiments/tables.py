@@ -62,7 +62,7 @@ class AddedRows(Record):
 
 
 class PairTurns(Record):
-    """Turns of pairs of columns of queries and keys: cos + i·sin, times an amplitude.
+    """Rotations of dimension pairs of queries and keys: cos + i·sin, times an amplitude.
 
     ``queries`` and ``keys`` (n, pairs); ``first`` and ``second`` name the columns of each pair.
     """
@@ -235,7 +235,7 @@ class EncodingPart(Record):
             return
         columns = size.width if self.scheme.kind == "absolute" else size.head_dim
         whose = "a row" if self.scheme.kind == "absolute" else "a head"
-        least = 0 if self.scheme.kind == "rotary" else columns  # the others do not turn
+        least = 0 if self.scheme.kind == "rotary" else columns  # the others do not rotate
         if not least <= content.width <= columns:
             raise InvalidInput(
                 f"{name}: has {content.width} columns, and {whose} of the model of --size {size} "

@@ -223,7 +223,7 @@ class Hook:
         return x
 
     def turned(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        """Queries and keys (…, n, columns), turned by their positions."""
+        """Queries and keys (…, n, columns), rotated by their positions."""
         return query, key
 
     def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
@@ -291,7 +291,7 @@ class _RowsAdded(Hook):
 
 
 class _Turned(Hook):
-    """Rotary: pairs of columns of queries and keys, turned."""
+    """Rotary: dimension pairs of queries and keys, rotated."""
 
     def __init__(self, entry: PairTurns, device: torch.device) -> None:
         def table(values: Any) -> Tensor:

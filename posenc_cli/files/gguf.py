@@ -1,8 +1,8 @@
 """GGUF, llama.cpp's format: the header, and the small tensors that concern positions.
 
-Nothing that a header claims is believed before the file has it: counts and lengths are held against
-the bytes that are left, nothing longer than a name is kept, and no tensor is read but those asked
-for. Versions 1 to 3 are read, of either byte order, from files and from pipes.
+Nothing that a header claims is believed before the file has it: counts and lengths are compared
+with the bytes that are left, nothing longer than a name is kept, and no tensor is read but those
+asked for. Versions 1 to 3 are read, of either byte order, from files and from pipes.
 
 Source: the format, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; version 1 had 32 bits
 where the others have 64 (https://github.com/ggml-org/llama.cpp/pull/2821).

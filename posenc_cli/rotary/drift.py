@@ -2,9 +2,9 @@
 
 A frequency that float32 code computes has one relative error, the same at every position, and a
 product of position and frequency is rounded. So the phases of a pair may drift by ε·|angle| with
-one ε, and scatter by a few roundings of the angle besides. Cell by cell the tolerance has to grant
-the largest such ε; here it is asked whether one ε a pair explains all its positions, and whether
-the pairs err alike, as they do when positions are off and as roundings do not make them.
+one ε, and scatter by a few roundings of the angle besides. Entry by entry the tolerance has to
+grant the largest such ε; here it is asked whether one ε a pair explains all its positions, and
+whether the pairs err alike, as they do when positions are off and as roundings do not make them.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Drift:
         if not known.any():
             return None
         errors = np.where(known, self.sums / np.where(known, self.weights, 1), 0.0)
-        # Pairs that turn too little for an error of this size to show say nothing.
+        # Pairs that rotate too little for an error of this size to show say nothing.
         telling = known & (self.frequencies * self.farthest * unit("float32") >= self.floor)
         if telling.sum() < _FEWEST:
             return None

@@ -19,8 +19,8 @@ reports 2‖S‖e_p + e_p² for the largest such e_p, but no more than ‖S‖²
 exceeds. The bound is sharp: phases that err by ±e at two positions change a score by 2 sin e.
 
 U is the reference's own rotation where the subject equals the reference, else the one that is
-nearest to the subject (:mod:`posenc_cli.inference.fitting`). A block that turns no plane counts
-wholly as E: off the pairs of columns the Frobenius norm of the rest of the matrix bounds it, and
+nearest to the subject (:mod:`posenc_cli.inference.fitting`). A block that rotates no plane counts
+wholly as E: off the dimension pairs the Frobenius norm of the rest of the matrix bounds it, and
 within a pair x → z·x + w·x̄ has the norm |z| + |w|.
 
 **Positions with gaps.** A function of n − m on a few positions says little, since most distances
@@ -146,9 +146,9 @@ class WorstDeviation:
 def cell_differences(
     block: SubjectBlock, reference: Reference, dtype: DType
 ) -> tuple[RealRows, RealRows]:
-    """How far cells are from the correctly rounded ones, and in units in the last place of these.
+    """How far entries are from the correctly rounded ones, and in units in the last place of these.
 
-    A mirrored part is the distance of two cells that are one.
+    A mirrored part is the distance of two entries that are one.
     Shape: (positions, 2 pairs) each, cosine and sine in turn.
     """
     right = reference.cells(block.positions, dtype).view(np.float64)
@@ -161,7 +161,7 @@ def cell_differences(
 
 
 class WrongCells:
-    """The cells of tables that are not the correctly rounded ones, and how far the worst is."""
+    """The entries of tables that are not the correctly rounded ones, and how far the worst is."""
 
     def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
@@ -170,7 +170,7 @@ class WrongCells:
         self.worst = WorstDeviation()
 
     def update(self, block: SubjectBlock, reference: Reference) -> None:
-        """Compare the cells of a block."""
+        """Compare the entries of a block."""
         differences, shares = cell_differences(block, reference, self.dtype)
         self.wrong += int(np.count_nonzero(differences != 0))
         self.total += differences.size
@@ -185,8 +185,8 @@ class WrongCells:
 class ReferenceDeviation(WorstDeviation):
     """The largest deviation from the reference, and where the first ones are.
 
-    ``first_wrong`` is the first row with a cell past what is allowed. ``missing`` counts cells that
-    are no numbers, the first of which is ``missing_at`` (position, pair).
+    ``first_wrong`` is the first row with an entry past what is allowed. ``missing`` counts entries
+    that are no numbers, the first of which is ``missing_at`` (position, pair).
     """
 
     def __init__(self) -> None:
@@ -218,7 +218,7 @@ class Survey:
     """What one pass over a subject shows, compared with the factors that are right.
 
     ``shortest`` and ``longest`` are the least and the most that lengths are multiplied by,
-    ``stray`` the largest norm of what turns no pair of columns. ``errors`` are the largest by
+    ``stray`` the largest norm of what rotates no dimension pair. ``errors`` are the largest by
     position, and ``shares`` what each pair has there of what is allowed. ``drift_from`` is the
     first row of a block that drift was looked for in as it went by, None where nothing is past
     the floor.
@@ -273,7 +273,7 @@ def take_survey(
 ) -> Survey:
     """One pass over all positions of a subject that has as many pairs as the reference.
 
-    With ``rounded_to`` its factors are cells of tables, and compared with those of that format.
+    With ``rounded_to`` its factors are entries of tables, and compared with those of that format.
     """
     result = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
     if tolerance.drifts and reference.coordinates is None:
@@ -398,7 +398,7 @@ class Consistency(Record):
     """How near a subject is to rotations of its own, at every position.
 
     ``partner`` goes with the worst position, None where nothing is worse than allowed.
-    ``longest`` is the most that any length is stretched.
+    ``longest`` is the most that any length is extended.
     """
 
     rotations: Rotations
@@ -510,7 +510,7 @@ def _partner(
 
 
 def _scores(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
-    """The two parts of A_mᵀ A_n within a pair of columns: of x, and of x̄.
+    """The two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
 
     With A x = z·x + w·x̄, whose transpose is z̄·x + w·x̄. The sum of their sizes is the norm, and
     is the same where z and w, of both, change places.

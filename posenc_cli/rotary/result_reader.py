@@ -124,7 +124,7 @@ class ResultReader:
     def take(
         self, rows: Integers, results: NumberArray, probes: PairProbes | None = None
     ) -> Integers:
-        """Keep what becomes of the vectors of ``probes`` at some rows, or of all unit vectors.
+        """Keep what happens to the vectors of ``probes`` at some rows, or of all unit vectors.
 
         Given are the rows that probes alone do not show: they are to be taken again.
         """
@@ -178,9 +178,9 @@ class Entries(Record):
 
     @np.errstate(invalid="ignore")  # of what is infinite
     def read_as(self, pairing: ColumnPairing) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-        """Turned and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
+        """Rotated and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
 
-        That part is what becomes of the columns that no pair has: without it, the rest is as much
+        That part is what happens to the columns that no pair has: without it, the rest is as much
         less. Columns without a pair are meant to stay as they are.
         """
         columns = int(self.j.max()) + 1
@@ -208,7 +208,7 @@ class Entries(Record):
 
 
 class PairProbes:
-    """Four vectors that show what becomes of the pairs of a pairing, and whether that is all.
+    """Four vectors that show what happens to the pairs of a pairing, and whether that is all.
 
     The first has 1 in one column of each pair, the second in the other: of a map that mixes no
     more than these two, and keeps the columns that no pair has, they show each entry, exactly where
@@ -243,7 +243,7 @@ class PairProbes:
     def read(self, results: NumberArray) -> tuple[Entries, Flags]:
         """The entries at positions, and at which of these they are all but those that are 0.
 
-        ``results`` is what becomes of the vectors, (positions, 4, columns).
+        ``results`` is what happens to the vectors, (positions, 4, columns).
         """
         half = self._o.size // 2
         out = self._o[:half]
@@ -268,7 +268,7 @@ class PairProbes:
 def read_as(
     matrices: UnitMatrices, pairing: ColumnPairing
 ) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-    """What matrices [k, j, o], column o of what becomes of unit vector j, are by a pairing."""
+    """What matrices [k, j, o], column o of what happens to unit vector j, are by a pairing."""
     return Entries.of(matrices).read_as(pairing)
 
 
@@ -331,7 +331,7 @@ def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing |
 
 
 def _order_of_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
-    """Where each column comes out at position 0, which turns nothing."""
+    """Where each column comes out at position 0, which rotates nothing."""
     columns = np.arange(matrices.shape[1])
     for still in np.abs(matrices[positions == 0][:1]):
         order: Integers = still.argmax(axis=1)
@@ -353,10 +353,11 @@ def _in_order(
     reference: Reference,
     near: UnitMatrices,
 ) -> ColumnPairing:
-    """The pairs in the order of the reference's that turn as they do, each in its direction.
+    """The pairs in the order of the reference's that rotate as they do, each in its direction.
 
-    Where some turn otherwise, what becomes of unit vectors at the first positions, ``near`` (rows,
-    columns, columns), tells their directions, and the order of irregular ones: the fastest first.
+    Where some rotate otherwise, what happens to unit vectors at the first positions, ``near``
+    (rows, columns, columns), tells their directions, and the order of irregular ones: the fastest
+    first.
     """
     turned = read_as(matrices, pairing)[0]  # (k, pairs)
     right = reference.turns.at(positions)  # (k, pairs of the reference)
@@ -387,4 +388,4 @@ def _in_order(
 
 
 _SAME_TURN = 1e-2
-"""Of a factor: two pairs that turn alike as far as a half precision shows it."""
+"""Of a factor: two pairs that rotate alike as far as a half precision shows it."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _TURNS = 1e-2
-"""Of sizes: those of pairs that turn, if not as many as they should, scatter less in any format."""
+"""Of sizes: those of pairs that rotate, if too few do, scatter less in any format."""
 
 
 def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
@@ -46,7 +46,7 @@ def rotated_subject(
 ) -> Subject:
     """Vectors before and after as a subject.
 
-    One vector a position shows one complex number a pair: z = y/x, if it turns pairs at all.
+    One vector a position shows one complex number a pair: z = y/x, if it rotates pairs at all.
 
     Raises: InvalidInput when the vectors before are not finite, or leave a pair or a position
         unseen.
@@ -148,7 +148,7 @@ def _observation_notes(
 def _likeliest_turning(turnings: list[Turning], vectors: Vectors) -> Turning:
     """The first pairing, unless another makes far better turns of the same vectors."""
     best, least = turnings[0], _size_scatter(turnings[0], vectors)
-    # Sizes of right turns scatter less, in float32 or by their own rounding.
+    # Sizes of right rotations scatter less, in float32 or by their own rounding.
     good = max(1e-4, 4 * unit(best.dtype))
     for turning in turnings[1:]:
         if least <= good:

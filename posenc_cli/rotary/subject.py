@@ -1,6 +1,6 @@
 """The subject of a check: tables, frequencies, rotated vectors, or posenc's own tables.
 
-Owns the step from what someone computed to turns of pairs of columns. A function is read by
+Owns the step from what someone computed to turns of dimension pairs. A function is read by
 :mod:`posenc_cli.checks.calling`.
 """
 
@@ -78,7 +78,7 @@ _WIDE = 2048
 
 
 class Subject(Record):
-    """Something that turns queries and keys, or says how.
+    """Something that rotates queries and keys, or says how.
 
     ``own`` is what it does, its columns paired as it pairs them; ``as_reference`` the same, paired
     as the reference pairs columns, None where their number differs (``mismatch`` says how).
@@ -86,7 +86,7 @@ class Subject(Record):
     ``notes`` say what a reader of the findings should know of it. ``broken`` says which of its
     values are no numbers, ``irregular`` why a function is no map of each row by its position,
     ``other_calls`` what it does otherwise in calls of other kinds than those that were measured.
-    ``call`` says how it was called, and ``key`` is what it does to keys, where it turns queries
+    ``call`` says how it was called, and ``key`` is what it does to keys, where it rotates queries
     and keys. ``vectors`` gives rows of them before and after, where it is these. Of a function,
     ``infinite`` says that some values it returned are, ``returned_half`` which half precision all
     that it makes of random vectors has, ``returned_tables`` that it is judged by tables that it
@@ -111,7 +111,7 @@ class Subject(Record):
     returned_tables: bool = False
 
     def far_wider(self, reference: Reference) -> bool:
-        """Whether it turns so many more pairs than the reference that none of them is evaluated.
+        """Whether it rotates so many more pairs than the reference that none of them is evaluated.
 
         That the widths differ is known without: what more there is to say is not worth minutes.
         """
@@ -286,7 +286,7 @@ def _subject_of_columns(
     dtype: str,
     name: str,
 ) -> Subject:
-    """Tables all of whose columns are of pairs that turn, or should."""
+    """Tables all of whose columns are of pairs that rotate, or should."""
     width = cos.shape[1]
     notes = []
     if places.count < cos.shape[0]:
@@ -336,7 +336,7 @@ def _subject_of_columns(
 def _turning_columns(
     cos: GivenRows, sin: GivenRows, reference: Reference, places: PositionRows
 ) -> int:
-    """How many columns of tables turn: fewer where those of a whole head are 1 and 0 beyond."""
+    """How many columns of tables rotate: fewer where those of a whole head are 1 and 0 beyond."""
     width = int(cos.shape[1])
     turning: dict[int, int] = {
         reference.head: 2 * reference.pairs,
@@ -453,7 +453,7 @@ def _repeats(reference: Reference, layout: Layout) -> bool:
 
 
 def inverse_frequencies(given: GivenArray, reference: Reference, positions: Positions) -> Subject:
-    """Frequencies in a file or in memory, as what turns the pairs.
+    """Frequencies in a file or in memory, as what rotates the pairs.
 
     Raises: InvalidInput when they are no row of real numbers, or pairs have no one frequency.
     """
@@ -542,7 +542,7 @@ class OtherWidth(Record):
 def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
     """The reference with so many pairs, None where its scheme has none such.
 
-    A head keeps its width where all of it has so many, else the share of it that turns.
+    A head keeps its width where all of it has so many, else the share of it that rotates.
     """
     bound = reference.encoding.bound
     share = 2 * reference.pairs / reference.head
@@ -566,7 +566,7 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
 
 
 def fits(turning: Turning, reference: Reference) -> bool:
-    """Whether a subject turns its pairs as a reference of the same width does, at every row."""
+    """Whether a subject rotates its pairs as a reference of the same width does, at every row."""
     tolerance = Tolerance.of(
         "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
     )
@@ -580,7 +580,7 @@ def fits(turning: Turning, reference: Reference) -> bool:
 
 
 def ladder_of_all(turning: Turning) -> bool:
-    """Whether every column of half tables turns at a rate of its own, each slower than the last.
+    """Whether every column of half tables rotates at a rate of its own, each slower than the last.
 
     Full tables have each rate twice.
     """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
-"""Subjects whose factors are cells of tables."""
+"""Subjects whose factors are entries of tables."""
 
 
 MOST = 3
@@ -61,11 +61,11 @@ class Where(Record):
 
 
 class Residual(Record):
-    """What a claim leaves over, of all cells, positions and pairs that it is about.
+    """What a claim leaves over, of all entries, positions and pairs that it is about.
 
-    ``largest`` is the largest difference at any cell, ``within`` at those that are reproduced;
-    ``cells`` and ``rows`` count what is not, ``first`` is the first position with such a cell, and
-    ``pairs`` says which pairs are reproduced at every position.
+    ``largest`` is the largest difference at any entry, ``within`` at those that are reproduced;
+    ``cells`` and ``rows`` count what is not, ``first`` is the first position with such an entry,
+    and ``pairs`` says which pairs are reproduced at every position.
     """
 
     largest: float
@@ -102,7 +102,7 @@ class Residual(Record):
 
     @property
     def whole(self) -> bool:
-        """Whether every cell is reproduced, by numbers that have not overflowed."""
+        """Whether every entry is reproduced, by numbers that have not overflowed."""
         return not self.cells and math.isfinite(self.within)
 
     @property
@@ -216,10 +216,10 @@ class Explanation(Record):
 
 
 class Farthest(Record):
-    """The cell that is farthest from the exact value, of all that were looked at.
+    """The entry that is farthest from the exact value, of all that were looked at.
 
     ``units`` is how far it is from the correctly rounded one, in units in the last place of
-    ``dtype``; None where it is no stored cell, or farther than a number can tell.
+    ``dtype``; None where it is no stored entry, or farther than a number can tell.
     """
 
     value: float
@@ -389,7 +389,7 @@ def _relative(
 ) -> Finding:
     proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
     if survey is not None:
-        # The subject equals the reference, which turns with a constant rate.
+        # The subject equals the reference, which rotates with a constant rate.
         proofs.append((survey.reference, reference.scale, math.inf, None))
     if nearest is not None:
         proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
@@ -503,7 +503,7 @@ def _reference(
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = survey.reference
-    # What turns no pair is added to what turns each.
+    # What rotates no pair is added to what rotates each.
     kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
     if survey.cells is not None and worst.ratio <= 1:
         return _cells(survey.cells)

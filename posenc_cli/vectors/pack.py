@@ -2,7 +2,7 @@
 
 Vectors that are rotated, vectors to which rows are added, and scores: each kind of encoding has a
 pack of its own. Each known bug is made of the pack's own content, and is killed where a value
-differs by more than the tolerance there. Of each the pack keeps the cells that show it best.
+differs by more than the tolerance there. Of each the pack keeps the entries that show it best.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -415,7 +415,7 @@ def single(values: RealRows) -> RealRows:
 
 
 _COMPARED = 1 << 13
-"""Cells that mistakes are told apart by."""
+"""Entries that mistakes are told apart by."""
 _CELLS = 8
 """That a pack keeps of a mistake, in all parts of the columns."""
 
@@ -471,7 +471,7 @@ class GoldenPack(Record):
 
 
 def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
-    """What becomes of each mistake; those that give the same values count once."""
+    """What happens to each mistake; those that give the same values count once."""
     y, allowed, complete = content.y, content.tolerance, content.complete
     rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
     outcomes: list[Outcome] = []
@@ -501,7 +501,7 @@ def _is_near(margin: float | None, other: float | None) -> bool:
 def _outcome(
     mistake: KnownMistake, y: RealRows, allowed: RealRows, *, complete: bool
 ) -> tuple[Outcome, WrongValues | None]:
-    """What becomes of a mistake, with the cells that show it best; and its values where killed."""
+    """Whether a mistake is detected, the entries that show it best, and its values."""
     cause, message, wrong = mistake.cause, mistake.message, mistake.wrong
     if wrong is None:
         return Outcome(cause, message, None, reason=mistake.reason), None
@@ -522,7 +522,7 @@ def _outcome(
 
 
 def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
-    """Cells of rows and columns of all parts, in each the one that shows the mistake best.
+    """Entries of rows and columns of all parts, in each the one that shows the mistake best.
 
     The best of all is the first. Where nothing is shown, that this stays right is a sign, too.
     """

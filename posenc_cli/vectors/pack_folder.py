@@ -2,7 +2,7 @@
 
 The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
 two say how long the header is that follows, then the values. ``pack.json`` says what they are;
-``mistakes.json`` what each known bug makes of a few cells. The same request gives the same
+``mistakes.json`` what each known bug makes of a few entries. The same request gives the same
 bytes.
 """
 
@@ -170,7 +170,7 @@ def _named(outcome: Outcome) -> dict[str, str]:
 
 
 def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
-    """What mistakes.json says: of each mistake that is killed, cells of the y that it gives."""
+    """What mistakes.json says: of each mistake that is killed, entries of the y that it gives."""
     return {
         "schema": "posenc/pack-mistakes/2",
         "cells": "row, column, the value with the bug, and the tolerance",

@@ -144,7 +144,7 @@ def _check(
     *,
     as_json: bool,
 ) -> int:
-    """Hold a result against a pack."""
+    """Compare a result with a pack."""
     if choice is not None or out is not None:
         other = "--out" if choice is None else "--scheme, --config or --model"
         raise InvalidInput(f"--check: cannot go with {other}: the folder names its own encoding")
