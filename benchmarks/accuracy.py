@@ -1,4 +1,4 @@
-"""How wrong each contender's cells are, judged by mpmath."""
+"""How wrong each contender's entries are, judged by mpmath."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Values = Callable[[Sequence[int]], "NDArray[np.float64]"]
 
 @dataclass(frozen=True)
 class Found:
-    """How wrong cells near a position are: absolutely, in units in the last place, and how many."""
+    """How wrong entries near a position are: absolutely, in ulp, and how many."""
 
     position: int
     cells: int

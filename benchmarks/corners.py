@@ -23,7 +23,7 @@ NARROW = (2, 8, 16)
 HEADS = 8
 CHECK, IDENTIFY = "rope-check of tables", "identify"
 GOALS: dict[object, Goal] = {
-    CHECK: Goal("at most", 5.0),  # checking a cell may take 15 ns, where making one took 3
+    CHECK: Goal("at most", 5.0),  # checking an entry may take 15 ns, where making one took 3
     (1 << 20, DIM): Goal("at most", 1.64),  # 0.35, 0.3 and 0.25 of what 0.2.0 took
     (1 << 17, DIM): Goal("at most", 2.46),
     (4096, 64): Goal("at most", 8.5),

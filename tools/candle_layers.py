@@ -1,11 +1,11 @@
-"""Ask candle's own model code by which frequencies its layers turn, on a machine with rustc.
+"""Ask candle's own model code by which frequencies its layers rotate, on a machine with rustc.
 
 Usage: python -m tools.candle_layers FOLDER [--check]
 
 FOLDER is candle's source. The lines of a model's file that compute its frequencies are compiled as
 they stand, in a program that has nothing else of it; what serde asks of a config is read off the
 struct: a field that is no Option and has no default must be there, and unknown keys are passed
-over. Which columns turn together is the function that the file calls. The answers go to
+over. Which columns rotate together is the function that the file calls. The answers go to
 tests/golden/engines_candle.json and .npz; ``--check`` compares them with these.
 """
 
@@ -118,7 +118,7 @@ def compiled(kind: str) -> Path:
 
 
 def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
-    """How a layer turns, or what serde would refuse."""
+    """How a layer rotates, or what serde would refuse."""
     kind = values["model_type"]
     source = source_of(kind)
     given = []

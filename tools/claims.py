@@ -1,4 +1,4 @@
-"""The claims of docs/ledger.md, each with its source, and what tools/ledger.py holds it against."""
+"""The claims of docs/ledger.md, each with its source, and what tools/ledger.py compares it with."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Have an engine's own code fill in the cases of a golden: what it turns by, or how it fails.
+"""Have an engine's own code fill in the cases of a golden: what it rotates by, or how it fails.
 
 A golden ``tests/golden/engines_NAME.json`` asks: each case is a config. ``answered`` builds it by
-the engine's code, as an iterable of :class:`Turned`, and writes down what each layer turns by.
+the engine's code, as an iterable of :class:`Turned`, and writes down what each layer rotates by.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.goldens import GOLDEN, laid_out
 
 
 class Turned(NamedTuple):
-    """What one layer of an engine turns by; ``frequencies`` None where it does not turn.
+    """What one layer of an engine rotates by; ``frequencies`` None where it does not rotate.
 
     ``frequencies`` (pairs,) in radians a position. ``seq_len`` is the length for which the engine
     was asked, where its rotation depends on that.

@@ -1,4 +1,4 @@
-"""Make the goldens that say how an engine's own layers turn: what is common to the engines.
+"""Make the goldens that say how an engine's own layers rotate: what is common to the engines.
 
 A golden of this kind is a statement of whole configs, each with the layers that are asked of it;
 an engine's own code builds a layer from the config, and turns unit vectors at position 1.
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class Turn(NamedTuple):
-    """How a layer turns: its frequencies in the order of its pairs, in radians a position.
+    """How a layer rotates: its frequencies in the order of its pairs, in radians a position.
 
-    ``layout`` says which columns turn together: ``half``, or ``interleaved`` ones. ``axes`` has the
-    axis that each pair follows, where there are several.
+    ``layout`` says which columns rotate together: ``half``, or ``interleaved`` ones. ``axes`` has
+    the axis that each pair follows, where there are several.
     """
 
     frequencies: NDArray[np.float64]
@@ -40,11 +40,11 @@ class Turn(NamedTuple):
 _TOOLS = Path(__file__).parent
 
 Build = Callable[[dict[str, Any], int, int | None], Turn | None]
-"""The turn of a layer: of a config, by its number, at a length; None where it does not turn."""
+"""The rotation of a layer: of a config, by its number, at a length; None where it does not rotate."""
 
 
 def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
-    """The turn that rows show, each a unit vector of its number turned at position 1.
+    """The rotation that rows show, each a unit vector of its number rotated at position 1.
 
     Two columns are a pair where they are turned into the same two, wherever these stand. Columns
     that are left as they were belong to no pair.
@@ -69,9 +69,9 @@ def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
 
 
 def axes_of(turned: Callable[[int], Any], pairs: int, layout: str) -> str:
-    """The axis of each pair, by what turns where position 1 is on one of three axes.
+    """The axis of each pair, by what rotates where position 1 is on one of three axes.
 
-    ``turned(axis)`` gives the turned unit vectors (columns, columns).
+    ``turned(axis)`` gives the rotated unit vectors (columns, columns).
     """
     axes, step = [""] * pairs, 2 if layout == "interleaved" else 1
     for axis in range(3):

@@ -1,4 +1,4 @@
-"""Ask exllamav3's own classes what each layer of a config turns by.
+"""Ask exllamav3's own classes what each layer of a config rotates by.
 
 Usage: python -m tools.exllamav3 FOLDER [--check] [--only TEXT]
 
@@ -104,7 +104,7 @@ def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
 
 
 def _turned(rope: Any, attention: Any, length: int | None) -> Turned:
-    """What an attention of a model turns by, where the context ends at ``length``."""
+    """What an attention of a model rotates by, where the context ends at ``length``."""
     settings = attention.rope_settings
     if settings is None:
         return Turned(attention.layer_idx)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FILE = Path(__file__).parents[1] / "posenc_cli" / "configs" / "rotary.json"
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
 WIDTHS = ("qk_rope_head_dim", "head_dim")
-"""Sizes of which a configuration class has one or none: of a slice that turns, or of a head."""
+"""Sizes of which a configuration class has one or none: of a slice that rotates, or of a head."""
 GONE = ("transfo-xl",)
 """The model types of earlier versions of transformers."""
 

@@ -169,7 +169,7 @@ def rope_tables(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def rope_apply(statement: Statement, stored: Arrays) -> Arrays:
-    """Vectors that a model's own function turned, and the tables that it turned them by."""
+    """Vectors that a model's own function rotated, and the tables that it rotated them by."""
     rotary, turn = named_objects(statement)
     if "grid" in statement["params"]:
         positions = _cells(*statement["params"]["grid"])
@@ -442,7 +442,7 @@ def xpos_scales(statement: Statement, _stored: Arrays) -> Arrays:
 
 
 def xpos(_statement: Statement, stored: Arrays) -> Arrays:
-    """Vectors that torchscale turned, as queries and as keys: ``x_n16_o0``, 16 from offset 0 on."""
+    """Vectors that torchscale rotated, as queries and keys: ``x_n16_o0``, 16 from offset 0 on."""
     from torchscale.component.xpos_relative_position import XPOS
 
     made = {}
@@ -607,7 +607,7 @@ def penc(statement: Statement, stored: Arrays) -> Arrays:
 
 
 def _cells(rows: int, columns: int) -> Any:
-    """Row and column of each cell of a grid."""
+    """Row and column of each entry of a grid."""
     return tensor([[i, j] for i in range(rows) for j in range(columns)], "int64")  # (cells, 2)
 
 
@@ -791,7 +791,7 @@ def frequencies(config: Any) -> dict[str, tuple[Any, Any]]:
 
 
 def layout(config: Any) -> str:
-    """Which column the second turns with in the model's own rotation: 0, or that in its half."""
+    """Which column the second rotates with in the model's own rotation: 0, or that in its half."""
     import torch
 
     rotary, functions = rotary_module(config), vars(modeling_of(config))

@@ -1,4 +1,4 @@
-"""Hold published claims on length extrapolation against posenc's own measurements.
+"""Compare published claims on length extrapolation with posenc's own measurements.
 
 Usage: python -m tools.ledger --measure FOLDER | --collect FOLDER
 
@@ -74,7 +74,7 @@ class Row(Record):
 
 
 class Ground(Record):
-    """What a claim is held against: one number, and what it says."""
+    """What a claim is compared with: one number, and what it says."""
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -245,7 +245,7 @@ class Value(Ground):
 
 
 class Claim(Record):
-    """A published claim: where it stands, what was measured there, and what it is held against."""
+    """A published claim: where it stands, what was measured there, and what it is compared with."""
 
     group: str
     source: str
@@ -254,7 +254,7 @@ class Claim(Record):
     evidence: tuple[Ground, ...]
 
     def verdict(self, results: Results) -> Verdict:
-        """Agreement of all that it is held against; disagreement of any."""
+        """Agreement of all that it is compared with; disagreement of any."""
         found = {evidence.judged(results)[1] for evidence in self.evidence}
         if Verdict.DISAGREE in found:
             return Verdict.DISAGREE

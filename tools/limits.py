@@ -110,7 +110,7 @@ def outcome(command: str, length: int) -> tuple[str, str]:
 
 
 def row(outcomes: list[tuple[str, str]]) -> list[str]:
-    """The cells of a command: what it does at each length, and the first line of refusal."""
+    """The entries of a command: what it does at each length, and the first line of refusal."""
     line = next((line for _, line in outcomes if line), "")
     return [*(kind for kind, _ in outcomes), f"`{line}`" if line else ""]
 

@@ -350,7 +350,7 @@ _GUARDS = {
     r"(?:const \w+ \w+\s*=[^;]*;\s*|ggml_tensor \* rope_factors[^;]*;\s*)*(?:Q|q)\w* = ggml_rope",
     "by pattern": r"has_rope\((?:il|0)\)",
 }
-"""How a graph leaves layers unturned, by what its text has."""
+"""How a graph leaves layers unrotated, by what its text has."""
 _COMMON = (
     "attention.key_length",
     "attention.key_length_swa",

@@ -1,12 +1,12 @@
-"""Ask Megatron-Bridge's own code by which frequencies Megatron-Core's layers turn, on a CPU.
+"""Ask Megatron-Bridge's own code by which frequencies Megatron-Core's layers rotate, on a CPU.
 
 Usage: python -m tools.megatron_layers FOLDER [--check]
 
 FOLDER/megatron has Megatron-Bridge's ``bridge`` and Megatron-LM's ``core``; transformers 5.12.1 is
 on the path. The bridge of a model type makes the settings of a provider of a config, and these make
-a rotation of Megatron-Core, which turns unit vectors. Of the provider its fields are read, and all
-else that both import is a stand-in. The answers go to tests/golden/engines_megatron.json and .npz;
-``--check`` compares them with these.
+a rotation of Megatron-Core, which rotates unit vectors. Of the provider its fields are read, and
+all else that both import is a stand-in. The answers go to tests/golden/engines_megatron.json and
+.npz; ``--check`` compares them with these.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def provider_of(file: Path) -> type:
 
 
 def turn(values: dict[str, Any], _layer: int, _length: int | None) -> Turn:
-    """How a layer turns, or how the bridge or the rotation fails."""
+    """How a layer rotates, or how the bridge or the rotation fails."""
     import torch
     import transformers
 

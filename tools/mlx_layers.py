@@ -1,9 +1,9 @@
-"""Ask mlx-lm's own model classes how their layers turn, on a CPU.
+"""Ask mlx-lm's own model classes how their layers rotate, on a CPU.
 
 Usage: python -m tools.mlx_layers FOLDER [--check]
 
 FOLDER holds the wheel of mlx-lm, unpacked; needs ``mlx[cpu]``. The model is built by its own class
-from the config, without weights, and each layer's own rotation turns unit vectors at position 1.
+from the config, without weights, and each layer's own rotation rotates unit vectors at position 1.
 The answers go to tests/golden/engines.json and .npz; ``--check`` compares them with these.
 """
 
@@ -80,7 +80,7 @@ def arguments_of(values: dict[str, Any], module: Any) -> Any:
 
 
 def attention_of(layer: Any) -> Any:
-    """The part of a layer that turns queries; None of a layer without."""
+    """The part of a layer that rotates queries; None of a layer without."""
     for name in ("self_attn", "attention", "self_attention", "attn"):
         if name in layer:
             return layer[name]
@@ -88,7 +88,7 @@ def attention_of(layer: Any) -> Any:
 
 
 def turn(values: dict[str, Any], number: int, length: int | None) -> Turn | None:
-    """How a layer turns unit vectors at position 1."""
+    """How a layer rotates unit vectors at position 1."""
     mx = importlib.import_module("mlx.core")
     kind = values["model_type"]
     module = importlib.import_module(f"mlx_lm.models.{RENAMED.get(kind, kind)}")

@@ -393,7 +393,7 @@ def _begin(reached: Reach) -> None:
 
 
 def tried(mutant: Mutant) -> Outcome:
-    """What becomes of a mutant: few tests first, and where it survives all that reach it."""
+    """What happens to a mutant: few tests first, and where it survives all that reach it."""
     reached: Reach = _own["reached"]
     after = ""
     killer: str | None = None
@@ -439,7 +439,7 @@ def _run(mutant: Mutant, tests: Sequence[str], reached: Reach) -> tuple[str | No
 
 
 def outcomes(mutants: Sequence[Mutant], reached: Reach) -> Iterator[Outcome]:
-    """What becomes of each mutant, in as many processes as there are processors."""
+    """What happens to each mutant, in as many processes as there are processors."""
     with concurrent.futures.ProcessPoolExecutor(
         os.cpu_count(), get_context("spawn"), _begin, (reached,)
     ) as workers:

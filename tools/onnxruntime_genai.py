@@ -4,7 +4,7 @@ Usage: python -m tools.onnxruntime_genai FOLDER [--check] [--only TEXT]
 
 FOLDER is the package's ``onnxruntime_genai/models``, beside transformers, torch, onnx_ir and
 onnxruntime. Its ``create_model`` builds the whole graph of a small random model for each config of
-tests/golden/engines_onnxruntime_genai.json; the tables of cosines and sines, which nodes turn by
+tests/golden/engines_onnxruntime_genai.json; the tables of cosines and sines, which nodes rotate by
 them and in which layout are read off that graph.
 """
 
@@ -35,7 +35,7 @@ _LAYER = re.compile(r"/model/layers\.(\d+)/attn/")
 
 
 def reader(folder: Path) -> Callable[[dict[str, Any]], Iterable[Turned]]:
-    """What builds the graph of a case and reads off it what each layer turns by."""
+    """What builds the graph of a case and reads off it what each layer rotates by."""
     sys.path.insert(0, str(folder))
     builder = importlib.import_module("builder")
 
@@ -95,7 +95,7 @@ def _headed(text: Any, config: Any) -> Any:
 
 
 def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) -> Iterator[Turned]:
-    """What the layers of a graph turn by, at each of some lengths."""
+    """What the layers of a graph rotate by, at each of some lengths."""
     turning: dict[int, list[Any]] = defaultdict(list)
     for node in graph:
         place = _LAYER.match(node.name or "")
@@ -109,7 +109,7 @@ def _turned(graph: Any, config: Mapping[str, Any], lengths: list[int | None]) ->
 
 
 def _tables(node: Any) -> list[Any]:
-    """The two inputs of a node that hold cosines and sines; none where it does not turn."""
+    """The two inputs of a node that hold cosines and sines; none where it does not rotate."""
     attributes = {name: each.value for name, each in node.attributes.items()}
     if node.op_type == "GroupQueryAttention":
         return list(node.inputs[7:9]) if attributes.get("do_rotary") else []

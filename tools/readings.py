@@ -6,7 +6,7 @@ Each rotary family gets N configs of its own: random sizes, rope types, bases, s
 layer types, in either spelling, at the top or in the rope object. One in five stands in a model of
 text and images or sound. Of each, transformers builds its configuration and the model's own rotary
 module; frequencies, attention factors, layer types and, of one in eight, the columns that its own
-function turns together must be posenc's. A line a misreading, and a count of each outcome; the
+function rotates together must be posenc's. A line a misreading, and a count of each outcome; the
 status is 1 where something is misread. Needs the extra ``peers``.
 """
 
@@ -250,7 +250,7 @@ def _types_apart(resolved: Resolved, made: Any) -> list[str]:
 
 
 def _layouts_apart(resolved: Resolved, made: Any) -> list[str]:
-    """The columns that turn together, where they are not those of the model's own function."""
+    """The columns that rotate together, where they are not those of the model's own function."""
     try:
         own = layout(made)
     except (RuntimeError, StopIteration, TypeError):  # sections that fit no head, or no function

@@ -27,7 +27,7 @@ _LARGEST = 12
 
 
 def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Every model type of transformers, and what those that do not turn are made of."""
+    """Every model type of transformers, and what those that do not rotate are made of."""
     import transformers
 
     statement["transformers"] = transformers.__version__

@@ -1,4 +1,4 @@
-"""Ask sglang's own model classes how their layers turn, on a machine without a GPU.
+"""Ask sglang's own model classes how their layers rotate, on a machine without a GPU.
 
 Usage: python -m tools.sglang_layers FOLDER [--check]
 
@@ -204,7 +204,7 @@ def config_of(values: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def decoder(model_type: str) -> Any:
-    """The class that builds a layer, without what turns nothing."""
+    """The class that builds a layer, without what rotates nothing."""
     kind = named(DECODERS[model_type], within="models")
     module = sys.modules[kind.__module__]
     for name, member in vars(module).copy().items():
@@ -224,7 +224,7 @@ def built(config: Any, layer: int, given_config: Any) -> Any:
 
 
 def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer turns unit vectors at position 1, in a batch of a length."""
+    """How a layer rotates unit vectors at position 1, in a batch of a length."""
     kept = importlib.import_module("sglang.srt.layers.rotary_embedding.factory")
     vars(kept)["_ROPE_DICT"].clear()
     whole = config_of(values)
@@ -252,7 +252,7 @@ def _extended(whole: Any, text: Any) -> Any:
 
 
 def _as_stored(config: Any) -> str:
-    """Which columns of Llama 4's files turn together: the loader of its images' class moves rows.
+    """Which columns of Llama 4's files rotate together: the loader of its images' class moves rows.
 
     The halves of what it moves are the pairs of what is stored.
     """

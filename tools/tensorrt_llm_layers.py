@@ -1,4 +1,4 @@
-"""Ask TensorRT-LLM's own attention classes how their layers turn, on a machine without a GPU.
+"""Ask TensorRT-LLM's own attention classes how their layers rotate, on a machine without a GPU.
 
 Usage: python -m tools.tensorrt_llm_layers FOLDER [--check]
 
@@ -7,7 +7,7 @@ commits that docs/engines.md lists. Needs torch 2.13.0 and transformers 5.5.4, f
 requirements ask. Run are its reading of config.json, the class that builds the attention of a
 layer, its ``RopeParams`` and the tables of cosines and sines that these make, as its attention
 makes them (``TrtllmAttention`` of attention_backend/trtllm.py); the module that hands them on is a
-stand-in which keeps what it is given. Its kernels are not run: they turn columns two by two for
+stand-in which keeps what it is given. Its kernels are not run: they rotate columns two by two for
 ``rope_gptj`` and latents, and halves for every other type, by rows of the table. The answers go to
 tests/golden/engines_tensorrt_llm.json and .npz; ``--check`` compares them with these.
 """
@@ -122,7 +122,7 @@ class Attention:
 
 
 class LatentAttention(Attention):
-    """The same of attention to latents, whose kernels turn columns two by two."""
+    """The same of attention to latents, whose kernels rotate columns two by two."""
 
     @property
     def is_lite(self) -> bool:
@@ -196,7 +196,7 @@ def engine(folder: Path) -> dict[str, Any]:
 
 
 def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer turns, by the row of its table for position 1.
+    """How a layer rotates, by the row of its table for position 1.
 
     Raises: NotImplementedError for a stretch that a kernel applies, which is not run.
     """

@@ -1,11 +1,11 @@
-"""Ask a version of transformers how the layers of its models turn.
+"""Ask a version of transformers how the layers of its models rotate.
 
 Usage: PYTHONPATH=VERSION:DEPENDENCIES python -m tools.transformers_layers ENGINE [--check]
 
 ENGINE is ``transformers-4.57`` or another name of a version, which the first folder of the path
 holds (``pip install --no-deps --target``), beside what it needs: huggingface_hub below 1.0, a
 tokenizers that it can import, requests. Needs torch 2.13.0. The model's own rotary module is built
-from the config, and its own function turns unit vectors at position 1 of a batch of a length.
+from the config, and its own function rotates unit vectors at position 1 of a batch of a length.
 The answers go to tests/golden/engines_transformers.json and .npz; ``--check`` compares them.
 """
 
@@ -44,7 +44,7 @@ def _modeling(model_type: str) -> Any:
 
 
 def rotary_of(config: Any, layer: int) -> Any:
-    """The rotary module that turns the queries of a layer."""
+    """The rotary module that rotates the queries of a layer."""
     from transformers import AutoModel
 
     if config.model_type in ("gemma3_text", "olmo3"):  # one module for each type of layers
@@ -65,14 +65,14 @@ def rotary_of(config: Any, layer: int) -> Any:
 
 
 def turn(values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
-    """How a layer turns unit vectors at position 1."""
+    """How a layer rotates unit vectors at position 1."""
     from transformers import AutoConfig
 
     return turn_of_config(AutoConfig.for_model(**values), layer, length)
 
 
 def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
-    """How a layer of transformers' own turns unit vectors at position 1."""
+    """How a layer of transformers' own rotations unit vectors at position 1."""
     module = _modeling(config.model_type)
     rotary = rotary_of(config, layer)
     width = getattr(config, "qk_rope_head_dim", None) or getattr(config, "head_dim", None)
@@ -98,7 +98,7 @@ def turn_of_config(config: Any, layer: int, length: int | None) -> Turn:
 
 
 def _takes_all(module: Any) -> bool:
-    """Whether the function itself leaves the columns that do not turn as they are."""
+    """Whether the function itself leaves the columns that do not rotate as they are."""
     names = module.apply_rotary_pos_emb.__code__.co_varnames
     return "q_pass" in names or hasattr(module, "_apply_rotary_emb")  # gpt-oss, by halves
 

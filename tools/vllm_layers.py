@@ -1,4 +1,4 @@
-"""Ask vLLM's own model classes how their layers turn, on a machine without a GPU.
+"""Ask vLLM's own model classes how their layers rotate, on a machine without a GPU.
 
 Usage: python -m tools.vllm_layers FOLDER [--check]
 
@@ -185,7 +185,7 @@ def config_of(values: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def decoder(model_type: str) -> Any:
-    """The class that builds a layer, without what turns nothing."""
+    """The class that builds a layer, without what rotates nothing."""
     kind = named(DECODERS[model_type])
     for module in {
         sys.modules[each.__module__] for each in kind.__mro__ if "vllm" in each.__module__
@@ -268,7 +268,7 @@ def longest(config: Any) -> int:
 
 
 def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None:
-    """How a layer turns unit vectors at position 1."""
+    """How a layer rotates unit vectors at position 1."""
     rotary_package = importlib.import_module("vllm.model_executor.layers.rotary_embedding")
     vars(rotary_package)["_ROPE_DICT"].clear()
     config = config_of(values).get_text_config()
@@ -290,7 +290,7 @@ def turn(values: dict[str, Any], layer: int, _length: int | None) -> Turn | None
 
 
 def _as_stored(config: Any) -> str:
-    """Which columns of Llama 4's files turn together: its loader moves the rows of q and k.
+    """Which columns of Llama 4's files rotate together: its loader moves the rows of q and k.
 
     The halves of what it moves are the pairs of what is stored.
     """
