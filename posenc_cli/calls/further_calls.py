@@ -49,6 +49,10 @@ _ROUNDED_DOWN = (2, 257, 2049, 4097)
 Beside them are the last ones of a shorter sequence, whose angles alone show a frequency in half
 precision."""
 
+_LATER = np.arange(240, 257)
+"""Positions that any half precision holds exactly: far enough for a coarse frequency or angle to
+show, which near 0 the vectors' own rounding hides."""
+
 _ROUNDINGS = 6 * 2**0.5
 """Units by which right code in a half format may be off, of the largest value. Cosine and sine, a
 factor on them and their products are rounded, and the sum: 3√2 + 1 units, 5.24, with room for the
@@ -311,6 +315,20 @@ def _values_beside(tried: Tried) -> Iterator[EqualRows]:
         yield EqualRows(text, left, given.astype(np.float32), "v is changed; only q and k rotate")
 
 
+def _mixed(tried: Tried) -> Iterator[PatternFault]:
+    """Vectors of which q alone, or k alone, has a half precision: the other keeps its own."""
+    form, half = tried.form, halves_of(tried.function)[0]
+    roles = [form.arguments[place].role for place in form.vectors]
+    x = _drawn(_ROWS, form.columns)[None, :, None]
+    for other, kept in (roles, roles[::-1]):
+        given = [Vectors(x, _ROWS, dtype="" if role == kept else half) for role in roles]
+        results = tried.function.process.turned(form, np.arange(_ROWS), given)
+        if unit(results[roles.index(kept)].dtype) > unit("float32"):
+            text = f"called with {other} of {half} and {kept} of float32, {kept} comes back coarser"
+            known = f"{kept} is returned in the number format of {other}"
+            yield PatternFault(text, known, Cause.UNKNOWN)
+
+
 def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
     """What places rows in another type: an offset in an array, as on a device, narrow positions."""
     form, text = tried.form, _type_text(role, tried)
@@ -341,16 +359,35 @@ def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
     """Vectors in a half precision: all in one call, or row by row."""
     half = halves_of(tried.function)[which]
     other = tried.function.varied(last=tried.function.last, dtype=half)
-    yield from rounded_to(half, other, tried, called, single=called == _SINGLE)
+    at = _LATER if called == _PAST else None
+    yield from rounded_to(half, other, tried, called, single=called == _SINGLE, at=at)
+
+
+def try_later(tried: Tried) -> None:
+    """Call a function that computes angles in half precision past the last position as well.
+
+    The last of all calls: what it leaves behind is of a length that nobody asked for.
+    """
+    compared(_LATER_CALLS, tried, tried.calls, tried.differs)
+    left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
+    if left:
+        tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
 
 
 def rounded_to(
-    half: str, other: ServedFunction, tried: Tried, called: str, *, single: bool = False
+    half: str,
+    other: ServedFunction,
+    tried: Tried,
+    called: str,
+    *,
+    single: bool = False,
+    at: Integers | None = None,
 ) -> Iterator[PatternFault]:
-    """What another function, of a half precision, has wrong that no rounding to it explains."""
-    end = min(tried.last, _ROUNDED_DOWN[-1])
-    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
-    positions = np.array(sorted(position for position in some if 0 <= position <= tried.last))
+    """What another function, of a half precision, has wrong that no rounding to it explains.
+
+    It is called ``at`` these positions, by default at some of those that are asked for.
+    """
+    positions = _rounded_positions(tried) if at is None else at
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))
@@ -366,9 +403,16 @@ def rounded_to(
     known, cause = f"{of_half} are rotated differently than those of float32", Cause.UNKNOWN
     if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
         text += "; so rounded, all rows are reproduced"
-        known = f"{rounded[0]} are rounded to {half}, as {'vectors' if single else called} are"
+        known = f"{rounded[0]} are rounded to {half}, as {_AS_ROUNDED.get(called, called)} are"
         cause = rounded[1]
     yield PatternFault(text, known, cause)
+
+
+def _rounded_positions(tried: Tried) -> Integers:
+    """Those that half precisions round, and the last ones; all of a grid."""
+    end = min(tried.last, _ROUNDED_DOWN[-1])
+    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
+    return np.array(sorted(position for position in some if 0 <= position <= tried.last))
 
 
 def _in_calls_of(
@@ -439,8 +483,33 @@ def _drawn(rows: int, columns: int) -> NumberArray:
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
 
 
-_VECTORS, _SINGLE = "vectors", "single rows"
+def _of_half(which: int, called: str, tried: Tried) -> str:
+    return f"{called} of {halves_of(tried.function)[which]}"
 
+
+_VECTORS, _SINGLE, _PAST = "vectors", "single rows", "later rows"
+
+_AS_ROUNDED = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
+
+_LATER_CALLS = tuple(
+    Pattern(
+        partial(_of_half, which, _PAST),
+        partial(_in_half, which, _PAST),
+        partial(
+            lambda which, tried: (
+                tried.takes_half(which)
+                and tried.last < _LATER[-1]
+                and not (tried.form.has("grid", *TABLES) or tried.by_length)
+                and not (tried.function.follows_length or tried.reference.axes)
+            ),
+            which,
+        ),
+        last=True,
+        rare=True,
+    )
+    for which in (0, 1)
+)
+"""The calls past the last position, where the reference has other positions."""
 
 _FURTHER = (
     (
@@ -454,6 +523,14 @@ _FURTHER = (
             lambda _: "whether v comes back as it was",
             _values_beside,
             lambda tried: tried.rotates and tried.form.has("v", "qkv"),
+        ),
+        Pattern(
+            lambda _: "q and k of two number formats",
+            _mixed,
+            lambda tried: (
+                tried.rotates and tried.form.has("q") and tried.form.has("k") and tried.takes_half(0)
+            ),
+            rare=True,
         ),
         *(
             Pattern(
@@ -480,11 +557,7 @@ _FURTHER = (
     ),
     tuple(
         Pattern(
-            partial(
-                lambda which, called, tried: f"{called} of {halves_of(tried.function)[which]}",
-                which,
-                called,
-            ),
+            partial(_of_half, which, called),
             partial(_in_half, which, called),
             partial(
                 lambda which, called, tried: (

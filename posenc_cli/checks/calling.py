@@ -49,6 +49,7 @@ from posenc_cli.calls.further_calls import (
     halves_of,
     try_early,
     try_further,
+    try_later,
 )
 from posenc_cli.calls.other_references import (
     try_other_references,
@@ -192,7 +193,7 @@ def _with_further_calls(
             known = f"dtype is ignored: {subject.dtype} comes back, not float32"
             calls.fault(PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION))
         past = partial(_try_past_default_length, subject.dtype)
-        for way in (try_other_references, try_parameters, past):
+        for way in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
                 way(tried)
     own = subject.call or {"patterns": [], "untried": []}

@@ -152,9 +152,11 @@ def verdict(report: Report) -> str:
 
 
 def _of_calls(report: Report) -> str:
-    """What no call of a function tested, and that its axes are not the usual ones; else empty."""
+    """What no call of a function tested, and what is unusual of its results and axes."""
     call = report.subject.get("call") or {}
-    untested = f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
+    leaks = call.get("axes") and report.subject["dtype"] == "float64"
+    untested = "; float32 comes back as float64" if leaks else ""
+    untested += f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
     if not (usual := call.get("usual_axes")):
         return untested
     return (
