@@ -250,10 +250,21 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
     elif not mixing:
         yield Irregularity(
             Cause.UNKNOWN,
-            _differing_rows(trial, values),
+            _follows_count(trial, values) or _differing_rows(trial, values),
             "the result for a row must be the weighted sum of those for unit vectors",
             "the function gives other values for vectors than for their unit vectors",
         )
+
+
+def _follows_count(trial: FunctionTrial, values: NumberArray) -> str:
+    """That the rotation follows how many rows a call has, where more of them change it."""
+    times = 2 + int(trial.positions[-1]) // len(values)
+    if not trial.function.form.any_rows:
+        return ""
+    many = trial.given(np.tile(trial.x, (times, 1)), np.tile(trial.positions, times))
+    if not trial.differs(many[: len(values)], values):
+        return ""
+    return "the rotation follows how many rows a call has, not the largest position"
 
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:

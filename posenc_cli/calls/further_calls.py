@@ -528,7 +528,10 @@ _FURTHER = (
             lambda _: "q and k of two number formats",
             _mixed,
             lambda tried: (
-                tried.rotates and tried.form.has("q") and tried.form.has("k") and tried.takes_half(0)
+                tried.rotates
+                and tried.form.has("q")
+                and tried.form.has("k")
+                and tried.takes_half(0)
             ),
             rare=True,
         ),

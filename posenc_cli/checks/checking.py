@@ -376,7 +376,7 @@ class Check(Record):
             report = self._report_on(self._reference(encoding, where), where, whole=True)
             reports.append(_at_length(report, length))
         return replace(
-            merge_reports(reports),
+            merge_reports(reports, last=True),  # the longest shows most
             notes=(f"sequences of {', '.join(map(str, lengths))} positions", *reports[0].notes),
         )
 

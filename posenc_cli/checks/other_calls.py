@@ -68,15 +68,19 @@ def calls_with_settings(
 
 def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     """The calls for fewer rows, at places of their own, in batches and in half precision."""
-    count = task.places.size
-    if task.sides or count <= _LATER + _ROWS or _follow_the_length(task, asked):
+    count, whole = task.places.size, task.places
+    if task.sides:
+        accepts = _accepting(asked, whole, whole)
+        yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
+        yield from _in_half(task, "vectors", _accepting(asked, whole))
+        return
+    if count <= _LATER + _ROWS or _follow_the_length(task, asked):
         return
 
     def call(text: str, places: NumberArray, unlike: NumberArray) -> FurtherCall:
         accepts = _accepting(asked, *(places if places.ndim > 1 else [places]))
         return FurtherCall(text, (_at(task, places),), accepts, _at(task, unlike))
 
-    whole = task.places
     single = tuple(_at(task, whole[[at]]) for at in (_LATER, count // 2, count - 1))
     at_singles = _accepting(asked, np.concatenate([each.places for each in single]))
     yield FurtherCall("single rows", single, at_singles, _at(task, whole[:1]))
@@ -86,6 +90,8 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield call(f"{count // 2} rows", whole[: count // 2], whole)
     mixed = whole[np.argsort(np.arange(count) * 5 % 7, kind="stable")]
     yield call("rows in another order", mixed, whole)
+    if whole.dtype.kind == "i":
+        yield call("positions of int32", whole.astype(np.int32), whole)
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])

@@ -593,14 +593,18 @@ def _number(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "no number"
 
 
-def merge_reports(reports: list[Report]) -> Report:
-    """One report of several lengths of sequence: of each check the finding nearest to failing."""
+def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
+    """One report of several: of each check the finding nearest to failing.
+
+    The rest is that of the first report that failed, or of the ``last`` one.
+    """
     first = reports[0]
     findings = []
     for check in (finding.check for finding in first.findings):
         findings_of_check = [f for report in reports for f in report.findings if f.check == check]
         findings.append(max(findings_of_check, key=_severity))
-    failed = next((report for report in reports if not report.ok), reports[-1])
+    wrong = [report for report in reports if not report.ok] or reports[-1:]
+    failed = wrong[-1 if last else 0]
     rules = {report.accepted_by for report in reports if not report.ok}
     farthest = [report.farthest for report in reports if report.farthest is not None]
     return replace(

@@ -777,3 +777,61 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
 )
 def test_what_the_rows_of_a_block_have_is_told(body, positions, said, check):
     assert diagnose(check(body, positions=positions))[0].message == said
+
+
+OF_LENGTHS = """
+import numpy as np
+
+def scaled(length, d=64, limit=256, factor=2.0):
+    length = max(length, limit)
+    base = 1e4 * (factor * length / limit - factor + 1) ** (d / (d - 2))
+    return base ** (-np.arange(0, d, 2) / d)
+
+def rotated(x, angles):
+    a, b = np.split(x, 2, axis=-1)
+    cos, sin = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+def right(x, positions):
+    return rotated(x, positions[:, None] * scaled(positions.max() + 1))
+
+def one_too_few(x, positions):
+    return rotated(x, positions[:, None] * scaled(positions.max()))
+
+def by_rows(x, positions):
+    return rotated(x, positions[:, None] * scaled(x.shape[-2]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("one_too_few", "frequency-rule: the base is scaled for a length of 511"),
+        ("by_rows", "rotation follows how many rows a call has, not the largest position"),
+        ("right", ""),
+    ],
+)
+def test_the_length_that_dynamic_ntk_follows_is_named(name, words, call, tmp_path):
+    (tmp_path / "own.py").write_text(OF_LENGTHS)
+    asked = ("rope-check", *DYNAMIC, "--set", "factor=2", "--len", "512", "--json")
+    status, out, _ = call(*asked, "--impl", f"own.py:{name}")
+    assert status == bool(words)
+    assert words in (json.loads(out)["cause"] or ""), out
+
+
+@pytest.mark.long
+def test_heads_that_all_come_out_as_the_first_are_heads_not_sequences(call, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "import numpy as np\n"
+        "def f(q, k, cos, sin):\n"
+        "    def rotate(x):\n"
+        "        a, b = np.split(x, 2, axis=-1)\n"
+        "        return x * cos + np.concatenate([-b, a], -1) * sin\n"
+        "    return rotate(q), np.broadcast_to(rotate(k)[..., :1, :, :], k.shape)\n"
+    )
+    asked = ("rope-check", "-s", "rope", "--layout", "half", "--len", "64", "--json")
+    status, out, _ = call(*asked, "--impl", "own.py:f")
+    cause = json.loads(out)["cause"]
+    assert (status, "of k come out as the vectors of head 1" in cause) == (1, True), cause
+    assert "sequence" not in cause

@@ -587,3 +587,56 @@ def test_a_parameter_that_keeps_its_default_is_named():
 def test_positions_that_are_cut_are_not_said_to_be_clamped():
     report = posenc.check("timestep", impl=of_whole_ones, positions=range(0, 1000, 7), dim=D)
     assert report.cause_text == "position-offset: positions are cut to whole numbers"
+
+
+def coarse_of_int32(position_ids):
+    ids = np.asarray(position_ids)
+    return sinusoid(ids.astype(np.float16) if ids.dtype == np.int32 else ids)
+
+
+def to_bfloat16(values):
+    return (np.asarray(values, np.float32).view(np.uint32) + 0x8000 & 0xFFFF0000).view(np.float32)
+
+
+def rounded_twice(x, offset=0):
+    rows = sinusoid(np.arange(x.shape[-2]) + offset)
+    return x + (to_bfloat16(rows) if x.dtype == np.float16 else rows).astype(x.dtype)
+
+
+def rounded_once(x, offset=0):
+    return x + sinusoid(np.arange(x.shape[-2]) + offset).astype(x.dtype)
+
+
+def to_grids(x):
+    _, height, width, dim = x.shape
+    return x + grid(height, width).reshape(height, width, dim)
+
+
+def to_one_grid(x):
+    batch, height, width, dim = x.shape
+    rows = np.zeros((batch, height, width, dim))
+    rows[0] = grid(height, width).reshape(height, width, dim)
+    return x + rows
+
+
+def to_exchanged_grids(x):
+    _, height, width, dim = x.shape
+    return x + grid(width, height).reshape(width, height, dim).swapaxes(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "function", "call", "settings"),
+    [
+        ("sinusoidal", coarse_of_int32, "positions of int32", {"positions": range(0, 20000, 17)}),
+        ("sinusoidal", of_ids, None, {"positions": range(0, 20000, 17)}),
+        ("sinusoidal", rounded_twice, "vectors in float16", {"positions": N}),
+        ("sinusoidal", rounded_once, None, {"positions": N}),
+        ("sinusoidal-nd", to_one_grid, "two grids", {"grid": (4, 6)}),
+        ("sinusoidal-nd", to_exchanged_grids, "", {"grid": (4, 6)}),
+        ("sinusoidal-nd", to_grids, None, {"grid": (4, 6)}),
+    ],
+)
+def test_formats_of_positions_and_vectors_and_grids_in_batches(scheme, function, call, settings):
+    report = posenc.check(scheme, impl=function, dim=D, **settings)
+    assert report.ok is (call is None), str(report)
+    assert report.ok or report.call == call, str(report)
