@@ -43,6 +43,7 @@ from posenc_cli.identification.waves import (
     frequency_hypotheses,
     function_hypotheses,
     placed_hypotheses,
+    prompt_hypotheses,
     wave_hypotheses,
 )
 from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
@@ -247,6 +248,8 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         attempts += _attempts_of_parts(evidence)
     if not any(attempt.trial.fits_most for attempt in attempts):
         attempts += _attempt_all(placed_hypotheses(evidence), evidence, None)
+    if not any(attempt.trial.fits for attempt in attempts):
+        attempts += _attempt_all(prompt_hypotheses(evidence), evidence, None)
     attempts.sort(key=_rank)
     if attempts and attempts[0].trial.fits_most and not attempts[0].profile:
         regular = row_positions(attempts[0].trial.hypothesis, evidence) is not None

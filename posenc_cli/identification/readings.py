@@ -547,13 +547,16 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
     columns, rounding = array.shape[1], evidence.rounding
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
-        few = _some_rows(halves[0][:_FIRST_ROWS])
-        quarter = columns // 4
-        repeats = (few[:, :quarter] == few[:, quarter:]).all() or (
-            few[:, 0::2] == few[:, 1::2]
-        ).all()
-        if repeats and few.any() and _turn(*halves, rounding):
+        repeats = all(_is_repeated(_some_rows(cos)) for cos in (halves[0][:_FIRST_ROWS], halves[0]))
+        if repeats and _turn(*halves, rounding):
             yield _form(evidence, halves, "full tables of cosines and of sines side by side")
+
+
+def _is_repeated(rows: Reals) -> bool:
+    """Whether rows hold each number twice, in halves or in pairs of columns."""
+    half = rows.shape[1] // 2
+    ways = (rows[:, :half], rows[:, half:]), (rows[:, 0::2], rows[:, 1::2])
+    return bool(rows.any()) and any(np.array_equal(*way) for way in ways)
 
 
 def _some_rows(array: NumberArray) -> Reals:

@@ -18,6 +18,7 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.longrope import rope_longrope
+from posenc_cli.formulas.grids import mrope
 from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, snap
 from posenc_cli.formulas.rotary import rope, xpos
 from posenc_cli.formulas.sinusoids import sinusoidal, transformer_xl
@@ -90,7 +91,17 @@ _MULTIPLIED = 1.0
 _ONE = 0.01
 """How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
 _DAMAGED = 0.3
-"""Of the rows, among which dimension pairs still show as such."""
+"""Of the rows, among which pairs of columns still show as such."""
+_SEEING: tuple[dict[str, Any], ...] = (
+    {"sections": (16, 24, 24)},
+    {"sections": (24, 20, 20), "interleaved": True},
+    {"sections": (22, 22, 20), "order": "hwt"},
+    {"sections": (8, 12, 12)},
+    {"sections": (11, 11, 10), "interleaved": True},
+)
+"""Shares of the axes: of Qwen2-VL and 2.5-VL, Qwen3-VL, Ernie 4.5 VL, the GLMs, and Qwen 3.5."""
+_MOST_TOKENS = 1 << 13
+"""Of a prompt: all are asked where they stand."""
 _SLIGHT = 1e-5
 """Of an amplitude: what number formats of 24 bits leave uncertain."""
 _NEAR = 0.1
@@ -228,6 +239,82 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 hidden=_hidden(view, evidence.shape[1]),
                 multiplier=multiplier,
             )
+
+
+def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
+    """M-RoPE of a prompt with images, whose tokens stand where the pairs of each axis say."""
+    if evidence.count > _MOST_TOKENS or evidence.only is not None:
+        return
+    count, limit = evidence.count, _PLACED + 8 * evidence.rounding
+    few = np.linspace(0, count - 1, min(count, 8)).astype(np.int64)
+    for view in views(replace(evidence, only=np.arange(count))):
+        shares = [own for own in _SEEING if sum(own["sections"]) == view.count]
+        if view.kind != "rotary" or view.growth is not None:
+            continue
+        for own, base in itertools.product(shares, KNOWN_BASES):
+            given = {"dim": 2 * view.count, "base": base, **own, "axes": "axes.csv"}
+            waves = mrope.bind(given).rotation.waves
+            assert waves.coordinates is not None
+            followed = np.array(waves.coordinates.axes)
+            frequencies = np.asarray(waves.frequencies(np), np.float64)
+            axes = np.zeros((3, count), np.int64)
+            for rows, axis in itertools.product((few, np.arange(count)), range(3)):
+                pairs = view.pairs[np.ix_(rows, np.flatnonzero(followed == axis))]
+                rates = frequencies[followed == axis]
+                axes[axis, rows], misfits = positions_at(pairs, rates, farthest=count)
+                if misfits.max() > limit:
+                    break
+            else:
+                if (prompt := prompt_of(axes)) is not None:
+                    yield Hypothesis(
+                        mrope.name,
+                        given if view.layout is None else {**given, "layout": view.layout},
+                        view.tables,
+                        evidence.rows,
+                        cost=_LOOKED_UP,
+                        hidden=_hidden(view, evidence.shape[1]),
+                        notes=(prompt,),
+                        axes=axes,
+                    )
+
+
+def prompt_of(axes: Integers) -> str | None:
+    """The text and the grids of a prompt whose tokens have such ids (3, tokens); None of others.
+
+    Text goes on after the longer of the rows and columns of a grid, as in transformers.
+
+    >>> frames, rows, columns = [0, 1, 1, 1, 1, 3], [0, 1, 1, 2, 2, 3], [0, 1, 2, 1, 2, 3]
+    >>> prompt_of(np.array([frames, rows, columns])).partition(";")[0]
+    'tokens: 1 of text, an image of 1×2×2, 1 of text'
+    """
+    texts, grids, at, next_id = [0], list[tuple[int, ...]](), 0, 0
+    count = axes.shape[1]
+    alike = (axes == axes[0]).all(axis=0)  # (tokens,)
+    while at < count:
+        if (axes[:, at] != next_id).any():
+            return None
+        if at + 1 == count or alike[at + 1]:
+            texts[-1], at, next_id = texts[-1] + 1, at + 1, next_id + 1
+            continue
+        for end in (*(np.flatnonzero(alike[at + 1 :]) + at + 1).tolist(), count):
+            sides = tuple((axes[:, end - 1] - next_id + 1).tolist())
+            whole = min(sides) > 0 and math.prod(sides) == end - at
+            if whole and (axes[:, at:end] - next_id == np.indices(sides).reshape(3, -1)).all():
+                break
+        else:
+            return None
+        grids.append(sides)
+        texts.append(0)
+        at, next_id = end, next_id + max(sides[1:])
+    if not grids:
+        return None
+    said = [f"{texts[0]} of text"]
+    for (frames, rows, columns), text in zip(grids, texts[1:], strict=True):
+        said += [f"an image of {frames}×{rows}×{columns}", f"{text} of text"]
+    patches = (f"{'video:' * (t > 1)}{t},{2 * h},{2 * w}" for t, h, w in grids)
+    words = ["--text", ",".join(map(str, texts)), *(w for p in patches for w in ("--grid", p))]
+    ids = f"posenc positions -m qwen2-vl-7b {' '.join(words)} > axes.csv"
+    return f"tokens: {', '.join(said)}; {ids} writes their ids"
 
 
 def _hidden(view: View, dim: int) -> tuple[str, ...]:

@@ -69,8 +69,9 @@ class Hypothesis(Record):
     judgements of how much is to be believed: 1 for one rule with numbers that people use, 0.3 more
     for each digit of a number that was fitted, 2 to 3.5 for rules with many numbers, 5 and more
     for what is tried since nothing else fits; hundredths order equals.
-    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is what every entry
-    was multiplied by afterwards.
+    ``hidden`` names parameters that such an array cannot show. ``multiplier`` is what every cell
+    was multiplied by afterwards. ``axes`` (axes, rows of the array) are the coordinates that the
+    tokens of a prompt have, where the scheme reads these from a file.
     """
 
     scheme: str
@@ -84,6 +85,7 @@ class Hypothesis(Record):
     head: int | None = None
     multiplier: float = 1.0
     denominator: int = 1
+    axes: Integers | None = None
 
     @property
     def seq_len(self) -> int | None:
@@ -94,11 +96,22 @@ class Hypothesis(Record):
 
     def encoding(self) -> Encoding:
         """The encoding; ``InvalidInput`` where its parameters contradict each other."""
+        if self.axes is not None:
+            return self._placed_encoding(self.axes)
         whole = Encoding.of(catalogue.find(self.scheme), self.given, seq_len=self.seq_len)
         if self.denominator == 1:
             return whole
         content = whole.bound.content.in_parts(self.denominator)
         return replace(whole, bound=replace(whole.bound, content=content))
+
+    def _placed_encoding(self, axes: Integers) -> Encoding:
+        """The encoding at coordinates that no file has."""
+        bound = catalogue.find(self.scheme).bind(self.given)
+        waves = bound.rotation.waves
+        assert waves.coordinates is not None
+        along = replace(waves.coordinates, at=lambda rows: tuple(axes[:, rows]), file=None)
+        content = replace(bound.rotation, waves=replace(waves, coordinates=along))
+        return Encoding(replace(bound, content=content))
 
 
 class Trial(Record):
