@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.inference.turning import Progress
 
-_LOOKED = 128
+_LOOKED = 512
 """Positions at each end of which all pairs are compared where an offset may not be enough."""
 
 FLOOR = 1e-6
@@ -121,7 +121,7 @@ def _pair_finding(request: Request, message: str) -> Finding:
     if worst > FLOOR:
         message += (
             f"; scores at {places[0]} and {places[1]}, the same distance, differ by {worst:.3g}, "
-            f"the most of {at.size} positions looked at"
+            f"the most of {'all' if at.size == positions.count else at.size} positions"
         )
     where_worst = dict(zip("mn", places[0], strict=True))
     return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, where_worst, message)

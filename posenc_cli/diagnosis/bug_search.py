@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.defects import ENOUGH, TURNS, Claim, Defect, few_rows
+from posenc_cli.diagnosis.defects import ENOUGH, SCATTERS, TURNS, Claim, Defect, few_rows
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
@@ -286,11 +286,13 @@ def _collision_cause(dtype: str, *, both: bool) -> Explanation:
 def amplitude_cause(sample: Sample) -> Explanation | None:
     """The attention factor, where it is another and the size of all factors."""
     amplitude, right = sample.amplitude, sample.reference.scale
-    if amplitude == 0 or abs(amplitude - right) <= sample.tolerance.floor * (right == 1):
+    if amplitude in (right, 0.0):
         return None
-    missed = np.abs(np.abs(sample.factors[sample.seen]) - amplitude)
+    sizes = np.abs(sample.factors[sample.seen])  # (cells,)
+    if abs(amplitude - right) <= SCATTERS * np.subtract(*np.percentile(sizes, [95, 5])):
+        return None  # as of values that were cut
     # One size, within some roundings of cosine, sine and factor each.
-    if np.mean(missed <= 8 * sample.tolerance.floor) < ENOUGH:
+    if np.mean(np.abs(sizes - amplitude) <= 8 * sample.tolerance.floor) < ENOUGH:
         return None
     how = next(
         (

@@ -360,8 +360,8 @@ _CONFIRMED = 3
 _TIES = 0.1
 """Of the entries of few rows: a rounding that is emulated may fall the other way in some."""
 
-_SCATTERS = 1.5
-"""Times what sizes scatter by: entries that were all cut toward zero are shorter by less."""
+SCATTERS = 1.5
+"""Times what sizes scatter by: cells that were all cut toward zero are shorter by less."""
 
 _NEARLY_ALL = 0.85
 """Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
@@ -422,7 +422,7 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
         return right if max(right - least, most - right) <= floor else (least + most) / 2
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
-    return right if abs(amplitude - right) <= max(2 * floor, _SCATTERS * scatter) else amplitude
+    return right if abs(amplitude - right) <= max(2 * floor, SCATTERS * scatter) else amplitude
 
 
 def nearest_rotations(sample: Sample) -> Rotations | None:

@@ -195,6 +195,6 @@ def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         return
     sound = Defect().explained(suspect.sample).all(axis=0)  # (pairs,)
     rates = np.where(sound, right, rotations.frequencies)
-    if np.isfinite(rates).all() and (rates >= 0).all():
+    if not sound.all() and np.isfinite(rates).all() and (rates >= 0).all():
         rule = Alternative(Cause.UNKNOWN, "", rates)
         yield RotaryBug(Claim(Defect(frequencies=rule), suspect.sample.amplitude))

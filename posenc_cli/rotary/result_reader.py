@@ -203,6 +203,13 @@ class Entries(Record):
         other[list(pairing.others(columns))] = True
         rest = self.values[:, left].astype(np.float64)
         rest -= (self.j == self.o)[left] & other[self.j[left]]
+        # What is no number belongs to the pair that it comes out in.
+        own = np.full(columns, -1)
+        own[[*pairing.out_first, *pairing.out_second]] = [*range(pairing.pairs)] * 2
+        own = own[self.o[left]]  # (entries,)
+        rows, entries = np.nonzero(~np.isfinite(rest) & (own >= 0))
+        turned[rows, own[entries]] = complex(np.nan, np.nan)
+        rest[rows, entries] = 0
         norm = np.linalg.norm(rest, axis=1)
         return turned, mirrored, norm, norm - np.linalg.norm(rest[:, ~other[self.o[left]]], axis=1)
 

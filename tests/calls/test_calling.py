@@ -175,8 +175,10 @@ NO_NUMBERS = {
 @pytest.mark.sweep(4)
 @pytest.mark.parametrize(("body", "cause"), NO_NUMBERS.items())
 def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(body, cause, check):
-    (why,) = diagnose(check(f"def f(x, p): {body}"))
+    found = check(f"def f(x, p): {body}")
+    (why,) = diagnose(found)
     assert why.cause == cause
+    assert found.survey.reference.pair == (2 if "4:6" in body else 0)
     assert ("some are infinite" in why.message) == ("inf" in body)
     if "4:6] = np.inf" in body:
         assert why.evidence.startswith("68 of 272 are not, the first at position 0, pair 2")

@@ -65,11 +65,13 @@ def test_rope_check_says_what_scores_of_pairs_go_by(scheme, status, said, own, c
     assert said in finding["message"]
 
 
-def test_of_many_positions_the_first_are_compared_and_called_so(own, call):
-    status, out, _ = call("rope-check", "-s", f"{own}:products", "-l", "300", "--json")
+@pytest.mark.long
+@pytest.mark.parametrize(("count", "said"), [("300", "all positions"), ("2000", "1024 positions")])
+def test_of_many_positions_the_ends_are_compared_and_called_so(own, count, said, call):
+    status, out, _ = call("rope-check", "-s", f"{own}:products", "-l", count, "--json")
     (finding,) = json.loads(out)["findings"]
     assert (status, finding["ok"]) == (1, False)
-    assert "the most of 256 positions looked at" in finding["message"]
+    assert f"the most of {said}" in finding["message"]
     assert finding["worst"] > 0
     assert call("rope-check", "-s", f"{own}:products", "-l", "1")[0] == 0
 

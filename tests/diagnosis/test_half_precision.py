@@ -74,6 +74,18 @@ def test_a_factor_that_is_left_out_is_named_beside_the_rounding():
         assert second.cause == "table-precision"
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("factor", [4.0, 32.0])
+def test_cut_values_are_said_to_have_no_other_attention_factor(factor):
+    """Cut to 10 bits, all values are too small, by about as much as they scatter."""
+    right = rope.reference("rope-yarn", dim=64, factor=factor, original_max_position_embeddings=512)
+    angles = np.multiply.outer(np.minimum(np.arange(ROWS), 300), right.frequencies)
+    made = right.scale * np.stack([np.cos(angles), np.sin(angles)])
+    cut = (made.astype(np.float32).view(np.uint32) & 0xFFFFC000).view(np.float32)
+    (cause,) = diagnose(rope.of_tables(*cut.astype(np.float16), right, f"0:{ROWS}"))
+    assert (cause.cause, cause.message) == ("position-offset", "positions are clamped at 300")
+
+
 def test_values_that_every_format_has_were_rounded_to_none():
     ones = np.ones((ROWS, 32), np.float32)
     causes = diagnose(rope.of_tables(ones, 0 * ones, RIGHT, f"0:{ROWS}"))
