@@ -103,7 +103,8 @@ def resolve(
         ropes = rope_layers(FamilyKeys(model.keys, model.family, notes, by_own_class=own))
     else:
         ropes = [(group, None) for group in _checked(top.name, _not_rotary(model, notes))]
-    ropes = [(with_scores(group, model, rope), rope) for group, rope in ropes]
+    windowed = runtime.startswith(TRANSFORMERS) or not converted
+    ropes = [(with_scores(group, model, rope, windowed=windowed), rope) for group, rope in ropes]
     layers = tuple(group for group, _ in ropes)
     _note_other_classes(top, model, layers, notes)
     departures: list[Departure] = []

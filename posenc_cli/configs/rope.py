@@ -256,6 +256,8 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
         return None
     if share is None or share.value == 1:
         return None
+    if share.value > 1:
+        raise keys.error(f"{share.source} {share.value:g}: must be at most 1")
     return share
 
 
@@ -324,7 +326,7 @@ def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | Non
     """
     rotated, part = int(head.value), ""
     if share is not None and rope_type != "proportional":
-        rotated = int(min(head.value * share.value, 2**53))
+        rotated = int(head.value * share.value)
         part = f" × {share.value:g} ({share.source})"
     if rotated < 2 or rotated % 2:
         raise keys.error(

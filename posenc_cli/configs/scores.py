@@ -70,12 +70,16 @@ SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length
 """What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
 
 
-def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
+def with_scores(
+    layers: Layers, model: TextModel, rope: RopeObject | None, *, windowed: bool
+) -> Layers:
     """Layers with their window, and what multiplies and caps their scores, if not 1/√d alone.
 
-    Raises: InvalidInput for a value that is no number.
+    Only layers that are ``windowed`` get a window: which engines have one was not read.
+
+    Raises: InvalidInput for a value that is not a number.
     """
-    found = dict(_window(model, layers.layer_type))
+    found = dict(_window(model, layers.layer_type)) if windowed else {}
     found |= dict(_scale(model.keys, model.model_type))
     found |= dict(_temperature(model, rope, turns=layers.scheme != "nope"))
     return replace(layers, derived={**layers.derived, **found}) if found else layers

@@ -147,9 +147,10 @@ def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
     status, out, _ = call("explain", "llama-3.1-8b", "--json")
     assert (status, json.loads(out)["layers"][0]["scheme"]) == (0, "rope-llama3")
     status, _, err = call("explain", "llama-3.1-8")
-    assert status == 3
-    assert "--config" not in err
+    assert (status, "'llama-3.1-8': is neither a file nor a model" in err) == (2, True)
     assert "hint: did you mean 'llama-3.1-8b'?" in err
+    assert call("compare", "llama-3.1-8", "llama-3.1-8b")[0] == 2
+    assert call("explain", "llama-3.1-8.json")[0] == 3
     assert "is a folder without a config.json" in call("explain", str(tmp_path))[2]
     mistral = {"dim": 4096, "n_layers": 32, "head_dim": 128, "n_heads": 32, "rope_theta": 1e6}
     (tmp_path / "params.json").write_text(json.dumps(mistral))

@@ -81,6 +81,16 @@ def test_axes_of_a_stretched_rope_are_left_out_aloud_where_a_model_may_have_them
     assert told({**LLAMA, "model_type": "qwen2_vl_text", "rope_scaling": YARN}, AXES) == 1
 
 
+@pytest.mark.parametrize("share", [1.25, 2, 1e308])
+def test_a_share_above_1_is_refused_where_it_is_read(share):
+    """Whatever the rule: a list of factors for a pair each is not said to be of another length."""
+    factors = {"short_factor": [1.0] * 8, "long_factor": [2.0] * 8}
+    long = {"rope_type": "longrope", **factors, "original_max_position_embeddings": 64}
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "partial_rotary_factor": share}
+    with pytest.raises(InvalidInput, match=r"partial_rotary_factor \S+: must be at most 1$"):
+        resolve({"model_type": "phi3", "rope_scaling": long, **sizes})
+
+
 @pytest.mark.parametrize(("share", "count"), [(0.5, 1), (1.0, 0), (1, 0), (None, 0)])
 def test_a_share_that_llama_ignores_is_told_unless_it_is_the_whole(share, count):
     assert told({**LLAMA, "partial_rotary_factor": share}, "rotates the whole head") == count

@@ -28,11 +28,11 @@ from posenc_cli.configs import library
 from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
 from posenc_cli.configs.config import read_config, resolve_with
 from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS
-from posenc_cli.errors import InvalidInput, PosencError, Unavailable, nearest, quoted_name
+from posenc_cli.errors import InvalidInput, PosencError, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
-from posenc_cli.records import replace
 from posenc_cli.render.reports.answer import Answer
+from posenc_cli.transaction import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -123,8 +123,6 @@ def explain(
                 texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
                 continue
             resolved = resolve_with(given, found, runtime=runtime, name=config)
-            if not runtime.startswith(TRANSFORMERS):  # engines were not asked for windows
-                resolved = replace(resolved, layers=tuple(map(_without_window, resolved.layers)))
             beside = folder_conclusions(config, resolved)
             summary = (*conclusions(resolved, found), *beside)
         except PosencError as error:
@@ -205,11 +203,6 @@ def _of_all_engines(
     )
 
 
-def _without_window(layers: Layers) -> Layers:
-    derived = {n: v for n, v in layers.derived.items() if not n.startswith("window")}
-    return replace(layers, derived=derived)
-
-
 def _failed(
     name: str,
     resolved: Resolved,
@@ -242,15 +235,17 @@ def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]
 
     Raises: InvalidInput, Unavailable.
     """
-    if not Path(source).exists() and source in library.names():
-        preset = library.find(source)
-        return preset, preset.config
-    try:
-        return None, read_config(source, flag=None)
-    except Unavailable as error:
-        if "No such file" in error.message:
-            error.hint = nearest(source, library.names()) or error.hint
-        raise
+    path = Path(source)
+    if source != STANDARD_INPUT and not path.exists():
+        if source in library.names():
+            preset = library.find(source)
+            return preset, preset.config
+        if path.suffix.lower() not in (".json", ".gguf"):
+            raise InvalidInput(
+                f"{quoted_name(source)}: is neither a file nor a model",
+                hint=nearest(source, library.names()) or "posenc models lists what there is",
+            )
+    return None, read_config(source, flag=None)
 
 
 def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Setting]) -> str | None:
