@@ -40,7 +40,7 @@ class Turn(NamedTuple):
 _TOOLS = Path(__file__).parent
 
 Build = Callable[[dict[str, Any], int, int | None], Turn | None]
-"""The rotation of a layer: of a config, by its number, at a length; None where it does not rotate."""
+"""The rotation of a layer, by config, number and length; None if the layer does not rotate."""
 
 
 def turn_of(rows: NDArray[np.floating[Any]]) -> Turn:
