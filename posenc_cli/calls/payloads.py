@@ -116,6 +116,11 @@ class Payload:
             "bytes": data.nbytes,
         }
 
+    def attribute(self, name: str, dtype: str) -> dict[str, Any]:
+        """The ``dtype`` or ``device`` of an array of this number format, as the function has it."""
+        array = self.array(np.zeros(1, "uint16" if dtype == "bfloat16" else dtype))
+        return {"attribute": name, "of": {**array, "dtype": dtype}}
+
     def add(self, argument: Argument, given: dict[str, Any]) -> None:
         """Give this to a parameter."""
         if argument.name is None:
@@ -219,12 +224,6 @@ class _CallArguments:
         names = ("sin", "cos") if parameter.startswith("sin") else ("cos", "sin")
         return {"tuple": [_table(self, name) for name in names]}
 
-    def attribute(self, name: str, dtype: float | str | None) -> dict[str, Any]:
-        """A number format, by default of the call's vectors, or where they are."""
-        dtype = str(dtype or self.form.dtype)
-        array = self.payload.array(np.zeros(1, "uint16" if dtype == "bfloat16" else dtype))
-        return {"attribute": name, "of": {**array, "dtype": dtype}}
-
 
 _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     **dict.fromkeys(("x", "q", "k"), lambda call, _: _vectors(call, next(call.remaining))),
@@ -242,7 +241,10 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
     "cos_sin": lambda call, own: call.both_tables(own.parameter),
     **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: _table(call, own.role)),
-    **dict.fromkeys(("dtype", "device"), lambda call, own: call.attribute(own.role, own.value)),
+    **dict.fromkeys(
+        ("dtype", "device"),
+        lambda call, own: call.payload.attribute(own.role, str(own.value or call.form.dtype)),
+    ),
     "mask": lambda call, own: call.mask(own.value),
 }
 """How an argument of a role is made, where it is an array, or follows from one."""

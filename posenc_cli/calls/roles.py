@@ -76,6 +76,7 @@ ROLES = (
             "vectors",
             "inputs_embeds",
             "embeddings",
+            "input_embedding",
             "src",
         ),
     ),

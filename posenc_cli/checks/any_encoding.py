@@ -218,6 +218,7 @@ class ValueCheck(GivenSubject, Asked):
     def _further(self, task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         """The calls that models make beside the first."""
         from posenc_cli.checks.other_calls import (
+            calls_of_buckets,
             calls_of_rows,
             calls_of_scores,
             calls_with_settings,
@@ -228,6 +229,8 @@ class ValueCheck(GivenSubject, Asked):
             yield from calls_of_rows(task, asked)
         if task.form == "scores":
             yield from calls_of_scores(task, asked)
+        if task.form == "buckets":
+            yield from calls_of_buckets(task, asked)
 
         def of_settings(given: dict[str, Any]) -> tuple[FunctionTask, Asked]:
             tasks = replace(self, given=given).tasks()

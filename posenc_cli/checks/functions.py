@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +25,7 @@ from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import TypeAlias
+    from typing import Literal, TypeAlias
 
     from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.numerics.arrays import NumberArray, RealRows
@@ -44,12 +45,18 @@ _PLACES = (
     *("timesteps", "timestep", "relative_position", "relative_positions", "rel_pos", "relative"),
     *("offsets", "distance", "distances", "pos", "time", "steps"),
 )
-_QUERIES = ("query_length", "qlen", "q_len", "query_len", "query_size", "seqlen_q", "length_q")
+_QUERIES = (
+    *("query_length", "qlen", "q_len", "query_len", "query_size", "length_q", "q_length"),
+    *("seqlen_q", "seq_len_q", "q_seq_len"),
+)
 _LENGTHS = (
     "n",
     *("num_positions", "n_positions", "n_position", "n_pos", "max_length", "num_embeddings"),
-    *("key_length", "klen", "k_len", "key_len", "key_size", "seqlen_k", "length_k", "size", "l"),
+    *("key_length", "klen", "k_len", "key_len", "key_size", "length_k", "k_length", "size", "l"),
+    *("seqlen_k", "seq_len_k", "k_seq_len"),
 )
+_QUERY_PLACES = ("pos_i", "query_positions", "q_positions", "q_pos", "query_pos")
+_KEY_PLACES = ("pos_j", "key_positions", "k_positions", "k_pos", "key_pos")
 _BATCHES = ("batch_size", "bsz")
 _DROPOUTS = ("dropout", "dropout_rate", "dropout_prob", "dropout_p", "p_dropout", "drop_prob")
 _TOKENS = ("input_ids", "token_ids", "tokens")
@@ -98,6 +105,16 @@ class FunctionTask(Record):
         return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
+class _Format(str):
+    """The name of a number format, as a parameter of a user's function is given it."""
+
+    __slots__ = ()
+
+
+class _IgnoredFormat(InvalidInput):
+    """A function returned a wider number format than the one it was told."""
+
+
 class FurtherCall(Record):
     """A call that models make beside the first: its name, and what makes subjects of its result.
 
@@ -127,6 +144,7 @@ class _ToldReference(Record):
             if isinstance(value, int | float) and value is not None
         }
         named |= dict.fromkeys(_WIDTHS, task.width) | dict.fromkeys(_DROPOUTS, 0.0)
+        named |= dict.fromkeys(_LENGTHS[1:], int(np.abs(task.places).max()) + 1)
         named |= dict.fromkeys(_HEADS, named.get("heads", 1))
         return cls(max(1, (task.width + 1) // 2), named, task.width)
 
@@ -233,12 +251,22 @@ def _judged(
     Raises: InvalidInput where it is not accepted, or a second call gives other values.
     """
     given = _given(arguments, task)
+    with contextlib.suppress(InvalidInput):  # what a short call leaves behind must not matter
+        _values(called, _given(arguments, _half_as_long(task)), task)
     first, text = _values(called, given, task)
     subject = accepts(first)
     again, _ = _values(called, given, task)
     if not _near(again.values, first.values, ALIKE):
         raise called.invalid(UNSTEADY, hint=_DROPOUT)
     return _of_vectors(called, arguments, task, subject, accepts), text
+
+
+def _half_as_long(task: FunctionTask) -> FunctionTask:
+    """A task for the first half of the positions, itself where they are not those of rows."""
+    half = task.length // 2
+    if task.sides or not half or task.places.shape != (task.length,):
+        return task
+    return replace(task, places=task.places[:half], length=half)
 
 
 def _doubt(own: tuple[Any, str]) -> bool:
@@ -317,9 +345,7 @@ def _called_further(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """The first subject of further calls that is wrong, else the one given, with what was tried."""
-    tried: list[str] = []
-    refused: list[str] = []
-    untested: list[str] = []
+    told: dict[str, list[str]] = {"tried": [], "refused": [], "untested": []}
     for way, given in _ways(arguments, task):
         for call in further():
             text = call.text + way
@@ -327,27 +353,44 @@ def _called_further(
                 if _tells_nothing(called, given, call):
                     continue
                 found = _of_call(called, given, subject, call)
+            except _IgnoredFormat as error:
+                told["untested"].append(error.message)
             except InvalidInput as error:
-                refused.append(f"{text} ({error.message.partition(': ')[2] or error.message})")
-                continue
-            queries = call.tasks[0].queries
-            if found.misfit or (queries and queries != found.expected.found.shape[-2]):
-                untested.append(text)  # as of a table of one length, added to another
-            elif not is_right(found):
-                counted = any(_is_offset(own.name) for own, _ in given)
-                if counted or tried or not queries or not _are_first(found, subject):
-                    return replace(found, call=text)
-                untested.append(_FIRST_QUERIES)
-            elif "=" in call.text and np.array_equal(
-                found.expected.right(), subject.expected.right()
-            ):  # a setting that changes nothing that is compared
-                untested.append(text)
+                if call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1:
+                    told["untested"].append(text)  # what attention gives, whatever comes back
+                why = error.message.partition(": ")[2] or error.message
+                told["refused"].append(f"{text} ({why})")
             else:
-                tried.append(text)
+                placed = told["tried"] or any(_is_offset(own.name) for own, _ in given)
+                kind = _outcome(found, subject, call, placed=bool(placed))
+                if kind == "wrong":
+                    return replace(found, call=text)
+                first = kind == "first"
+                told["untested" if first else kind].append(_FIRST_QUERIES if first else text)
+    tried, refused, untested = told.values()
     notes = [f"also right for {', '.join(tried)}"] * bool(tried)
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
-    told = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
-    return replace(subject, notes=(*subject.notes, *notes), untested=told)
+    leaks = _carried(arguments, task) and _SHAPE_ONLY not in subject.notes
+    notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
+    left = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
+    return replace(subject, notes=(*subject.notes, *notes), untested=left)
+
+
+def _outcome(
+    found: Any, subject: Any, call: FurtherCall, *, placed: bool
+) -> Literal["wrong", "first", "untested", "tried"]:
+    """What the values of a further call show.
+
+    ``placed`` says whether the function was seen to follow positions or lengths, so that the scores
+    of the first queries in place of the last are wrong.
+    """
+    queries = call.tasks[0].queries
+    if found.misfit or (queries and queries != found.expected.found.shape[-2]):
+        return "untested"  # as of a table of one length, added to another
+    if not is_right(found):
+        return "first" if queries and not placed and _are_first(found, subject) else "wrong"
+    same = np.array_equal(found.expected.right(), subject.expected.right())
+    return "untested" if "=" in call.text and same else "tried"
 
 
 def _left(
@@ -389,7 +432,7 @@ def _tells_nothing(called: _NamedCalls, arguments: Arguments, call: FurtherCall)
         pairs = [[np.asarray(make(own)) for own in (task, call.unlike)] for _, make in arguments]
         return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
     no_format = "bfloat16" in task.dtype and called.signature.libraries[0] == "numpy"
-    return no_format or not _carried(arguments, task)
+    return no_format or not (_carried(arguments, task) or _format_in(arguments, task))
 
 
 def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
@@ -400,6 +443,8 @@ def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: Furt
     task = call.tasks[0]
     results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     loaded = results[0][0]
+    if _format_in(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
+        raise _IgnoredFormat(f"dtype ({loaded.dtype} comes back, not {task.dtype})")
     added = results[0][1].size == results[0][2].size and _SHAPE_ONLY not in subject.notes
     with np.errstate(invalid="ignore"):
         values = [y - x if added else y for _, y, x in results]
@@ -427,6 +472,11 @@ def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: Furt
         every = call.accepts(replace(bare, values=rows, dtype=dtype))
         found = next((each for each in every if not is_right(each)), found)
     return found
+
+
+def _format_in(arguments: Arguments, task: FunctionTask) -> bool:
+    """Whether a function is told the number format of its result."""
+    return any(isinstance(value, _Format) for _, value in _given(arguments, task))
 
 
 def _are_first(found: Any, subject: Any) -> bool:
@@ -476,6 +526,7 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
     counted = placed or any(
         given.name in _LENGTHS[1:] or "length" in roles_of(given.name) for given in parameters
     )
+    of_fairseq = any(given.name == "incremental_state" for given in parameters)
     options: list[list[tuple[NamedParameter, Make]]] = []
     for given in parameters:
         of_base = counted and given.name == "n" and given.default in _USUAL_BASE
@@ -484,6 +535,8 @@ def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
         if "mask" in roles_of(given.name):
             if required:
                 options.append([(given, partial(_mask, begins))])
+        elif of_fairseq and "positions" in roles_of(given.name):
+            continue  # rows of the table, padding included
         elif make(task) is not None:
             makes = [make, *_others(given.name, task, required)]
             if placed and _is_offset(given.name):  # positions are given as they are
@@ -508,10 +561,14 @@ def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
         if task.form == "scores":  # their shape is that of vectors
             return [_vectors]
         grids = [_grids] * (len(task.sides) > 1)
-        return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, _tokens]
-    if known is task.sides and len({*task.sides}) == 1:  # the side of a square
-        return [lambda task: task.sides[0]]
-    return [lambda task: task.length] if required and known is task.places else []
+        ids = [_tokens, lambda task: task.places]  # of tokens, or of positions: an embedding
+        return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
+    if isinstance(known, tuple) and len({*known}) == 1:  # the side of a square
+        return [lambda task: _by_name(name, task)[0]]
+    if name == "width" and task.sides:  # of rows: big_vision's grid is h and w
+        return [lambda task: task.width]
+    batch = [lambda task: task.places[None] if task.places.ndim == 1 else task.places]
+    return [lambda task: task.length, *batch] if required and known is task.places else []
 
 
 def _mask(begins: bool, task: FunctionTask) -> NumberArray:
@@ -535,6 +592,8 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
         **dict.fromkeys((*_QUERIES, *["i"] * (task.form == "scores")), queries),
         **({"j": task.length} if task.form == "scores" else {}),
+        **dict.fromkeys(_QUERY_PLACES, task.places[task.length - queries :]),
+        **dict.fromkeys(_KEY_PLACES, task.places),
         **dict.fromkeys((*_PLACES, "pos_seq"), task.places),
         **dict.fromkeys(_WIDTHS, task.width),
         **dict.fromkeys(_HEADS, heads),
@@ -549,6 +608,7 @@ def _by_name(name: str, task: FunctionTask) -> Any:
     if named.get(key) is not None:
         return named[key]
     of_roles = {
+        "dtype": _Format(task.dtype),
         "x": _vectors(task),
         **dict.fromkeys(("positions", "t"), task.places),
         "length": task.length,
@@ -627,6 +687,8 @@ def _payload(called: _NamedCalls, arguments: Given, dtype: str) -> tuple[Payload
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
         elif isinstance(value, np.ndarray):
             payload.add(argument, payload.array(value))
+        elif isinstance(value, _Format):
+            payload.add(argument, payload.attribute("dtype", value))
         elif isinstance(value, tuple):
             payload.add(argument, {"tuple": [{"value": part} for part in value]})
         else:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _LATER = 7
 """The position from which rows are asked for that begin later."""
+_EXACT_IN_HALF = 1 << 11
+"""The last of the whole numbers that float16 holds all of."""
 _ROWS = 5
 """Rows of each of two sequences: no width of an encoding."""
 _OTHER: Mapping[str, Callable[[Any], Any]] = {
@@ -97,13 +99,16 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
     for first, rows in product((0, _LATER), (_ROWS, 1)):
         own, begin = whole[first : first + rows], whole[:rows]
-        text = "a row of two sequences" if rows == 1 else "two sequences"
+        text = "a row of three sequences" if rows == 1 else "three sequences"
         text += f" from position {own[0]:g} on" * bool(first)
-        yield call(text, np.stack([own] * 2), np.stack([begin] * 2) if first else begin)
+        yield call(text, np.stack([own] * 3), np.stack([begin] * 3) if first else begin)
     yield from _in_half(task, "vectors", _accepting(asked, whole))
     if task.settings.get("max_period") is not None:
         between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
         yield call("timesteps between whole ones", between, whole[-_ROWS:])
+        if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
+            half = replace(task, places=whole.astype(np.float16))
+            yield FurtherCall("timesteps in float16", (half,), _accepting(asked, whole), task)
 
 
 def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
@@ -138,9 +143,23 @@ def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         half = _at(task, task.places[: task.places.size // 2])
         accepts = _accepting(asked, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
+        later = task.places + _LATER
+        yield FurtherCall(
+            f"positions from {later[0]} on", (_at(task, later),), _accepting(asked), task
+        )
     both = replace(task, sequences=2)
     yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
     yield from _in_half(task, "scores", _accepting(asked))
+
+
+def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+    """The call for a matrix (queries, keys) of relative positions, as attention makes it."""
+    if task.sides or task.places.size <= _ROWS:
+        return
+    keys = task.places.size - _ROWS + 1
+    rows = [task.places[_ROWS - 1 - query :][:keys] for query in range(_ROWS)]
+    matrix = (replace(task, places=np.stack(rows)),)
+    yield FurtherCall("a matrix of queries and keys", matrix, _accepting(asked, *rows), task)
 
 
 def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
@@ -157,7 +176,8 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
             return [asked.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
-        if several and (values.shape[0] != len(sequences) or values.ndim < 3):
+        axes = 2 if asked.form == "buckets" else 3
+        if several and (values.shape[0] != len(sequences) or values.ndim < axes):
             raise InvalidInput(f"returned an array of {values.shape}")
         return [
             replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))

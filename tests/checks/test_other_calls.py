@@ -133,6 +133,22 @@ def of_half_precision(timesteps_, embedding_dim=D, max_period=10000, flip_sin_to
     return timesteps(coarse, embedding_dim, max_period, flip_sin_to_cos)
 
 
+def of_their_format(timesteps_, embedding_dim=D, max_period=10000, flip_sin_to_cos=False):
+    half = embedding_dim // 2
+    rates = np.exp(-math.log(max_period) * np.arange(half) / (half - 1))
+    angles = timesteps_[:, None] * rates.astype(
+        timesteps_.dtype if timesteps_.dtype.kind == "f" else float
+    )
+    parts = [np.sin(angles, dtype=float), np.cos(angles, dtype=float)]
+    odd = np.zeros((len(angles), embedding_dim % 2))
+    return np.concatenate([*(parts[::-1] if flip_sin_to_cos else parts), odd], -1)
+
+
+def of_counted_keys(query_positions, key_positions):
+    keys = np.arange(len(key_positions))
+    return -slopes(HEADS)[:, None, None] * np.abs(keys[None] - query_positions[:, None])
+
+
 def swapped_if_high(height, width):
     if height <= width:
         return grid(height, width)
@@ -159,6 +175,14 @@ WRONG = {
     "half": (
         *("timestep", of_half_precision, {"dim": D, "positions": range(0, 1000, 7)}),
         *("timesteps between whole ones", "position-precision"),
+    ),
+    "angles in their format": (
+        *("timestep", of_their_format, {"dim": D}),
+        *("timesteps in float16", "position-precision"),
+    ),
+    "keys counted": (
+        *("alibi", of_counted_keys, {"heads": HEADS}),
+        *("positions from 7 on", "unknown"),
     ),
     "high grid": (
         *("sinusoidal-nd", swapped_if_high, {"dim": D, "grid": (4, 6)}),
@@ -241,6 +265,11 @@ def adds_to_one(x):
     return x + np.concatenate([sinusoid(np.arange(x.shape[1]))[None], 0 * x[1:]])
 
 
+def backwards_from_three_on(x):
+    pe = sinusoid(np.arange(x.shape[1]))
+    return x + (pe[::-1] if len(x) > 2 else pe)
+
+
 def of_64(num_heads, seq_len):
     return bias(num_heads, 64, 64, 0)
 
@@ -253,7 +282,8 @@ def of_one_width(positions, dim=D):
     ("scheme", "function", "call"),
     [
         ("sinusoidal", sorted_ids, "rows in another order"),
-        ("sinusoidal", adds_to_one, "two sequences"),
+        ("sinusoidal", adds_to_one, "three sequences"),
+        ("sinusoidal", backwards_from_three_on, "three sequences"),
         ("sinusoidal", of_one_width, "dim=32"),
     ],
 )
@@ -312,6 +342,141 @@ def test_rows_of_pairs_are_compared_by_their_offset(transposed, ok, tmp_path):
     )
     assert report.ok is ok, str(report)
     assert ok or report.cause == "key-query"
+
+
+class KeepsTheFirst:
+    """A table made for the first call; later rows repeat its last one."""
+
+    def __init__(self):
+        self.table = None
+
+    def __call__(self, x):
+        if self.table is None:
+            self.table = sinusoid(np.arange(x.shape[-2]))
+        return x + self.table[np.minimum(np.arange(x.shape[-2]), len(self.table) - 1)]
+
+
+def test_what_a_shorter_first_call_leaves_behind_must_not_matter():
+    report = posenc.check("sinusoidal", impl=KeepsTheFirst, positions=N, dim=D)
+    assert (report.ok, report.cause) == (False, "position-offset"), str(report)
+
+
+def buckets(relative_position, bidirectional=True, num_buckets=32, max_distance=128):
+    """T5's, in NumPy."""
+    relative = np.asarray(relative_position)
+    half = num_buckets // 2 if bidirectional else num_buckets
+    first = (relative > 0) * half if bidirectional else 0
+    distance = np.abs(relative) if bidirectional else np.maximum(-relative, 0)
+    exact = half // 2
+    far = np.log(np.maximum(distance, 1) / exact) / math.log(max_distance / exact)
+    large = np.minimum(exact + (far * (half - exact)).astype(int), half - 1)
+    return first + np.where(distance < exact, distance, large)
+
+
+def transposed(relative_position, bidirectional=True, num_buckets=32, max_distance=128):
+    return buckets(np.transpose(relative_position), bidirectional, num_buckets, max_distance)
+
+
+def of_one_query(relative_position, bidirectional=True, num_buckets=32, max_distance=128):
+    relative = np.broadcast_to(np.asarray(relative_position)[..., :1, :], relative_position.shape)
+    relative = relative if relative.ndim > 1 else relative_position
+    return buckets(relative, bidirectional, num_buckets, max_distance)
+
+
+def test_buckets_are_asked_for_queries_and_keys_as_attention_does():
+    right, wrong, other = (
+        posenc.check("t5", impl=each, positions=40, heads=HEADS)
+        for each in (buckets, of_one_query, transposed)
+    )
+    assert right.ok, str(right)
+    assert "not tested" not in right.verdict
+    assert (wrong.ok, wrong.call) == (False, "a matrix of queries and keys"), str(wrong)
+    assert "not tested: a matrix of queries and keys" in other.verdict
+
+
+def test_the_format_that_a_function_is_told_is_that_of_its_result():
+    """BLOOM's build_alibi_tensor, and one that ignores dtype."""
+
+    def told(num_heads, seq_len, dtype):
+        return bias(num_heads, seq_len, seq_len, 0).astype(dtype)
+
+    def ignored(num_heads, seq_len, dtype):
+        return bias(num_heads, seq_len, seq_len, 0).astype(np.float32)
+
+    right, wrong = (
+        posenc.check("alibi", impl=each, positions=N, heads=HEADS) for each in (told, ignored)
+    )
+    assert right.ok, str(right)
+    assert "dtype" not in right.verdict
+    assert wrong.ok, str(wrong)
+    assert "dtype (float32 comes back, not float16)" in wrong.verdict
+
+
+def big_vision(h, w, width, temperature=10_000.0):
+    y, x = np.mgrid[:h, :w]
+    omega = temperature ** -(np.arange(width // 4) / (width // 4 - 1))
+    y, x = (axis.reshape(-1, 1) * omega for axis in (y, x))
+    return np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], 1)[None]
+
+
+def of_base_size(embed_dim, grid_size, base_size=16):
+    """diffusers' get_2d_sincos_pos_embed, which takes one number for both axes."""
+    rows, columns = (np.arange(side) / (side / base_size) for side in grid_size)
+    both = [np.tile(columns, len(rows)), np.repeat(rows, len(columns))]
+    rates = 1e4 ** (-np.arange(embed_dim // 4) / (embed_dim // 4))
+    return np.concatenate([f(at[:, None] * rates) for at in both for f in (np.sin, np.cos)], 1)
+
+
+GRID = {"dim": D, "grid": (4, 6)}
+
+
+@pytest.mark.parametrize(
+    ("function", "settings"),
+    [
+        (big_vision, {**GRID, "convention": "simple-vit"}),
+        (of_base_size, {**GRID, "base_size": (16, 16)}),
+    ],
+)
+def test_grids_of_big_vision_and_diffusers_pass(function, settings):
+    report = posenc.check("sinusoidal-nd", impl=function, **settings)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_an_embedding_is_given_positions_and_one_of_fairseq_tokens(shift, tmp_path):
+    """torch's nn.Embedding calls its positions input; fairseq counts its own from the tokens."""
+    table = np.random.default_rng(3).normal(0, 0.02, (N + 2, D)).astype(np.float32)
+    np.save(tmp_path / "w.npy", table)
+
+    def embedding(input):  # noqa: A002
+        return table[input + shift]
+
+    def fairseq(input, incremental_state=None, positions=None):  # noqa: A002
+        if positions is None:
+            positions = np.cumsum(input != 1, 1) * (input != 1) + 1 + shift
+        return table[positions % len(table)]
+
+    given = {"positions": N, "dim": D, "weights": str(tmp_path / "w.npy")}
+    report = posenc.check("learned", impl=embedding, **given)
+    assert report.ok is not bool(shift), str(report)
+    report = posenc.check("learned", impl=fairseq, offset=2, **given)
+    assert report.ok is not bool(shift), str(report)
+    assert shift or "positions" in report.verdict.partition("not tested: ")[2]
+
+
+def test_positions_of_a_batch_are_given_where_one_sequence_is_refused():
+    """tensor2tensor's add_timing_signal_1d_given_position and MaxText's embedding."""
+
+    def given_position(input_embedding, position):
+        return input_embedding + np.stack([sinusoid(row) for row in position[:, :]])
+
+    report = posenc.check("sinusoidal", impl=given_position, positions=N, dim=D)
+    assert report.ok, str(report)
+
+
+def test_a_wider_result_is_noted():
+    report = posenc.check("sinusoidal", impl=added, positions=N, dim=D)
+    assert "float32 comes back as float64" in report.notes
 
 
 TABLE = np.random.default_rng(1).normal(0, 0.02, (N + 10, D)).astype(np.float32)
@@ -527,7 +692,7 @@ def of_one_scale(timesteps_, embedding_dim=D, scale=1):
         ("alibi", ignores_past, "the last query of 64"),
         ("alibi", no_bias_in_half, "scores in float16"),
         ("alibi", of_one_slope, "max_bias=16"),
-        ("sinusoidal", counts_through_the_batch, "a row of two sequences"),
+        ("sinusoidal", counts_through_the_batch, "a row of three sequences"),
         ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
         ("timestep", pads_in_front, "dim=17"),
         ("timestep", of_one_scale, "scale=2"),
