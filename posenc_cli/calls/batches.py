@@ -9,7 +9,6 @@ does not take such calls.
 from __future__ import annotations
 
 from functools import cached_property, partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -436,17 +435,15 @@ class Together:
                 # A copy of what is wrong itself shows nothing.
                 if not any(part.wrong.take(other, axis=axis).any() for part in self.parts):
                     known = f"{self.where} {come} out as the vectors of {noun} {other + 1} {do}"
-                    copied = partial(_copied, axis, other)
+                    copied = partial(
+                        lambda axis, other, part: part.x.take([other], axis), axis, other
+                    )
                     yield RowsGuess(known, own_places, copied, Cause.LAYOUT)
 
 
 def own_places(part: PartOfCall) -> Integers:
     """The positions that rows should be rotated at."""
     return part.places
-
-
-def _copied(axis: int, other: int, part: PartOfCall) -> NumberArray:
-    return part.x.take([other], axis=axis)
 
 
 def exchanged_text(sources: Integers) -> str:
@@ -732,13 +729,13 @@ def try_table_batches(tried: Tried) -> None:
         calls.skip(several, untested=[several] * (not tried.takes_batches))
         return
     with calls.planned(_TABLES):
-        calls.faults += islice(_table_faults(tried.function), 1)
+        calls.fault(_table_fault(tried.function))
 
 
 _TABLES = f"the positions of {SEQUENCES} sequences in one call"
 
 
-def _table_faults(function: ServedFunction) -> Iterator[PatternFault]:
+def _table_fault(function: ServedFunction) -> PatternFault | None:
     """How the tables of several sequences differ from those of each.
 
     Raises: InvalidInput where a call fails, or the tables are not of each sequence.
@@ -748,16 +745,18 @@ def _table_faults(function: ServedFunction) -> Iterator[PatternFault]:
     alone = [function.answers(own[None]) for own in positions]
     called = f"called with {_TABLES} it"
     if _same(together, alone[0]):
-        yield PatternFault(f"{called} returns the tables of sequence 1 alone")
-    for sequence, own in enumerate(alone):
+        return PatternFault(f"{called} returns the tables of sequence 1 alone")
+    shapes = [(SEQUENCES, *values.shape[1:]) for values in alone[0]]
+    if [values.shape for values in together] != shapes:
+        raise InvalidInput("the tables are not of each sequence")
+    for sequence in range(SEQUENCES):
         part = [values[sequence : sequence + 1] for values in together]
-        if [values.shape for values in part] != [values.shape for values in own]:
-            raise InvalidInput("the tables are not of each sequence")
-        if not _same(part, own):
+        if not _same(part, alone[sequence]):
             text = f"{called} gives other tables for sequence {sequence + 1} than alone"
             other = next((n for n, tables in enumerate(alone, 1) if _same(part, tables)), None)
             moved = f"sequence {sequence + 1} is given the tables of sequence {other}"
-            yield PatternFault(text, "" if other is None else moved)
+            return PatternFault(text, "" if other is None else moved)
+    return None
 
 
 def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:

@@ -403,7 +403,7 @@ def in_a_long_call(
 
     Nothing where those of a short one are wrong, or none can be compared.
     """
-    before, text = len(log.made), f"{rows} rows in one call"
+    before, known, text = len(log.made), len(planned.faults), f"{rows} rows in one call"
     with planned.planned(text):
         began = time.monotonic()
         log.sequence(SEQUENCE)
@@ -413,7 +413,7 @@ def in_a_long_call(
             raise InvalidInput("a short call is another too")
         log.sequence(rows)
     calls = _Calls(log, log.made[before:], dtype)
-    for crash in planned.faults[:1]:
+    for crash in planned.faults[known:]:
         return (_irregular(crash.cause, crash.known, crash.text),)
     if text not in planned.tried or calls.right:
         return ()

@@ -14,7 +14,6 @@ import numpy as np
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
-from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[
 def _follows_count(trial: FunctionTrial, values: NumberArray) -> str:
     """That the rotation follows how many rows a call has, where more of them change it."""
     times = 2 + int(trial.positions[-1]) // len(values)
-    if not trial.function.form.any_rows:
+    if not (trial.function.follows_length and trial.function.form.any_rows):
         return ""
     many = trial.given(np.tile(trial.x, (times, 1)), np.tile(trial.positions, times))
     if not trial.differs(many[: len(values)], values):
@@ -268,19 +267,13 @@ def _follows_count(trial: FunctionTrial, values: NumberArray) -> str:
 
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
-    """Which rows of a call differ from the results for the unit vectors that they are made of."""
-    function = trial.function
-    where, kept = function.called_at(trial.positions)
-    expected = trial.expected
-    wrong = [row for row in range(len(values)) if trial.differs(values[row], expected[row])]
-    rows = range_texts(np.arange(where.size)[kept][wrong].tolist())
-    at, off = trial.positions[wrong], np.abs(values - expected).max()
-    several = len(wrong) > 1
-    call = "a call of " * (function.form.any_rows or function.form.from_zero)
+    """Which rows differ from the results for the unit vectors that they are made of."""
+    wrong = [trial.differs(*pair) for pair in zip(values, trial.expected, strict=True)]
+    at, off = trial.positions[wrong], np.abs(values - trial.expected).max()
+    where = f"position {at[0]}" if at.size == 1 else f"positions {at[0]} to {at[-1]}"
     return (
-        f"row{'s' * several} {', '.join(rows[:3])}{', …' * (len(rows) > 3)} of {call}{where.size} "
-        f"rows (position{f's {at[0]} to' * several} {at[-1]}) differ{'s' * (not several)} from "
-        f"the results for {'their' if several else 'its'} unit vectors, by up to {off:.2g}"
+        f"at {where}, results for vectors differ from those for their unit vectors, by up to "
+        f"{off:.2g}"
     )
 
 

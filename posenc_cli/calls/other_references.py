@@ -19,6 +19,7 @@ from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.further_calls import rounded_to
 from posenc_cli.calls.patterns import (
+    EqualRows,
     Pattern,
     PatternFault,
     PlannedCalls,
@@ -134,7 +135,7 @@ def try_parameters(tried: Tried) -> None:
                 calls.untested.append(f"{given.name} {how}")
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
-            calls.fault(_placed_otherwise(tried, name))
+            calls.fault(_placed_otherwise(tried, name).fault(tried.differs))
         with calls.planned(f"{name} beside {tried.form.placed_by}", surely=False):
             calls.untested += _unjudged_beside(tried, name)
     for own in tried.form.arguments:
@@ -180,8 +181,8 @@ def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArr
     return x[first:], where[first:]
 
 
-def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
-    """What is wrong with rows that a parameter places in place of positions.
+def _placed_otherwise(tried: Tried, name: str) -> EqualRows:
+    """Rows that a parameter places in place of positions.
 
     Raises: InvalidInput where the call fails.
     """
@@ -192,15 +193,10 @@ def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
     x, where = _late_rows(tried, tried.last)
-    wanted, values, first = (
-        _side_by_side(*own, x)
-        for own in ((function, where), (other, where), (function, where - _OFFSET))
-    )
-    if not tried.differs(values, wanted):
-        return None
-    how = "is ignored" if not tried.differs(values, first) else "places rows at other positions"
+    values, wanted = (_side_by_side(own, where, x) for own in (other, function))
     text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
-    return PatternFault(text, f"{name} {how}")
+    known = f"{name} places rows at other positions than {form.placed_by}"
+    return EqualRows(text, values, wanted, known, Cause.POSITION_OFFSET)
 
 
 def _unjudged_beside(tried: Tried, name: str) -> list[str]:

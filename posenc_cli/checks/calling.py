@@ -72,7 +72,7 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.lengths import depends_on_length
-from posenc_cli.rotary.result_reader import Conduct, PairProbes, ResultReader
+from posenc_cli.rotary.result_reader import PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 
 if TYPE_CHECKING:
@@ -125,17 +125,17 @@ def implementation(
             function.last = positions.last  # a row's amplitude follows the length of its call
         if function.form.from_zero:
             positions = _from_zero_positions(function, positions, sampled=sampled)
-        early = EarlyCall(function, positions.last, PlannedCalls(function))
+        calls = PlannedCalls(function)
+        early = EarlyCall(function, positions.last, calls)
         if function.outcome == "vectors":
-            subjects = _of_vectors(function, reference, positions, progress, context=context)
+            subjects = _of_vectors(function, reference, positions, calls, progress, context=context)
         else:
-            subjects = [_of_returned(function, reference, positions)]
+            subjects = [_of_returned(function, reference, positions, calls)]
         call = {
             "form": function.form.roles_text,
             "text": function.text,
             "library": function.form.library,
             "python": function.process.python,
-            "untried": list(function.found.untried),
             "rows_of_first_call": function.process.first_rows,
             "axes": function.form.axes or None,
             "coordinates": function.form.follows_axes,
@@ -145,14 +145,16 @@ def implementation(
         if not any(one.broken or one.irregular for one in subjects):
             last = positions.last
             subjects[0] = _with_further_calls(function, subjects[0], reference, early, last)
+            untested = [*untested_parameters(function, calls), *calls.untested]
+            call["untested"] = [*dict.fromkeys(untested)]
         else:
-            measured = subjects[0].call or {"untried": []}
-            untried = [*function.found.untried, *measured["untried"]]
-            subjects[0] = replace(subjects[0], call={**measured, "untried": untried})
+            calls.untried[:0] = function.found.untried
+        call["patterns"] = [*dict.fromkeys(calls.tried)]
+        call["untried"] = [*dict.fromkeys(calls.untried)]
         if function.refused_axes is not None:
             other = _other_axes(function, *function.refused_axes)
             subjects = [replace(own, other_calls=(other, *own.other_calls)) for own in subjects]
-    subjects = [replace(own, call={**call, **(own.call or {})}) for own in subjects]
+    subjects = [replace(own, call=call) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
 
 
@@ -196,15 +198,8 @@ def _with_further_calls(
         for way in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
                 way(tried)
-    own = subject.call or {"patterns": [], "untried": []}
-    untested = [*untested_parameters(function, calls), *calls.untested]
-    call = {
-        "patterns": [*dict.fromkeys((*own["patterns"], *calls.tried))],
-        "untried": [*own["untried"], *calls.untried],
-        "untested": [*dict.fromkeys(untested)],
-    }
     others = (*subject.other_calls, *with_faults(calls.faults, ()))
-    return replace(subject, other_calls=others, call=call)
+    return replace(subject, other_calls=others)
 
 
 def _try_past_default_length(dtype: str, tried: Tried) -> None:
@@ -222,16 +217,14 @@ def _try_past_default_length(dtype: str, tried: Tried) -> None:
 def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
     """The calls of each result, none made as yet."""
     if function.outcome != "vectors":
-        rows = partial(_returned_rows, function)
+
+        def rows(_: Integers, where: Integers) -> NumberArray:
+            return np.concatenate([table.values for table in function.returned(where)], axis=1)
+
         return [CallLog.of_tables(function, reference, rows, row_causes)]
     shape, generator = (SEQUENCE, function.form.columns), np.random.default_rng(20)
     drawn = [generator.standard_normal(shape, np.float32) for _ in range(function.results)]
     return CallLog.of_vectors(function, reference, drawn, row_causes)
-
-
-def _returned_rows(function: ServedFunction, _: Integers, where: Integers) -> NumberArray:
-    """The cosines and sines of some rows, side by side."""
-    return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
 
 def _from_zero_positions(
@@ -251,7 +244,9 @@ def _from_zero_positions(
     return Positions(tuple(indices for indices in near if indices))
 
 
-def _of_returned(function: ServedFunction, reference: Reference, positions: Positions) -> Subject:
+def _of_returned(
+    function: ServedFunction, reference: Reference, positions: Positions, calls: PlannedCalls
+) -> Subject:
     """A function that returns tables or frequencies, judged by these."""
     places = PositionRows.of(positions)
     if function.outcome == "frequencies":
@@ -260,10 +255,12 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
         subject = frequency_subject(
             values, frequencies.dtype, reference, positions, name=function.process.target
         )
-        return replace(subject, kind=SubjectKind.IMPL, call={"patterns": [], "untried": []})
+        return replace(subject, kind=SubjectKind.IMPL)
 
     (log,) = _logs(function, reference)
-    calls = _patterns(function, log.rows, _tables_differ, positions)
+    own = _patterns(function, log.rows, _tables_differ, positions)
+    calls.tried += own.tried
+    calls.untried += own.untried
     cos, sin = function.returned(places.at(slice(0, places.count)))
     subject = table_subject(
         cos.values, sin.values, cos.dtype, reference, positions, name=function.process.target
@@ -271,9 +268,8 @@ def _of_returned(function: ServedFunction, reference: Reference, positions: Posi
     return replace(
         subject,
         kind=SubjectKind.IMPL,
-        irregular=_explained(with_faults(calls.faults, ()), log, positions, cos.dtype),
+        irregular=_explained(with_faults(own.faults, ()), log, positions, cos.dtype),
         other_calls=of_far_rows(log, cos.dtype, positions.last + 1),
-        call={"patterns": calls.tried, "untried": calls.untried},
         returned_tables=True,
     )
 
@@ -304,6 +300,7 @@ def _of_vectors(
     function: ServedFunction,
     reference: Reference,
     positions: Positions,
+    calls: PlannedCalls,
     progress: Progress | None,
     *,
     context: int,
@@ -317,7 +314,6 @@ def _of_vectors(
     logs = _logs(function, reference)
     planned = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
     # A slow machine may have left out one of a single result.
-    calls = PlannedCalls(function)
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
     calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
@@ -340,14 +336,12 @@ def _of_vectors(
                 reference,
                 places,
                 (few, samples[which]),
-                Conduct(
-                    tuple(dict.fromkeys(calls.tried)),
-                    tuple(dict.fromkeys(calls.untried)),
-                    irregular,
-                    _not_finite(few, matrices),
-                    returned_half(trial),
-                ),
-                partial(_near_matrices, function, places, which),
+                {
+                    "irregular": irregular,
+                    "broken": _not_finite(few, matrices),
+                    "returned_half": returned_half(trial),
+                },
+                lambda which=which: function.matrices(places.at(slice(0, 2)))[which].values,
             )
         )
     half = any(is_half(sample.values) for sample in samples)
@@ -431,11 +425,6 @@ _ROWS_OF_OFFSET = 128
 
 _PREFIX = 1 << 24
 """Values that are kept of one call that begins at position 0: each has all rows before them."""
-
-
-def _near_matrices(function: ServedFunction, places: PositionRows, which: int) -> UnitMatrices:
-    """What happens to unit vectors at the first two positions."""
-    return function.matrices(places.at(slice(0, 2)))[which].values
 
 
 def _explained(

@@ -41,9 +41,6 @@ ALIKE = 4.0
 """How many times smaller one offset must make the errors of all pairs: float32 code that errs in
 the base alone, so that errors grow along the pairs, gets to 2."""
 
-_SMALL = 0.1
-"""A tangent t whose angle is t − t³/3 up to 2e-5 of itself: a fifth power over 5."""
-
 _FEWEST = 4
 """Pairs that must agree on an offset."""
 
@@ -66,20 +63,6 @@ def frequency_slack(frequencies: Reals) -> Reals:
     with np.errstate(divide="ignore"):
         logarithms = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
     return np.asarray(np.minimum(unit("float32") * (3 + 2 * logarithms), PER_ANGLE))
-
-
-def _phases(turns: ComplexRows) -> RealRows:
-    """The phase of each, within 2e-5 of itself where all are small: a third of the work.
-
-    Shape: (positions, pairs).
-    """
-    real = turns.real
-    if real.min() > 0:
-        tangents: RealRows = turns.imag / real
-        if max(tangents.max(), -tangents.min()) <= _SMALL:
-            tangents -= tangents * tangents * tangents / 3
-            return tangents
-    return np.asarray(np.angle(turns))
 
 
 class Drift:
@@ -141,7 +124,7 @@ class Drift:
         """
         frequencies = self.frequencies[pairs]
         where = positions.astype(np.float64)
-        phases = _phases(rest)
+        phases = np.angle(rest)
         turning = frequencies != 0
         periods = np.where(turning, 1 / np.where(turning, frequencies, 1.0), 0.0)
         inverse = np.multiply.outer(1 / where, periods)  # (n, pairs), 1/angle

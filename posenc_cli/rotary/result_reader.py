@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from posenc_cli.calls.answers import Returned
-    from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals, UnitMatrices
@@ -67,28 +66,18 @@ class _CallCache:
         return Turning(places, self.pairing.pairs, dtype, 3, self.pairing, read)
 
 
-class Conduct(Record):
-    """How a result of a function behaves: the patterns it was called in or not, and what is wrong.
-
-    ``returned_half`` is the half precision that all it returns has.
-    """
-
-    patterns: tuple[str, ...]
-    untried: tuple[str, ...]
-    irregular: tuple[Irregularity, ...]
-    broken: tuple[str, ...]
-    returned_half: str | None
-
-
 class ResultReader:
-    """One result of a function, read block by block."""
+    """One result of a function, read block by block.
+
+    ``conduct`` are the fields of its subject that tell how it behaves beside rotating.
+    """
 
     def __init__(
         self,
         reference: Reference,
         places: PositionRows,
         sample: tuple[Integers, Returned],
-        conduct: Conduct,
+        conduct: dict[str, Any],
         near: Callable[[], UnitMatrices],
     ) -> None:
         positions, returned = sample
@@ -151,15 +140,9 @@ class ResultReader:
             turnings[0],
             None if mismatch else turnings[-1],
             mismatch,
-            broken=self._conduct.broken,
-            irregular=self._conduct.irregular,
             notes=("q and k were both checked",) if both else (),
-            call={
-                "patterns": list(self._conduct.patterns),
-                "untried": list(self._conduct.untried),
-            },
             infinite=self._infinite,
-            returned_half=self._conduct.returned_half,
+            **self._conduct,
         )
 
 

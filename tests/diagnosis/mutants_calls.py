@@ -218,14 +218,14 @@ def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("unknown", "rows 0–12 of a call of 13 rows (positions 0 to 131070) differ")
+@mutant("unknown", "at positions 0 to 131070, results for vectors differ")
 def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     if q.shape[1] > 12:
         cos, sin = np.roll(cos, 1, axis=-2), np.roll(sin, 1, axis=-2)
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("unknown", "row 12 of a call of 13 rows (position 131070) differs from the results for its")
+@mutant("unknown", "at position 131070, results for vectors differ from those for their")
 def late_in_a_graph(x, positions):
     """A buffer of 16 rows, whose last one is written late: the row before it stands there."""
     late = x.shape[-2] in range(9, 16)
