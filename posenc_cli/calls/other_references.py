@@ -193,10 +193,13 @@ def _placed_otherwise(tried: Tried, name: str) -> EqualRows:
         last=function.last, form=replace(form, arguments=arguments, position_axes="")
     )
     x, where = _late_rows(tried, tried.last)
-    values, wanted = (_side_by_side(own, where, x) for own in (other, function))
+    wanted, values, first = (
+        _side_by_side(*own, x)
+        for own in ((function, where), (other, where), (function, where - _OFFSET))
+    )
+    how = "is ignored" if not tried.differs(values, first) else "places rows at other positions"
     text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
-    known = f"{name} places rows at other positions than {form.placed_by}"
-    return EqualRows(text, values, wanted, known, Cause.POSITION_OFFSET)
+    return EqualRows(text, values, wanted, f"{name} {how}", Cause.POSITION_OFFSET)
 
 
 def _unjudged_beside(tried: Tried, name: str) -> list[str]:

@@ -77,7 +77,10 @@ UNTRIED = {
 }
 """What calls of the others do, and none of these: their convention has it not, or hides it."""
 
-REFUSED = ("q shorter than k", "not contiguous", "6 heads of q and 1 of k", " in the axes ")
+REFUSED = (
+    *("q shorter than k", "not contiguous", "6 heads of q and 1 of k", " in the axes "),
+    "q and k of two number formats",
+)
 """What most of them, or some, refuse: it is said with their reason, whatever its words."""
 
 
