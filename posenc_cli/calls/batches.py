@@ -27,7 +27,7 @@ from posenc_cli.calls.arrangements import (
     sizes_apart,
 )
 from posenc_cli.calls.called_function import Crash
-from posenc_cli.calls.patterns import PatternFault, PlannedCalls
+from posenc_cli.calls.patterns import PatternFault, given_by
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
@@ -535,7 +535,7 @@ def _takes_one(tried: Tried, arrangement: Arrangement) -> bool:
     """Whether one sequence is right in the axes of an arrangement."""
     one = replace(arrangement, sequences=1, places=1, key_heads=arrangement.heads)
     call = partial(called_together, tried.function, one, tried.differs)
-    together = PlannedCalls(tried.function).attempt("", call)
+    together = given_by(tried.function, call)
     return together is not None and not together.wrong
 
 

@@ -24,7 +24,7 @@ from posenc_cli.calls.patterns import (
     SLOW,
     SLOW_SECONDS,
     PatternFault,
-    PlannedCalls,
+    given_by,
     rows_text,
 )
 from posenc_cli.errors import InvalidInput
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Rows
     from posenc_cli.calls.function_trial import RowCauses
+    from posenc_cli.calls.patterns import PlannedCalls
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
@@ -734,7 +735,7 @@ def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Ir
     arrangement = Arrangement(form, 1, 1, rows, heads, heads)
     alone, differs = partial(_rotated, log.reference), partial(_differ, dtype=dtype)
     call = partial(called_together, function, arrangement, differs, alone=alone)
-    together = PlannedCalls(function).attempt("", call)
+    together = given_by(function, call)
     if together is None or not together.parts[which].wrong.any():
         return ()
     fault, every = together.fault(f"{heads} heads", *_MISTAKEN), together.parts[which].wrong.all()

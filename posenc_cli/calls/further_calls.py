@@ -20,6 +20,7 @@ from posenc_cli.calls.patterns import (
     PatternFault,
     PlannedCalls,
     compared,
+    given_by,
 )
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
@@ -200,12 +201,8 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
         f"positions 0 to {early.positions[-1]}, called after longer calls, give other values "
         f"than before, by {np.abs(then - first).max():.2g}"
     )
-    try:
-        in_long = np.concatenate(early.again(in_long=True), axis=1)
-    except InvalidInput:
-        tried.function.revive()
-        in_long = first
-    if tried.differs(then, in_long):
+    in_long = given_by(tried.function, partial(early.again, in_long=True)) or early.first
+    if tried.differs(then, np.concatenate(in_long, axis=1)):
         yield PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN)
         return
     before, after = (tried.planes(parts) for parts in (early.first, again))

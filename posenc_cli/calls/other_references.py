@@ -24,6 +24,7 @@ from posenc_cli.calls.patterns import (
     PatternFault,
     PlannedCalls,
     compared,
+    given_by,
 )
 from posenc_cli.calls.roles import (
     ADDED,
@@ -264,10 +265,9 @@ def _unjudged_mask(tried: Tried, mask: str) -> str:
         return ""
     arguments = tuple(own for own in form.arguments if own.role != "positions")
     bare = function.varied(last=None, form=replace(form, arguments=arguments, position_axes=""))
-    try:
-        values = _with_value(bare, mask, "mask", LEFT_PADDED).all_values(x, where)
-    except InvalidInput:  # it wants positions
-        function.revive()
+    masked = _with_value(bare, mask, "mask", LEFT_PADDED)
+    values = given_by(function, partial(masked.all_values, x, where))
+    if values is None:  # it wants positions
         return ""
     counted = _counted_behind_padding(tried, values, x, where)
     if form.from_zero:
@@ -309,12 +309,8 @@ def _longer(tried: Tried, name: str) -> PatternFault | None:
         shapes = [each.shape for each in longer.answers(where[None])]
         if any(needed + _ROWS in shape for shape in shapes):
             return None
-    else:
-        try:
-            told(needed - 2).all_values(x, where)
-        except InvalidInput:
-            function.revive()
-            return None
+    elif given_by(function, partial(told(needed - 2).all_values, x, where)) is None:
+        return None
     raise InvalidInput("what it gives is as long as x")
 
 
@@ -325,7 +321,7 @@ def _batch(tried: Tried) -> Arrangement | None:
         return None
     for arrangement in arrangements(tried.form):
         call = partial(called_together, function, arrangement, tried.differs)
-        together = PlannedCalls(function).attempt("", call) if arrangement.sequences > 1 else None
+        together = given_by(function, call) if arrangement.sequences > 1 else None
         if together is not None and not together.wrong:
             return arrangement
     return None

@@ -146,6 +146,11 @@ class PlannedCalls:
         self.faults += filter(None, [fault])
 
 
+def given_by(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
+    """What a call gives; None where it fails."""
+    return PlannedCalls(function).attempt("", call)
+
+
 class EqualRows(Record):
     """Two results that must be equal; ``text`` is the sentence that says how they differ.
 
