@@ -399,8 +399,6 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
             if numbers and {*TURNED} & {*by_use}:
                 yield (*arguments, *more, *numbers)
             yield arguments + more
-        if any(given.kind == "VAR_POSITIONAL" for given in signature.parameters or ()):
-            yield from (arguments + more for more in _more(by_use))
 
 
 def _roles_beside(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
@@ -419,13 +417,6 @@ def _told(signature: Signature) -> list[Argument]:
         for role in given.roles()[:1]
         if given.default is not None and role in _TOLD and not given.means_another(role)
     ]
-
-
-def _more(roles: tuple[str, ...]) -> Iterator[tuple[Argument, ...]]:
-    """What a function of any number of arguments may be given after those that it names."""
-    for longer in itertools.chain.from_iterable(ROLES_BY_COUNT.values()):
-        if len(longer) > len(roles) and longer[: len(roles)] == roles:
-            yield tuple(Argument(role, role) for role in longer[len(roles) :])
 
 
 def _optional(

@@ -18,7 +18,7 @@ import numpy as np
 
 from posenc_cli.calls.arrangements import STARTS, Arrangement
 from posenc_cli.calls.batches import RowsGuess, called_together
-from posenc_cli.calls.function_trial import ALIKE, COARSE, UNLIKE_HEADS, Irregularity
+from posenc_cli.calls.function_trial import Irregularity, vectors_differ
 from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
@@ -99,20 +99,11 @@ class MadeCall(Record):
 
 
 class CallRule(Record):
-    """At which positions the rows of a call are rotated.
-
-    ``unlike`` says why unit vectors say nothing of others, where the rule has words of its own.
-    """
+    """At which positions the rows of a call are rotated."""
 
     text: str
     at: Callable[[MadeCall], Integers | Reals]
     cause: Cause = Cause.POSITION_OFFSET
-    unlike: str = "the function rotates rows by the call that they come in"
-
-
-def moved_by(by: Callable[[MadeCall], int]) -> Callable[[MadeCall], Integers]:
-    """The positions of a call, off by what follows from it."""
-    return lambda call: call.positions + by(call)
 
 
 CALL_RULES = (
@@ -169,7 +160,6 @@ CALL_RULES = (
     CallRule(
         "the positions that it is given are ignored: it counts rows",
         lambda call: np.arange(call.rows),
-        unlike="the function counts rows",
     ),
     CallRule(
         "all rows of a call are rotated at the position of its first",
@@ -526,8 +516,7 @@ class _Calls:
         parts = list(self._parts())
         for (text, some), rule in product(parts, list(self._rules())):
             if all(self._turned_at(call, rule.at(call)) for call in some):
-                evidence = self._evidence(some)
-                return (Irregularity(rule.cause, rule.text + text, evidence, rule.unlike),)
+                return (_irregular(rule.cause, rule.text + text, self._evidence(some)),)
         return next(filter(None, starmap(self._diagnosed, parts)), ()) or self._moved()
 
     def _parts(self) -> Iterator[tuple[str, Sequence[MadeCall]]]:
@@ -561,8 +550,10 @@ class _Calls:
         lags = np.unique((read - shown.positions)[explained])
         if lags.size == 1 and lags[0]:
             off = int(lags[0])
-            yield CallRule(f"rows are off by {off:+d}", moved_by(lambda _: off))
-            yield from (CallRule(text, moved_by(by)) for text, by in OFFS if by(shown) == off)
+            yield CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
+            for text, by in OFFS:
+                if by(shown) == off:
+                    yield CallRule(text, partial(lambda by, call: call.positions + by(call), by))
 
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
         """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
@@ -699,7 +690,8 @@ own."""
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
-    return Irregularity(cause, message, evidence, CallRule.unlike)
+    unlike = "the function rotates rows by the call that they come in"
+    return Irregularity(cause, message, evidence, unlike)
 
 
 _HEADS = (12, 10, 14)
@@ -725,7 +717,7 @@ _MISTAKEN = (
 """How rows and heads are taken for one another."""
 
 
-def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Irregularity, ...]:
+def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
     """What is wrong with some heads of one call; nothing where all are rotated alike."""
     function, form = log.function, log.function.form
     if not form.has_heads or function.follows_length:
@@ -733,8 +725,8 @@ def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Ir
     rows = max(2, min(_ROWS, context - STARTS[0]))
     heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
     arrangement = Arrangement(form, 1, 1, rows, heads, heads)
-    alone, differs = partial(_rotated, log.reference), partial(_differ, dtype=dtype)
-    call = partial(called_together, function, arrangement, differs, alone=alone)
+    alone = partial(_rotated, log.reference)
+    call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
     together = given_by(function, call)
     if together is None or not together.parts[which].wrong.any():
         return ()
@@ -744,7 +736,7 @@ def unlike_heads(log: CallLog, which: int, dtype: str, context: int) -> tuple[Ir
     ):
         return ()
     known = fault.known or f"{together.where} do not rotate as the others do"
-    return (Irregularity(fault.word, known, fault.text, UNLIKE_HEADS),)
+    return (Irregularity(fault.word, known, fault.text, "the function rotates heads differently"),)
 
 
 def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:
@@ -755,9 +747,3 @@ def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> 
     y = x.astype(np.float64)
     y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag
     return y
-
-
-def _differ(values: NumberArray, wanted: NumberArray, *, dtype: str) -> bool:
-    """Whether values are others than those wanted, by more than their format explains."""
-    limit = (1 if dtype in ("float32", "float64") else COARSE) * ALIKE * np.abs(wanted).max()
-    return not bool(np.abs(values - wanted).max() <= limit)

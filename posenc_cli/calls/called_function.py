@@ -171,9 +171,10 @@ class CalledFunction(ABC):
         Raises: InvalidInput where one is not.
         """
         roles = {**settings(self.reference), "length": self._context, **NOTHING}
-        named, config = self._named_settings(), self.asked.config
+        named: dict[str, Any] = {**self._shares_of_axes(), **self._named_settings()}
+        config = self.asked.config
         values: dict[str, Any] = {}
-        configs, shares = {}, self._shares_of_axes()
+        configs = {}
         attributes = {
             given.name: given.roles()[0]
             for given in self.signature.required
@@ -193,8 +194,6 @@ class CalledFunction(ABC):
                 values[given.name] = given.in_its_type(roles[role])
             elif "style" in given.roles():
                 values[given.name] = style(given.name, self.reference)
-            elif given.name in shares:
-                values[given.name] = shares[given.name]
             elif "config" in given.roles() and config is not None:
                 configs[given.name] = dict(config)
             elif given in self.signature.required and given.name not in attributes:
@@ -260,10 +259,18 @@ class CalledFunction(ABC):
         Raises: InvalidInput.
         """
         payload = request(form, self.reference, positions, vectors, in_place=self.asked.in_place)
-        answer, data = self._exchanged(payload, positions=positions)
+        results = self.arrays(payload, positions)
         heads = vectors[0].heads if vectors and form.flat else 1
         self.first_rows = self.first_rows or positions.shape[-1] * heads
         self.first_end = self.first_end or int(positions.max()) + 1
+        return results
+
+    def arrays(self, payload: Payload, positions: Integers) -> list[Returned]:
+        """What the function returns for a request of such positions, as :meth:`call` does.
+
+        Raises: InvalidInput.
+        """
+        answer, data = self._exchanged(payload, positions=positions)
         try:
             self.returns = answer.get("made")
             return returned_arrays(answer, data)

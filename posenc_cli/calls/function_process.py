@@ -252,6 +252,15 @@ class FunctionHere(CalledFunction):
         return report, bytearray(b"".join(arrays))
 
 
+def called_function(
+    target: str | Callable[..., Any], reference: Reference, asked: CallRequest, *, context: int
+) -> CalledFunction:
+    """A function by its name, in a process of its own, or one that is at hand."""
+    if isinstance(target, str):
+        return FunctionProcess(target, reference, asked, context=context)
+    return FunctionHere(target, reference, asked, context=context)
+
+
 def name_of_function(function: Callable[..., Any]) -> str:
     """What messages call a function: its own name, else its type's."""
     return str(getattr(function, "__qualname__", type(function).__name__))

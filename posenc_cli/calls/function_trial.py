@@ -17,7 +17,7 @@ from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from posenc_cli.calls.patterns import PatternFault
     from posenc_cli.calls.serving import ServedFunction
@@ -37,9 +37,6 @@ UNSTEADY = "gives other values when it is called again with the same arguments"
 
 MULTIPLE = np.float32(1024)
 """What vectors are multiplied by to see whether results are: exact in any format."""
-
-
-UNLIKE_HEADS = "the function rotates heads differently"
 
 
 class Irregularity(Record):
@@ -125,6 +122,20 @@ def is_half(matrices: UnitMatrices) -> bool:
     return not bool((np.ascontiguousarray(matrices).view(np.uint32) & np.uint32(0x1FFF)).any())
 
 
+def vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
+    """Whether values are others than those wanted, by more than their format leaves open."""
+    if np.array_equal(values, wanted):  # as most are: the rest costs three times as much
+        return False
+    size = np.abs(wanted).max(initial=0)
+    if not np.isfinite(size):
+        return False
+    off = np.abs(values - wanted).max(initial=0)
+    if off <= ALIKE * size:
+        return False
+    half = values.dtype.itemsize < 4 or is_half(values)
+    return not (half and off <= COARSE * ALIKE * size)
+
+
 def unmeasured(what: str, evidence: str = "") -> Irregularity:
     """What a function does for which no cause is known, and which keeps it from being measured."""
     return Irregularity(Cause.UNKNOWN, f"the function {what}", evidence, f"the function {what}")
@@ -166,7 +177,7 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
             yield from _dependences(trial)
 
 
-def _q_for_k(trial: FunctionTrial, _: NumberArray) -> Irregularity | None:
+def _q_for_k(trial: FunctionTrial) -> Irregularity | None:
     """That k comes back where q is expected, or q for k, or both; None where neither does."""
     given = (trial.x, other_vectors(trial.x))
     results = trial.function.all_values(trial.x, trial.positions)
@@ -227,20 +238,12 @@ def bending(trial: FunctionTrial, values: NumberArray) -> str:
     return ""
 
 
-_EXPLANATIONS: tuple[Callable[[FunctionTrial, NumberArray], Irregularity | None], ...] = (
-    _q_for_k,
-    rounding_of_vectors,
-)
-"""Why vectors may become other than their unit vectors say, told by the vectors' values."""
-
-
 def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[Irregularity]:
     """Why vectors become other than the unit vectors that they are made of say."""
-    for explained in _EXPLANATIONS:
-        found = explained(trial, values)
-        if found is not None:
-            yield found
-            return
+    found = _q_for_k(trial) or rounding_of_vectors(trial, values)
+    if found is not None:
+        yield found
+        return
     mixing, bent = mixing_of_rows(trial, values), bending(trial, values)
     if mixing:
         yield unmeasured("mixes rows", mixing)
@@ -282,15 +285,13 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     x, positions, expected = trial.x, trial.positions, trial.expected
     backward = trial.given(x[::-1], positions[::-1])[::-1]
     if trial.differs(backward, expected):
-        yield _of_rows("depends on the order of the rows, not on their positions alone")
+        evidence = "depends on the order of the rows, not on their positions alone"
+        yield Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
-        yield _of_rows("depends on how many rows it is given, not on their positions alone")
-
-
-def _of_rows(evidence: str) -> Irregularity:
-    return Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
+        evidence = "depends on how many rows it is given, not on their positions alone"
+        yield Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
 
 
 _NO_MAP = "the result for a row depends on more than the row and its position"

@@ -65,10 +65,6 @@ _ROWS, _FIRST = 5, 7
 _ORDER = np.array([3, 0, 4, 1, 2])
 """Positions in another order than that of tables."""
 
-LENGTH = "the rotation depends on the length of the call, and the reference does not"
-
-_LEFT = "a longer call leaves its rotation behind: shorter ones after it are rotated as it is"
-
 
 class Tried(Record):
     """A function that further calls are made of; ``pairing`` is how it pairs dimensions.
@@ -167,7 +163,7 @@ class EarlyCall:
     text = "a short call again after longer ones"
 
     def __init__(self, function: ServedFunction, last: int, calls: PlannedCalls) -> None:
-        self.positions, self.calls = np.arange(min(_SHORT, last)), calls
+        self.positions = np.arange(min(_SHORT, last))
         self._short = function.varied(
             last=self.positions.size - 1 if function.follows_length else None
         )
@@ -210,7 +206,11 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     on = before * np.exp(1j * np.outer(early.positions, rates))
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
     text += f"; they are those that a call up to {tried.last} has"
-    yield PatternFault(text, _LEFT, Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN)
+    yield PatternFault(
+        text,
+        "a longer call leaves its rotation behind: shorter ones after it are rotated as it is",
+        Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
+    )
 
 
 def _beside_long(tried: Tried) -> Iterator[EqualRows]:
@@ -221,7 +221,8 @@ def _beside_long(tried: Tried) -> Iterator[EqualRows]:
         f"positions 0 to {early.positions[-1]} in a call of their own give other values than "
         f"beside position {tried.last}"
     )
-    yield EqualRows(text, short, long, LENGTH)
+    known = "the rotation depends on the length of the call, and the reference does not"
+    yield EqualRows(text, short, long, known)
 
 
 _EARLY = (
@@ -306,8 +307,6 @@ def _values_beside(tried: Tried) -> Iterator[EqualRows]:
     """v, which a function is given beside q and k and must not change."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_beside(first, heads)
-        if left is None:
-            raise InvalidInput("it does not come back")
         text = f"v comes back otherwise from position {first} on"
         yield EqualRows(text, left, given.astype(np.float32), "v is changed; only q and k rotate")
 
@@ -400,8 +399,8 @@ def rounded_to(
     known, cause = f"{of_half} are rotated differently than those of float32", Cause.UNKNOWN
     if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
         text += "; so rounded, all rows are reproduced"
-        known = f"{rounded[0]} are rounded to {half}, as {_AS_ROUNDED.get(called, called)} are"
-        cause = rounded[1]
+        what, cause = rounded
+        known = f"{what} are rounded to {half}, as {_OF.get(called, called)} are"
     yield PatternFault(text, known, cause)
 
 
@@ -485,8 +484,7 @@ def _of_half(which: int, called: str, tried: Tried) -> str:
 
 
 _VECTORS, _SINGLE, _PAST = "vectors", "single rows", "later rows"
-
-_AS_ROUNDED = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
+_OF = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
 
 _LATER_CALLS = tuple(
     Pattern(

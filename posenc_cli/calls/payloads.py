@@ -219,10 +219,6 @@ class _CallArguments:
         added = np.where(kept, 0, np.finfo(np.float32).min).astype(np.float32)
         return self.payload.array(added, broadcast=(self.batch, 1, queries, rows))
 
-    def both_tables(self, parameter: str) -> dict[str, Any]:
-        """Cosines and sines, in the order of the parameter's name."""
-        names = ("sin", "cos") if parameter.startswith("sin") else ("cos", "sin")
-        return {"tuple": [_table(self, name) for name in names]}
 
 
 _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
@@ -239,7 +235,12 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
         _positions(own, call.form, call.reference, call.places.key_ids)
     ),
     "inv_freq": lambda call, _: call.payload.array(call.reference.frequencies.astype(np.float32)),
-    "cos_sin": lambda call, own: call.both_tables(own.parameter),
+    "cos_sin": lambda call, own: {
+        "tuple": [
+            _table(call, name)  # in the order of the parameter's name
+            for name in ("cos", "sin")[:: -1 if own.parameter.startswith("sin") else 1]
+        ]
+    },
     **dict.fromkeys(("cos", "sin", "freqs_cis"), lambda call, own: _table(call, own.role)),
     **dict.fromkeys(
         ("dtype", "device"),

@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.call_form import usual_axes
 from posenc_cli.calls.form_choice import FormChoice
-from posenc_cli.calls.function_process import FunctionHere, FunctionProcess
+from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.payloads import Vectors, thirds, values_beside
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from posenc_cli.calls.call_form import CallForm
-    from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.form_choice import Outcome
     from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.inference.reference import Reference
@@ -60,11 +59,7 @@ class ServedFunction:
         context: int,
         last: int | None = None,
     ) -> None:
-        self.process: CalledFunction
-        if isinstance(target, str):
-            self.process = FunctionProcess(target, reference, asked, context=context)
-        else:
-            self.process = FunctionHere(target, reference, asked, context=context)
+        self.process = called_function(target, reference, asked, context=context)
         self._context, self.last, self.dtype = context, last, "float32"
         self._choice: FormChoice | None = None
         self.own_form: CallForm | None = None
@@ -235,10 +230,10 @@ class ServedFunction:
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self.process.call(self.form, positions, vectors)]
 
-    def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray | None]:
-        """What v is given beside q and k, and what comes back third; None where nothing does.
+    def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
+        """What v is given beside q and k, and what comes back third.
 
-        Raises: InvalidInput when the function does not give it.
+        Raises: InvalidInput when the function does not give it, or nothing comes back third.
         """
         form, rows, heads = self.form, 5, heads if self.form.has_heads else 1
         x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
@@ -248,7 +243,7 @@ class ServedFunction:
         if form.has("qkv"):
             parts = thirds(parts[0], form, beside.shape(form.axes)) or parts
         if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
-            return beside.values, None
+            raise InvalidInput("it does not come back")
         return beside.values, beside.read(parts[2], form.axes)
 
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:

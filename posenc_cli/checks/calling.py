@@ -41,6 +41,7 @@ from posenc_cli.calls.function_trial import (
     irregularities,
     is_half,
     returned_half,
+    vectors_differ,
     with_faults,
 )
 from posenc_cli.calls.further_calls import (
@@ -143,8 +144,9 @@ def implementation(
             "usual_axes": function.usual_axes,
         }
         if not any(one.broken or one.irregular for one in subjects):
-            last = positions.last
-            subjects[0] = _with_further_calls(function, subjects[0], reference, early, last)
+            subjects[0] = _with_further_calls(
+                function, subjects[0], reference, early, calls, last=positions.last
+            )
             untested = [*untested_parameters(function, calls), *calls.untested]
             call["untested"] = [*dict.fromkeys(untested)]
         else:
@@ -168,14 +170,20 @@ def _other_axes(function: ServedFunction, asked: str, why: str) -> Irregularity:
 
 
 def _with_further_calls(
-    function: ServedFunction, subject: Subject, reference: Reference, early: EarlyCall, last: int
+    function: ServedFunction,
+    subject: Subject,
+    reference: Reference,
+    early: EarlyCall,
+    calls: PlannedCalls,
+    *,
+    last: int,
 ) -> Subject:
-    """A subject, with what happens to several sequences and heads in one call, and of others."""
-    vectors, grid, calls = function.outcome == "vectors", function.form.has("grid"), early.calls
+    """A subject, with what becomes of several sequences and heads in one call, and of others."""
+    vectors, grid = function.outcome == "vectors", function.form.has("grid")
     tried = Tried(
         function,
         reference,
-        _vectors_differ if vectors else _tables_differ,
+        vectors_differ if vectors else _tables_differ,
         subject.own.pairing,
         prod(reference.grid or ()) - 1 if grid else last,  # every call is of all rows
         calls,
@@ -312,7 +320,7 @@ def _of_vectors(
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
     logs = _logs(function, reference)
-    planned = [_patterns(function, log.rows, _vectors_differ, positions) for log in logs]
+    planned = [_patterns(function, log.rows, vectors_differ, positions) for log in logs]
     # A slow machine may have left out one of a single result.
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
     calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
@@ -444,24 +452,10 @@ def _explained(
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
     context = positions.last + 1
-    if heads := unlike_heads(log, which, dtype, context):
+    if heads := unlike_heads(log, which, context):
         return heads
     log.extend(context)
     return by_call(log, dtype) or irregular
-
-
-def _vectors_differ(values: NumberArray, wanted: NumberArray) -> bool:
-    """Whether values are others than those wanted, by more than their format leaves open."""
-    if np.array_equal(values, wanted):  # as most are: the rest costs three times as much
-        return False
-    size = np.abs(wanted).max(initial=0)
-    if not np.isfinite(size):
-        return False
-    off = np.abs(values - wanted).max(initial=0)
-    if off <= ALIKE * size:
-        return False
-    half = values.dtype.itemsize < 4 or is_half(values)
-    return not (half and off <= COARSE * ALIKE * size)
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:

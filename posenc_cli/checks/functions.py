@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from posenc_cli.calls.answers import returned_arrays
 from posenc_cli.calls.call_form import Argument, CallForm
-from posenc_cli.calls.called_function import CalledFunction
-from posenc_cli.calls.function_process import FunctionHere, FunctionProcess
+from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Literal, TypeAlias
 
+    from posenc_cli.calls.called_function import CalledFunction
     from posenc_cli.calls.signature import CallRequest, NamedParameter
     from posenc_cli.numerics.arrays import NumberArray, RealRows
 
@@ -149,26 +148,6 @@ class _ToldReference(Record):
         return cls(max(1, (task.width + 1) // 2), named, task.width)
 
 
-class _NamedCalls(CalledFunction):
-    """A function that is called with any arguments."""
-
-    def result(self, payload: Payload, places: NumberArray) -> list[Any]:
-        """The arrays that it returns.
-
-        Raises: InvalidInput.
-        """
-        answer, data = self._exchanged(payload, positions=np.abs(places).astype(np.int64))
-        return returned_arrays(answer, data)
-
-
-class _InProcess(_NamedCalls, FunctionProcess):
-    """One in a process of its own."""
-
-
-class _Here(_NamedCalls, FunctionHere):
-    """One of this process."""
-
-
 def function_values(
     target: str | Callable[..., Any],
     task: FunctionTask,
@@ -184,11 +163,7 @@ def function_values(
     """
     reference = cast("Any", _ToldReference.of(task))
     context = int(max(task.length, np.abs(task.places).max() + 1))
-    called: _NamedCalls
-    if isinstance(target, str):
-        called = _InProcess(target, reference, asked, context=context)
-    else:
-        called = _Here(target, reference, asked, context=context)
+    called = called_function(target, reference, asked, context=context)
     try:
         called.start()
         return _likeliest(called, task, accepts, further)
@@ -197,7 +172,7 @@ def function_values(
 
 
 def _likeliest(
-    called: _NamedCalls,
+    called: CalledFunction,
     task: FunctionTask,
     accepts: Callable[[Loaded], Any],
     further: Callable[[], Iterator[FurtherCall]],
@@ -241,7 +216,7 @@ def _likeliest(
 
 
 def _judged(
-    called: _NamedCalls,
+    called: CalledFunction,
     arguments: Arguments,
     task: FunctionTask,
     accepts: Callable[[Loaded], Any],
@@ -276,10 +251,10 @@ def _doubt(own: tuple[Any, str]) -> bool:
     return bool(own[0].misfit) or alike or not value_report(own[0], "function").explained
 
 
-def _values(called: _NamedCalls, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
+def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
     """The one array that a call returns, and how a reader is told of the call."""
     payload, text = _payload(called, arguments, task.dtype)
-    results = called.result(payload, task.places)
+    results = called.arrays(payload, np.abs(task.places).astype(np.int64))
     if len(results) != 1:
         raise called.invalid(f"returned {len(results)} arrays, and one is compared")
     if not results[0].values.size:
@@ -296,7 +271,7 @@ def _near(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0
 
 
 def _of_vectors(
-    called: _NamedCalls,
+    called: CalledFunction,
     arguments: Arguments,
     task: FunctionTask,
     subject: Any,
@@ -321,7 +296,7 @@ def _of_vectors(
 
 
 def _with_noise(
-    called: _NamedCalls, arguments: Arguments, task: FunctionTask, scale: float
+    called: CalledFunction, arguments: Arguments, task: FunctionTask, scale: float
 ) -> tuple[Loaded, RealRows, RealRows]:
     """The result of a call with noise for vectors or scores, as it is and in float64; the noise."""
     noise: NumberArray = np.zeros(1)
@@ -338,7 +313,7 @@ def _with_noise(
 
 
 def _called_further(
-    called: _NamedCalls,
+    called: CalledFunction,
     arguments: Arguments,
     subject: Any,
     task: FunctionTask,
@@ -394,7 +369,7 @@ def _outcome(
 
 
 def _left(
-    called: _NamedCalls, arguments: Arguments, task: FunctionTask, tried: list[str]
+    called: CalledFunction, arguments: Arguments, task: FunctionTask, tried: list[str]
 ) -> Iterator[str]:
     """Lengths and padding that no call has, and parameters that keep their default in all calls."""
     of_length = [text for text in tried if "=" not in text or text.startswith(("grid", "window"))]
@@ -425,7 +400,7 @@ def _ways(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Argum
         )
 
 
-def _tells_nothing(called: _NamedCalls, arguments: Arguments, call: FurtherCall) -> bool:
+def _tells_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> bool:
     """Whether a function is given the same as before, or a format that its framework has not."""
     task = call.tasks[0]
     if task.dtype == call.unlike.dtype:
@@ -435,7 +410,7 @@ def _tells_nothing(called: _NamedCalls, arguments: Arguments, call: FurtherCall)
     return no_format or not (_carried(arguments, task) or _format_in(arguments, task))
 
 
-def _of_call(called: _NamedCalls, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
+def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
     """The subject of a further call: what it adds to noise, if the result contains its input.
 
     Raises: InvalidInput.
@@ -518,7 +493,7 @@ _HINT = "a dump always works: numpy.save its values, and check the file"
 _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HINT}"
 
 
-def _calls(called: _NamedCalls, task: FunctionTask) -> Iterator[Arguments]:
+def _calls(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
     """What each parameter may be given, the likeliest first."""
     parameters = [given for given in called.signature.parameters or () if not given.variable]
     begins = any(_is_offset(given.name) for given in parameters)
@@ -670,7 +645,7 @@ def _guesses(form: str) -> list[Make]:
     return [lambda task: task.places, lambda task: task.length, lambda task: task.width]
 
 
-def _payload(called: _NamedCalls, arguments: Given, dtype: str) -> tuple[Payload, str]:
+def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:
     """A request of these arguments, and how a reader is told of it."""
     library = called.signature.libraries[0]
     names = [given.name for given, _ in arguments]
