@@ -270,6 +270,7 @@ _FIRST_LOST = {
     CUT_BFLOAT16: 257,
     "float16": 2049,
     **dict.fromkeys(TF32S, 2049),
+    "float32": 2**24 + 1,
 }
 """The first whole number that a format has not."""
 

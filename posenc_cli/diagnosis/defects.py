@@ -288,8 +288,8 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     yield from (replace(plain, turn=turn) for turn in turns)
     yield from (replace(plain, offset=offset) for offset in offsets)
     yield from (replace(plain, moved=positions) for positions in position_maps(sample))
-    for half in HALVES:
-        yield replace(plain, positions=half)
+    for coarse in (*HALVES, "float32"):
+        yield replace(plain, positions=coarse)
     if sample.tolerance.floor < unit("float16") * sample.amplitude:  # else a rounding is granted
         yield from (replace(plain, cells=coarse) for coarse in HALF_CELLS.values())
     rules = Remembered(alternatives(sample.reference, rotations))

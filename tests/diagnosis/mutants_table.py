@@ -15,7 +15,6 @@ NOT_NAMED: dict[str, str] = {
     "uninitialised_huge": "tables",
     "uninitialised_first": "rotated",
     "float32_as_bfloat16": "rotated",
-    "float32_far": "half rotated",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 
