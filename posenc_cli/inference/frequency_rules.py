@@ -102,9 +102,7 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
 
     ``rotations`` are those that the subject comes nearest to, which suggest others.
     """
-    suggested: Iterable[Alternative] = ()
-    if rotations is not None:
-        suggested = itertools.chain(_written(reference), _nearby(reference, rotations))
+    suggested = () if rotations is None else _nearby(reference, rotations)
     yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
 
 
@@ -152,7 +150,6 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         yield from _with_values(reference, "base", known)
     yield from _mistakes(reference)
     yield from _other_values(reference)
-    yield from _scaled_twice(reference, plain[:1])
     yield from _other_schemes(reference)
     yield from _constant_ratios(reference)
     yield from _differences(reference, rope, plain[1:])
@@ -173,20 +170,6 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     yield from model_alternatives(reference)
 
 
-def _written(reference: Reference) -> Iterator[Alternative]:
-    """Frequencies of a few digits, as they are printed and copied."""
-    for digits in range(2, 9):
-        written = {
-            f"{digits} decimal places": [round(f, digits) for f in reference.frequencies.tolist()],
-            f"{digits} significant digits": [
-                float(f"{f:.{digits}g}") for f in reference.frequencies.tolist()
-            ],
-        }
-        for what, rounded in written.items():
-            message = f"the frequencies were rounded to {what}"
-            yield Alternative(Cause.INV_FREQ_PRECISION, message, np.array(rounded))
-
-
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
     """Exponents that were rounded."""
     exponents = np.arange(reference.pairs) / reference.pairs
@@ -195,17 +178,6 @@ def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
         if not np.array_equal(coarse, exponents):
             message = f"the exponents 2i/d were rounded to {dtype}"
             yield Alternative(Cause.INV_FREQ_PRECISION, message, ladder(base, coarse))
-
-
-def _scaled_twice(
-    reference: Reference, given: Iterable[Mapping[str, Any]]
-) -> Iterator[Alternative]:
-    """Each pair slowed twice by what it should be slowed by once."""
-    for params in given:
-        plain = frequencies_of(rope, params)
-        if plain is not None and plain.shape == reference.frequencies.shape:
-            twice = reference.frequencies**2 / plain
-            yield Alternative(Cause.FREQUENCY_RULE, "the scaling is applied twice", twice)
 
 
 def _differences(
@@ -263,10 +235,6 @@ def _other_values(reference: Reference) -> Iterator[Alternative]:
             near = [parameter.type(right * step) for step in _STEPS]
             values = [*usual_values(parameter), *near]
         yield from _with_values(reference, name, dict.fromkeys(values))
-        if name == "factor":
-            values_twice = changed_frequencies(reference, factor=right * right)
-            if values_twice is not None:
-                yield Alternative(Cause.FREQUENCY_RULE, "the factor is applied twice", values_twice)
 
 
 def _other_schemes(reference: Reference) -> Iterator[Alternative]:

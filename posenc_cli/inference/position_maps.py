@@ -26,9 +26,6 @@ _READABLE = 0.9
 _MOST_TURNS = 32
 """Of the slowest pair, either way, that are tried where it rotates more than once."""
 
-_FEWEST_GROUPED, _LARGEST_GROUP = 4, 4096
-"""Rows that show in groups of how many positions are counted, and how large these may be."""
-
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Ranks, or chunks, that a sequence is shared among."""
 
@@ -125,7 +122,6 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     yield from _ends(positions, read)
     yield from _wraps(positions, read)
     yield from _steps(positions, read)
-    yield from _grouped(positions, read)
     yield from _countdown(positions, read)
     yield from _dealt(positions, read)
 
@@ -189,13 +185,6 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
         ),
         lambda p, period, shift, **_: p % period + shift,
     ),
-    "sinks": (
-        (
-            "the first {rows} kept, and every {nth} position after starts again at {kept}: a "
-            "buffer of {every} rows with sinks"
-        ),
-        lambda p, kept, period, **_: np.where(p < kept, p, kept + (p - kept) % period),
-    ),
     "off and wrapped": (
         "positions are off by {shift:+d} and wrap at {period}",
         lambda p, period, shift, **_: (p + shift) % period,
@@ -251,21 +240,17 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
 """Rules by their name: in words, and as which position p is rotated."""
 
 
-def _map(
-    name: str, *, shift: int = 0, period: int = 0, kept: int = 0, **numbers: int
-) -> PositionMap:
+def _map(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> PositionMap:
     """A rule with its numbers."""
     message, at = _MAPS[name]
     words = {
         "off": f", off by {shift:+d}" if shift else "",
         "back": f"{-shift:+d}",
         "nth": ordinal(period),
-        "rows": "row is" if kept == 1 else f"{kept} rows are",
-        "every": kept + period,
         "bits": period.bit_length() - 1,
         "half": period // 2,
     }
-    numbers |= {"shift": shift, "period": period, "kept": kept}
+    numbers |= {"shift": shift, "period": period}
     return PositionMap(message.format(**numbers, **words), lambda p: at(p, **numbers))
 
 
@@ -293,9 +278,6 @@ def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if low < 0:
         yield from (_map("signed", period=width) for width in _WIDTHS if width == period)
         return
-    again = int(read[positions != read].min())
-    if again > 0 and lags[0] == 0:
-        yield _map("sinks", kept=again, period=period)
     first = int(positions[int(np.argmax(read != positions - lags[0]))])
     shift = -int(lags[0])
     if 0 < shift < period:
@@ -361,42 +343,6 @@ def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     multiple = math.gcd(*(int(position) for position in read))
     if multiple > 1 and np.unique(read).size > 2:
         yield _map("rounded down", step=multiple)
-
-
-def _grouped(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Positions that count on by 1 every few rows, from one of them on."""
-    begin = int(np.argmax(positions != read))
-    rise = int(read[-1] - read[begin])
-    if not begin or positions.size - begin < _FEWEST_GROUPED or rise < 1:
-        return
-    near = round(int(positions[-1] - positions[begin]) / rise)
-    for group in (size for size in (near, near - 1, near + 1) if 1 < size <= _LARGEST_GROUP):
-        for grouped in _grouped_from(int(positions[begin]), group):
-            if np.array_equal(grouped.at(positions), read):
-                yield grouped
-                return
-
-
-def _grouped_from(first: int, group: int) -> Iterator[PositionMap]:
-    """Self-Extend's positions, by which row ``first`` is the first to be rotated as another."""
-    for start in (start for start in (first - 1, first - 2) if start > 0):
-        every = f"positions up to {start} are right, from there on every {group} rows share one"
-        kept = start - start // group
-        also = f", which is p//{group} + {kept}" if start % group == 0 else ""
-        message = f"{every}: p is rotated as {start} + (p − {start})//{group}{also}"
-        yield _grouped_past(message, start, group, start, -start)
-        yield _grouped_past(
-            f"{every}: p is rotated as p//{group} + {start} − {start}//{group}, as Self-Extend's "
-            "distant keys are",
-            start,
-            group,
-            kept,
-        )
-
-
-def _grouped_past(message: str, start: int, group: int, shift: int, moved: int = 0) -> PositionMap:
-    """Positions p from one on as (p + moved)//group + shift."""
-    return PositionMap(message, lambda p: np.where(p < start, p, (p + moved) // group + shift))
 
 
 def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:

@@ -141,7 +141,7 @@ mutant("llama3_linear", "llama3", "frequency-rule", "all of Llama 3's pairs divi
     inv_freq=ladder(128, 5e5) / 8)
 mutant("llama3_multiplied", "llama3", "frequency-rule", "Llama 3's factor multiplies",
     inv_freq=llama3(128, 5e5, 1 / 8))
-mutant("llama3_twice", "llama3", "frequency-rule", "Llama 3's rule applied twice",
+mutant("llama3_twice", "llama3", "unknown", "Llama 3's rule applied twice",
     inv_freq=llama3(128, 5e5) ** 2 / ladder(128, 5e5))
 mutant("yarn_ramp_base", "yarn", "unknown", "YaRN's ramp from base 500000",
     inv_freq=yarn(128, 1e4, 16, ramp_base=5e5))

@@ -289,9 +289,9 @@ mutant("tables_cut", "plain", "table-precision", "cosines and sines cut to bfloa
     relative=False, mend=lambda c, s: (cut(c), cut(s)))
 mutant("frequencies_cut", "wide", "inv-freq-precision", "frequencies cut to bfloat16",
     inv_freq=cut(ladder(128, 5e5)).astype(float))
-mutant("three_places", "plain", "inv-freq-precision", "frequencies of three decimal places",
+mutant("three_places", "plain", "unknown", "frequencies of three decimal places",
     inv_freq=np.round(ladder(64, 1e4), 3))
-mutant("five_digits", "wide", "inv-freq-precision", "frequencies of five significant digits",
+mutant("five_digits", "wide", "unknown", "frequencies of five significant digits",
     inv_freq=np.array([float(f"{rate:.5g}") for rate in ladder(128, 5e5)]))
 mutant("tables_int4", "plain", "unknown", "cosines and sines in int4", relative=False,
     mend=lambda c, s: (np.rint(7 * c) / 7, np.rint(7 * s) / 7))

@@ -17,9 +17,6 @@ SAID = {
     # Blends and ramps.
     "llama3_of_wavelengths": "the blend is linear in the wavelength, not in its inverse",
     "yarn_gamma": "the ramp is linear in the turns in the context, as the paper's γ is",
-    # Positions.
-    "grouped": "p is rotated as 600 + (p − 600)//4, which is p//4 + 450",
-    "grouped_distant": "p is rotated as p//6 + 703 − 703//6, as Self-Extend's distant keys are",
     # Products of two rounded numbers.
     "matrix_product_even": "positions were TF32 with ties to even",
     "matrix_product_cut": "positions were TF32 toward zero",
