@@ -36,8 +36,8 @@ import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
 from posenc_cli.inference.reference import Turns
-from posenc_cli.inference.sample import Sample
 from posenc_cli.inference.tolerance import unit
+from posenc_cli.inference.turning import Sample
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
 
