@@ -314,7 +314,8 @@ class Sample(Record):
         """
         if followed is None:
             followed = self.reference.angle_positions(self.positions)
-        allowed = self.tolerance.cells(followed, frequencies) * max(1.0, self.amplitude)
+        larger = max(1.0, self.amplitude / self.reference.scale)  # than the tolerance is for
+        allowed = self.tolerance.cells(followed, frequencies) * larger
         with np.errstate(invalid="ignore"):
             missed = np.where(self.seen, np.abs(self.factors - predicted) + self.stray, 0.0)
             return missed, np.asarray((missed <= allowed) | ~self.seen)

@@ -220,7 +220,7 @@ mutant("shifted", "plain", "unknown", "frequencies of the pair after, the last t
 mutant("nearly", "plain", "unknown", "all frequencies times 1 + 9e-7",
     inv_freq=ladder(64, 1e4) * (1 + 9e-7),
     positions="0:256,1000:1064,32768:32832,65500:65564,131008:131072")
-mutant("three_digits", "plain", "inv-freq-precision", "frequencies of four digits",
+mutant("three_digits", "plain", "unknown", "frequencies of four digits",
     inv_freq=np.array([float(f"{each:.3e}") for each in ladder(64, 1e4)]))
 mutant("wavelengths", "plain", "frequency-rule", "wavelengths for frequencies",
     inv_freq=2 * math.pi / ladder(64, 1e4))
@@ -345,7 +345,7 @@ mutant("rungs_divided", "plain", "unknown", "a ladder of quotients in float16",
     inv_freq=rungs(1e4, 32, "float16", np.divide, up=True))
 mutant("rungs_of_periods", "plain", "unknown", "periods multiplied up in bfloat16",
     inv_freq=1 / rungs(1e4, 32, "bfloat16", up=True))
-mutant("rungs_single", "yarn", "inv-freq-precision", "a ladder of products in float32, under YaRN",
+mutant("rungs_single", "yarn", "unknown", "a ladder of products in float32, under YaRN",
     inv_freq=rungs(1e4, 64, "float32") * yarn(128, 1e4, 16) / ladder(128, 1e4))
 mutant("rungs_linear", "million", "unknown", "a ladder of products in float16, over 8",
     inv_freq=rungs(1e6, 64, "float16") / 8)
