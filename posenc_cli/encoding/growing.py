@@ -164,9 +164,26 @@ class GrowingCells:
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, correctly rounded to ``dtype``."""
-        if dtype.name == FLOAT64.name:
-            self._fill_proven(out, positions, placements, dtype)
-            return
+        rows = np.arange(positions.size)
+        if dtype.name != FLOAT64.name:
+            rows = self._fill_from_float64(out, positions, placements, dtype)
+        step = max(1, PROVEN_CELLS // max(1, out.shape[1]))
+        for start in range(0, rows.size, step):
+            some = rows[start : start + step]
+            cells = self._rounded_cells(positions[some], dtype)
+            for placement in placements:
+                zero = placement.function == "zero" or self._scale == 0
+                own = 0 if zero else cells[placement.function][:, placement.waves]
+                out[some, placement.columns] = own
+
+    def _fill_from_float64(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> Integers:
+        """Write what float64 shows of the columns: tier 1. The rows that it does not prove."""
         cells = np.empty(out.shape)  # (positions, columns)
         self._table.fill(cells, positions, placements, dtype=FLOAT64)
         amplitudes = self._amplitudes(positions)  # (positions, waves)
@@ -184,10 +201,7 @@ class GrowingCells:
             other = narrow(values - margin, None, dtype).view(word)
             proven = (target.view(word) == other) & (factors > smallest) & (factors < largest)
             open_rows |= ~proven.all(axis=1)
-        if open_rows.any():
-            rows = out[open_rows]
-            self._fill_proven(rows, positions[open_rows], placements, dtype)
-            out[open_rows] = rows
+        return np.flatnonzero(open_rows)
 
     def _amplitudes(self, positions: Integers) -> RealRows:
         """Amplitudes to 3.1u, NaN where float64 cannot hold them.
@@ -207,25 +221,11 @@ class GrowingCells:
         certain = powers.error < 2.0**-60 * np.abs(powers.high)
         return np.where(certain, powers.high, np.nan)
 
-    def _fill_proven(
-        self,
-        out: StoredRows,
-        positions: Integers,
-        placements: Sequence[Placement],
-        dtype: DType,
-    ) -> None:
-        step = max(1, PROVEN_CELLS // max(1, out.shape[1]))
-        for start in range(0, positions.size, step):
-            part = slice(start, start + step)
-            self._fill_part(out[part], positions[part], placements, dtype)
+    def _rounded_cells(self, positions: Integers, dtype: DType) -> dict[str, StoredRows]:
+        """Cosines and sines of all waves, correctly rounded: tiers 2 and 3.
 
-    def _fill_part(
-        self,
-        out: StoredRows,
-        positions: Integers,
-        placements: Sequence[Placement],
-        dtype: DType,
-    ) -> None:
+        Shape: (positions, waves) each.
+        """
         cells = {}
         for function, (cell, powers) in zip(("cos", "sin"), self._products(positions), strict=True):
             values, proven = _rounded(cell, powers, dtype)
@@ -233,9 +233,7 @@ class GrowingCells:
                 value = self._exact_cell(int(positions[row]), wave, function == "sin", dtype)
                 values[row, wave] = narrow(np.array([value]), None, dtype)[0]
             cells[function] = values
-        for placement in placements:
-            zero = placement.function == "zero" or self._scale == 0
-            out[:, placement.columns] = 0 if zero else cells[placement.function][:, placement.waves]
+        return cells
 
     def _products(self, positions: Integers) -> Iterator[tuple[Bounded, Reals]]:
         """Cosines, then sines, as m · 2^k: numbers m with a bound of their error, and integers k.
