@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -217,9 +218,25 @@ def installed() -> list[Scheme | BrokenPlugin]:
 
 
 def _entry_points() -> dict[str, EntryPoint]:
+    if not any(map(_may_hold_plugins, sys.path)):
+        return {}
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=PLUGIN_GROUP)}
+
+
+def _may_hold_plugins(place: str) -> bool:
+    """Whether a folder holds a distribution with posenc's group of entry points, or is an archive.
+
+    This takes 1 ms, where importlib.metadata takes 10.
+    """
+    root = Path(place)
+    if root.is_file() or root.suffix == ".egg":
+        return True
+    texts = (
+        found for end in ("dist", "egg") for found in root.glob(f"*.{end}-info/entry_points.txt")
+    )
+    return any(PLUGIN_GROUP.encode() in text.read_bytes() for text in texts)
 
 
 def _loaded(target: str, name: str) -> Scheme:

@@ -48,6 +48,7 @@ VIEWS = ("heatmap", "dot-similarity", "spectrum")
 _OWN = 2
 """Schemes of a difference between engines that is told on the page of each."""
 SCHEME_PAGES = ROOT / "docs" / "schemes"
+MODEL_LAYERS = ROOT / "posenc_cli" / "inference" / "model_layers.json"
 IMAGES = ROOT / "docs" / "images"
 RESULT = ROOT / "benchmarks" / "results" / "measured.json"
 
@@ -359,10 +360,22 @@ def _look_alike(one: Path, other: Path) -> bool:
     return first.shape == second.shape and int(np.abs(first - second).max()) < 22
 
 
+def model_layers() -> str:
+    """The encodings of all models, which ``posenc identify`` asks without their configs."""
+    rows = [
+        json.dumps([name, own.layer_type, own.scheme, own.values()])
+        for name in library.names()
+        for own in resolve(library.find(name).config, name=name).layers
+    ]
+    return "[\n" + ",\n".join(rows) + "\n]\n"
+
+
 def main(check: bool, *, with_gallery: bool = False) -> int:
     """Rewrite the pages and their pictures, or give status 1 where that would change them."""
     pages = {path: path.read_text("utf-8") for path in PAGES}
     changed = {path: new for path, old in pages.items() if (new := written(old)) != old}
+    if (layers := model_layers()) != MODEL_LAYERS.read_text("utf-8"):
+        changed[MODEL_LAYERS] = layers
     schemes = scheme_pages()
     there = {path: path.read_text("utf-8") for path in SCHEME_PAGES.glob("*.md")}
     gone = [path for path in there if path not in schemes]

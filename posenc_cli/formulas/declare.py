@@ -97,7 +97,8 @@ class Coordinates(Record):
 
     def step_of_each(self) -> tuple[float, ...]:
         """For each wave, what its axis' coordinates grow by from a place to the next."""
-        return tuple(1 if self.steps is None else self.steps[axis] for axis in self.axes)
+        steps = self.steps
+        return (1,) * len(self.axes) if steps is None else tuple(map(steps.__getitem__, self.axes))
 
 
 class Growth(Record):

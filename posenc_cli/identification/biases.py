@@ -21,6 +21,7 @@ from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
 from posenc_cli.inference.candidates import answered, schemes_of, usual_values
+from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import ARITHMETICS, Census, Hypothesis, Trial, formats_of, part_of
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -254,7 +255,7 @@ def _first_key(values: RealRows) -> int:
     """The key that scores (heads, keys) begin at which are multiples of it; 0 of others."""
     slopes = (values[:, -1] - values[:, 0]) / (values.shape[1] - 1)
     with np.errstate(all="ignore"):
-        first = float(np.median(values[:, 0] / slopes))
+        first = float(median(values[:, 0] / slopes))
     return round(first) if 0 < first < LARGEST_POSITION else 0
 
 
@@ -276,7 +277,7 @@ def profile_of(
         return None
     ways = _query_rows(queries)
     if number is not None:
-        few = np.unique(np.linspace(0, queries - 1, _FEW).astype(np.int64))
+        few = spread(queries, _FEW)
         moderate = queries == keys <= _MOST_PLACES and cube.size <= _MOST_CELLS
         if not moderate or _profile_of_rows(cube, few, evidence, by, number) is None:
             return None
@@ -290,7 +291,7 @@ def profile_of(
 
 def _query_rows(queries: int) -> Iterator[Integers]:
     """Rows that show a bias: some with the last; others, for one of the first may be damaged."""
-    rows = np.unique(np.linspace(0, queries - 1, _SAMPLED).astype(np.int64))
+    rows = spread(queries, _SAMPLED)
     yield rows
     # The offsets that occur are all in the first and the last two rows.
     if queries > 2 * _SAMPLED:
@@ -368,7 +369,7 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
     best: Trial | None = None
     seen = np.isfinite(profile.values)
-    some = np.unique(np.linspace(0, profile.indices.size - 1, _FEW).astype(np.int64))
+    some = spread(profile.indices.size, _FEW)
     ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
     for rounded, arithmetic in itertools.product(formats, ways):
         if best is not None and arithmetic != "exact" and best.equal == 1:
@@ -376,7 +377,7 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         if best is None:
             few = _index_scores(hypothesis, encoding, profile.indices[some], rounded, arithmetic)
             missed = np.where(seen[:, some], np.abs(profile.values[:, some] - few), 0)
-            if np.median(missed) > _FAR * np.nanmax(np.abs(profile.values)):
+            if median(missed) > _FAR * np.nanmax(np.abs(profile.values)):
                 off = (np.inf, np.inf, 0.0, arithmetic, rounded)
                 return Trial(hypothesis, encoding.bound, *off, misfits=1)
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)

@@ -38,7 +38,7 @@ from posenc_cli.identification.readings import (
     views,
 )
 from posenc_cli.inference.candidates import known_schemes
-from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.fitting import fit, median, spread
 from posenc_cli.inference.rates import are_waves, free_waves
 from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL
 from posenc_cli.inference.trial import Hypothesis
@@ -109,7 +109,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     cells = sum(array.size for array in evidence.arrays)
     if not 4 <= evidence.count <= MOST_PLACES or cells > _MOST_CELLS or evidence.only is not None:
         return
-    few_rows = np.unique(np.linspace(0, evidence.count - 1, _FEW).astype(np.int64))
+    few_rows = spread(evidence.count, _FEW)
     few = replace(evidence, only=few_rows, damaged=3 * _DAMAGED)
     whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
     rounding = 2 * evidence.rounding
@@ -151,7 +151,11 @@ def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
     """The grids whose axes the pairs follow; where none has two, the line of all rows."""
     pairs, found = view.pairs, False
     count = pairs.shape[0]
+    few = pairs[:, spread(view.count, _TOLD)]
     for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
+        along, across = _axes(few, width, limit)
+        if not (along | across).all():
+            continue
         along, across = _axes(pairs, width, limit)
         if not ((along | across).all() and (along & ~across).any() and (across & ~along).any()):
             continue
@@ -170,8 +174,17 @@ def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
     if not found:
         still = _alike(pairs[1:], pairs[:-1], limit)
         moving = still.size - int(still.sum())
-        if moving >= _MOVING and (moving < still.size or view.tables[0] in _NOT_PAIRED):
+        bare = view.tables[0] in _NOT_PAIRED and _is_line_of_waves(view)
+        if moving >= _MOVING and (moving < still.size or bare):
             yield _GridPlaces((count,), np.where(still, -1, 0))
+
+
+def _is_line_of_waves(view: View) -> bool:
+    """Whether pairs turn from most rows to the next as far as before; bare ones do not show it."""
+    rows = spread(view.pairs.shape[0] - 2, _VOTES)
+    before, here, after = (view.pairs[rows + step] for step in range(3))
+    turned = here * here - before * after
+    return bool(view.function) or bool(_alike(turned, np.zeros_like(turned), 4 * _MISFIT).all())
 
 
 def _axes(pairs: ComplexRows, width: int, limit: float) -> tuple[Flags, Flags]:
@@ -181,7 +194,7 @@ def _axes(pairs: ComplexRows, width: int, limit: float) -> tuple[Flags, Flags]:
     for itself alone.
     """
     count = pairs.shape[0]
-    rows = np.unique(np.linspace(0, count - 1, _VOTES).astype(np.int64))
+    rows = spread(count, _VOTES)
     by_chance = rows * _SCATTER >> 7
     after = (rows + width * (1 + by_chance % (count // width - 1))) % count
     beside = rows - rows % width + (rows + 1 + by_chance % (width - 1)) % width
@@ -218,9 +231,7 @@ def _turns_of(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
         own = np.flatnonzero(places.followed == axis)
         if not own.size:
             continue
-        number = np.unique(
-            np.linspace(0, view.pairs.shape[0] // side - 1, _SLICES).astype(np.int64)
-        )
+        number = spread(view.pairs.shape[0] // side, _SLICES)
         starts = number // stride * stride * side + number % stride
         lines = np.arange(side)[:, None] * stride + starts
         of_lines = view.pairs[lines][:, :, own]  # (side, lines, pairs)
@@ -246,8 +257,10 @@ def _turns_of(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
 def _middle(values: NumberArray, axis: int) -> NumberArray:
     """The medians of real and imaginary parts, of those that are numbers; 0 where none is."""
     known = np.isfinite(values).any(axis=axis, keepdims=True)
+    if values.shape[axis] == 1:
+        return np.squeeze(np.where(known, values, 0), axis)
     parts = (np.where(known, part, 0) for part in (values.real, values.imag))
-    cos, sin = (np.nanmedian(part, axis=axis) for part in parts)
+    cos, sin = (median(part, axis=axis) for part in parts)
     return np.asarray(cos + 1j * sin)
 
 
@@ -308,6 +321,8 @@ def _on_grid(
     view: View, evidence: Evidence, places: _GridPlaces, rounding: float
 ) -> Iterator[Hypothesis]:
     turns, limit = _turns_of(view, places, rounding), _MISFIT + 2 * rounding
+    if len(places.grid) == 1 and not np.isfinite(turns.errors).any():
+        return  # no column is a wave
     width = evidence.shape[1]
     for plain, of_axes in _schemes(view, width, places):
         for own in _settled(plain, of_axes, turns, view, limit):
@@ -401,8 +416,8 @@ def _settled(
     """A scheme with base, scale and origin that give the pairs of a view, up to the first tight."""
     bases = _bases(plain, turns) if "base" in plain.scheme.parameters else iter(())
     for based in itertools.chain((plain,), bases):
-        for spread in (based, *_spread(based, places, turns)):
-            for begun in (spread, *_begun(spread, places, turns)):
+        for spaced in (based, *_spread(based, places, turns)):
+            for begun in (spaced, *_begun(spaced, places, turns)):
                 if _fits(view, begun, limit):
                     yield begun
                     if _fits(view, begun, limit - _MISFIT + _TIGHT):
@@ -604,12 +619,12 @@ def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
 
     A few pairs, which refute most hypotheses, are looked at before all.
     """
-    rows = np.unique(np.linspace(0, view.pairs.shape[0] - 1, 40).astype(np.int64))
+    rows = spread(view.pairs.shape[0], 40)
     coordinates = bound.at(rows)
     for pairs in (np.arange(0, view.count, -(-view.count // 16)), np.arange(view.count)):
         points = np.exp(1j * coordinates[:, pairs] * bound.frequencies[pairs])  # (rows, pairs)
         apart = np.abs(view.seen(points) - view.pairs[np.ix_(rows, pairs)])
-        if not np.nanmedian(apart, axis=0).max() <= limit:
+        if not median(apart, axis=0).max() <= limit:
             return False
     return True
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.encoding.weights import DrawnTable
+from posenc_cli.inference.fitting import median
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION
 
@@ -97,7 +98,7 @@ def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
             continue
         positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
         # Any matrix of zeros and ones counts something: a mask, or an identity. Few count evenly.
-        step = np.median(np.diff(positions) / np.diff(rows)) if rows.size >= _COUNTED else 0
+        step = median(np.diff(positions) / np.diff(rows)) if rows.size >= _COUNTED else 0
         firsts, times = np.unique(positions - step * rows, return_counts=True)
         if step > 0 and times.max() > _EVENLY * rows.size:
             even = (firsts[np.argmax(times)] + step * rows).astype(np.int64)

@@ -17,6 +17,7 @@ import numpy as np
 from posenc_cli.files.source import release
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.evidence import without_ones
+from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.rates import signal_of
 from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, real_format
 from posenc_cli.numerics.rounding import narrow, widen
@@ -326,7 +327,7 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
         sizes = np.abs(pairs[rows])  # (rows, pairs)
         if not np.isfinite(sizes).all() or (sizes <= 0).any():
             return
-        middle = float(np.median(sizes))
+        middle = float(median(sizes))
         is_even = float(np.abs(sizes / middle - 1).max()) <= _UNEVEN
         if not is_even and (rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS):
             return
@@ -353,7 +354,7 @@ def _mostly_wave_views(
     pairs: ComplexRows, sizes: RealRows, damaged: float, **rest: Any
 ) -> Iterator[View]:
     """A view of pairs that are waves in most rows; NaN stands in the others."""
-    middle = float(np.nanmedian(sizes))
+    middle = float(median(sizes))
     even = np.all(np.abs(sizes / middle - 1) <= _UNEVEN, axis=1)  # (rows,)
     if 1 - even.mean() <= damaged:
         yield View(
@@ -406,11 +407,11 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
     wide = shape[0] > _WIDEST
     if not evidence.forms and min(shape) >= _LEAST_ROWS and not wide:
         turned = tuple(array.T for array in evidence.arrays)
-        if _may_be_waves(turned):
+        if _may_be_waves(turned, 1e-3 + 8 * evidence.rounding):
             yield _form(evidence, turned, TRANSPOSED)
 
 
-def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
+def _may_be_waves(arrays: tuple[NumberArray, ...], uneven: float) -> bool:
     """Whether rows are as long as each other, multiples of one, or columns waves of their own."""
     first = arrays[0]
     if first.dtype.kind == "c":
@@ -419,7 +420,7 @@ def _may_be_waves(arrays: tuple[NumberArray, ...]) -> bool:
     lengths = np.linalg.norm(rows, axis=1)
     if not np.isfinite(lengths).all() or not lengths.any():
         return False
-    alike = float(np.ptp(lengths)) <= _UNEVEN * float(lengths.max())
+    alike = float(np.ptp(lengths)) <= uneven * float(lengths.max())
     longest = rows[int(np.argmax(lengths))]
     along = rows @ longest / (longest @ longest)
     one = np.abs(rows - np.multiply.outer(along, longest)).max() <= _UNEVEN * np.abs(rows).max()
@@ -560,8 +561,8 @@ def _is_repeated(rows: Reals) -> bool:
 
 
 def _some_rows(array: NumberArray) -> Reals:
-    """Some rows of an array, from the first to the last, as float64. Shape: (rows, entries)."""
-    rows = np.unique(np.linspace(0, array.shape[0] - 1, _SOME_ROWS).astype(np.int64))
+    """Some rows of an array, from the first to the last, as float64. Shape: (rows, cells)."""
+    rows = spread(array.shape[0], _SOME_ROWS)
     few = np.asarray(array[rows])
     return np.asarray(few.reshape(few.shape[0], -1), np.float64)
 
@@ -582,7 +583,7 @@ def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
     known = sizes[np.isfinite(sizes) & (sizes > 0)]
     if 2 * known.size < sizes.size or not known.size:
         return False
-    apart = np.abs(known / np.median(known) - 1)
+    apart = np.abs(known / median(known) - 1)
     return bool(np.quantile(apart, 0.9) <= min(_UNEVEN, 1e-4 + 8 * rounding))
 
 

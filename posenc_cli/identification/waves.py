@@ -37,6 +37,7 @@ from posenc_cli.inference.candidates import (
     rotary_proposals,
     sinusoidal_proposals,
 )
+from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.rates import Rates, continued, positions_at, progression_of, rates_of
 from posenc_cli.inference.tolerance import FUNCTIONS, PER_ANGLE
 from posenc_cli.inference.trial import (
@@ -50,11 +51,14 @@ from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.identification.readings import View
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
+
+    FindPlaces = Callable[[bytes], "list[PlacesOfRows]"]
+    """The frequencies of a proposal, as the bytes of float64, to where rows may stand."""
 
 _BETWEEN = 1e-3
 """Mean distance on the unit circle: what float32 angles leave of whole positions, before entries
@@ -63,7 +67,7 @@ _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
 _MOST_MISSED = 3
 """Encodings one after another at which rows stand nowhere: rows are no such waves, then."""
-_SOLVED = 64
+_SOLVED = 32
 """Rows of the sample that are asked where they stand, before all of them are."""
 _EARLY = 24
 """First rows, where angles are small and arithmetic in bfloat16 is nearly right."""
@@ -178,15 +182,17 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
         return
     if view.errors is not None:
         rates = replace(rates, errors=view.errors)
-    backward = bool(np.median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
+    backward = bool(median(np.sign(rates.values[rates.values.size // 2 :])) < 0)
     if backward:
         rates = replace(rates, values=-rates.values)
+    # Several encodings have the same frequencies.
+    find = lru_cache(partial(_row_positions, view.pairs, evidence, rates))
     if view.kind == "sinusoidal":
-        yield from _sinusoidal(view, evidence, rates, backward=backward)
+        yield from _sinusoidal(view, evidence, rates, find, backward=backward)
     elif view.growth is not None:
-        yield from _growing_hypotheses(view, evidence, rates)
+        yield from _growing_hypotheses(view, evidence, rates, find)
     else:
-        yield from _rotary(view, evidence, rates)
+        yield from _rotary(view, evidence, rates, find)
 
 
 def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -209,7 +215,7 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
     Rows that do not follow one another show no rate: only what is known already can be tried.
     """
-    few = np.unique(np.linspace(0, evidence.rows.size - 1, _EARLY).astype(np.int64))
+    few = spread(evidence.rows.size, _EARLY)
     limit = _PLACED + 8 * evidence.rounding
     find = partial(positions_at, farthest=_FARTHEST_PLACED)
     for view in views(evidence):
@@ -243,11 +249,11 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """M-RoPE of a prompt with images, whose tokens stand where the pairs of each axis say."""
-    if evidence.count > _MOST_TOKENS or evidence.only is not None:
-        return
     count, limit = evidence.count, _PLACED + 8 * evidence.rounding
-    few = np.linspace(0, count - 1, min(count, 8)).astype(np.int64)
-    for view in views(replace(evidence, only=np.arange(count))):
+    few = spread(count, _EARLY)
+    seen = evidence.only is None and any(True for _ in views(replace(evidence, only=few)))
+    whole = replace(evidence, only=np.arange(count))
+    for view in views(whole) if count <= _MOST_TOKENS and seen else ():
         shares = [own for own in _SEEING if sum(own["sections"]) == view.count]
         if view.kind != "rotary" or view.growth is not None:
             continue
@@ -328,7 +334,7 @@ def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
     """Whether most rows, but not all, stand at evenly spaced positions: the others are damaged."""
     if rows.size < 3:
         return False  # two rows are always on a line
-    step = int(np.median(np.diff(positions) / np.diff(rows)))
+    step = int(median(np.diff(positions) / np.diff(rows)))
     _, times = np.unique(positions - step * rows, return_counts=True)
     return rows.size < 2 * int(times.max()) < 2 * rows.size
 
@@ -436,7 +442,7 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     return True
 
 
-def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
+def _rotary(view: View, evidence: Evidence, rates: Rates, find: FindPlaces) -> Iterator[Hypothesis]:
     precise = 3e-6 + 2 * evidence.rounding
     unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
     amplitude = None if unseen else view.amplitude
@@ -448,7 +454,7 @@ def _rotary(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis
         if missed >= _MOST_MISSED:
             return
         missed += 1
-        for places in _row_positions(view.pairs, evidence, rates, proposal):
+        for places in find(proposal.frequencies[: view.count].tobytes()):
             missed = 0
             hypothesis = _rotary_hypothesis(view, proposal, places, multiplier)
             yield hypothesis
@@ -553,14 +559,15 @@ class PlacesOfRows(Record):
 
 
 def _row_positions(
-    pairs: ComplexRows, evidence: Evidence, rates: Rates, proposal: Proposal
+    pairs: ComplexRows, evidence: Evidence, rates: Rates, float64_frequencies: bytes
 ) -> list[PlacesOfRows]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
-    frequencies = proposal.frequencies[: pairs.shape[1]]
+    frequencies = np.frombuffer(float64_frequencies)
     rows = evidence.rows
     known = pairs.shape[0]
-    few = np.unique(np.r_[0 : min(8, known), np.linspace(0, known - 1, _SOLVED).astype(int)])
-    early = few[: min(8, known)]
+    spaced = spread(known, _SOLVED)
+    early = np.arange(min(8, known))
+    few = np.append(early, spaced[spaced >= early.size])
     misfit = float(positions_at(pairs[early], frequencies, signed=True)[1].mean())
     whole = misfit <= _BETWEEN + 4 * evidence.rounding
     places = [] if whole else _places_between(pairs, few, evidence, frequencies)
@@ -570,7 +577,7 @@ def _row_positions(
     # Several steps measure one better: half precision leaves a row's place uncertain.
     spans = rows[few][1:8] - rows[few][0]
     steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
-    step = int(np.median(steps)) if steps.size else 1
+    step = int(median(steps)) if steps.size else 1
     most = False
     if step != 0:
         # Of rows that were damaged, or stand elsewhere, the first may be one.
@@ -581,9 +588,9 @@ def _row_positions(
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
-    if known == rows.size and rates.rows >= 1 and np.median(apart) <= _MISFIT:
+    if known == rows.size and rates.rows >= 1 and median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=True)
-        told = np.median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
+        told = median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
         if told and not most:  # rows off the line of most are damaged
             places.append(PlacesOfRows(every))
     return places
@@ -633,7 +640,7 @@ def _places_between(
 
 
 def _sinusoidal(
-    view: View, evidence: Evidence, rates: Rates, *, backward: bool
+    view: View, evidence: Evidence, rates: Rates, find: FindPlaces, *, backward: bool
 ) -> Iterator[Hypothesis]:
     if view.axes > 1:
         return
@@ -648,7 +655,7 @@ def _sinusoidal(
         scheme = catalogue.find(proposal.scheme)
         if not reads_columns(view, scheme.bind(proposal.given).content, dim):
             continue
-        for places in _row_positions(view.pairs, evidence, rates, proposal):
+        for places in find(proposal.frequencies[: view.count].tobytes()):
             if places.scaled and view.order == "cos-first" and dim % 2 == 0:
                 continue  # RoPE divided by a factor has these columns
             own = Hypothesis(
@@ -687,7 +694,9 @@ def _relative(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
         )
 
 
-def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterator[Hypothesis]:
+def _growing_hypotheses(
+    view: View, evidence: Evidence, rates: Rates, find: FindPlaces
+) -> Iterator[Hypothesis]:
     """xPos: the size of pair i is ζ_i^((p − c)/span)."""
     assert view.growth is not None
     index = np.arange(view.count)
@@ -696,7 +705,7 @@ def _growing_hypotheses(view: View, evidence: Evidence, rates: Rates) -> Iterato
     for plain in rotary_proposals(rates, None):
         if plain.scheme != rope.name or slope == 0:
             continue
-        for places in _row_positions(view.pairs, evidence, rates, plain):
+        for places in find(plain.frequencies[: view.count].tobytes()):
             positions = places.positions
             if places.denominator > 1 or positions.size < 2 or positions[1] == positions[0]:
                 continue

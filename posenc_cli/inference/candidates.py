@@ -10,16 +10,16 @@ Rules are evaluated in float64. Imports NumPy: import it only where something is
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import sys
 from functools import lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.configs import library
-from posenc_cli.configs.config import resolve
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.formulas.inverse import (
@@ -46,7 +46,6 @@ from posenc_cli.records import Record, fresh, replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from posenc_cli.configs.resolved import Layers
     from posenc_cli.formulas.declare import Bound, Content, Kind, Waves
     from posenc_cli.formulas.parameters import Parameter
     from posenc_cli.inference.rates import Rates
@@ -93,13 +92,13 @@ class PresetProposal(Record):
 def presets() -> tuple[PresetProposal, ...]:
     """The rotary encodings of all models that posenc ships."""
     proposals = []
-    for name, layers in layers_of_models():
-        given = {key: value for key, value in layers.values().items() if key != "layout"}
+    for layers in layers_of_models():
+        given = {key: value for key, value in layers.params.items() if key != "layout"}
         scheme = catalogue.BUILT_IN[layers.scheme]
         # Behind every rule that gives the same with numbers people use.
         proposal = proposal_of(scheme, Guess(given, cost=3.0))
         if proposal is not None and scheme.kind == "rotary":
-            proposals.append(PresetProposal(name, layers.layer_type, proposal))
+            proposals.append(PresetProposal(layers.model, layers.layer_type, proposal))
     return tuple(proposals)
 
 
@@ -417,8 +416,8 @@ def usual_values(parameter: Parameter) -> tuple[float, ...]:
 def _values_of_models() -> Mapping[str, tuple[float, ...]]:
     """The numbers that models give the parameters of their schemes, but widths."""
     values: dict[str, dict[float, None]] = {}
-    for _, layers in layers_of_models():
-        for name, value in layers.values().items():
+    for layers in layers_of_models():
+        for name, value in layers.params.items():
             if type(value) in (int, float) and name not in ("dim", "heads", "partial"):
                 values.setdefault(name, {})[value] = None
     return {name: tuple(known) for name, known in values.items()}
@@ -565,9 +564,9 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     layer_types: dict[str, list[str | None]] = {}
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
-    for model, layers, own in _bounds(trial.hypothesis.seq_len):
+    for layers, own in _bounds(trial.hypothesis.seq_len):
         if _same_encoding(trial, own):
-            layer_types.setdefault(model, []).append(layers.layer_type)
+            layer_types.setdefault(layers.model, []).append(layers.layer_type)
     return tuple(_model_text(model, types) for model, types in layer_types.items())
 
 
@@ -591,26 +590,43 @@ def _or_none(positions: Integers | None) -> Integers:
     return np.empty(0, np.int64) if positions is None else positions
 
 
+class ModelLayers(Record):
+    """The layers of one type of a model that posenc ships: a scheme and its parameters."""
+
+    model: str
+    layer_type: str | None
+    scheme: str
+    params: Mapping[str, Any]
+
+
+_INDEX = "model_layers.json"
+"""What posenc makes of each model's config: ``tools/pages.py`` writes it, for it takes 20 ms."""
+
+
 @lru_cache(maxsize=1)
-def layers_of_models() -> tuple[tuple[str, Layers], ...]:
+def layers_of_models() -> tuple[ModelLayers, ...]:
     """The layers of all models that posenc ships, those of one type together."""
+    rows: list[tuple[str, str | None, str, dict[str, Any]]] = json.loads(
+        (files("posenc_cli.inference") / _INDEX).read_text("utf-8")
+    )
     return tuple(
-        (name, layers)
-        for name in library.names()
-        for layers in resolve(library.find(name).config, name=name).layers
+        ModelLayers(
+            model, kind, scheme, {k: tuple(v) if type(v) is list else v for k, v in given.items()}
+        )
+        for model, kind, scheme, given in rows
     )
 
 
 @lru_cache(maxsize=4)
-def _bounds(seq_len: int | None) -> tuple[tuple[str, Layers, Bound], ...]:
+def _bounds(seq_len: int | None) -> tuple[tuple[ModelLayers, Bound], ...]:
     """The encodings of all models for sequences of a length, where they have one."""
     bounds = []
-    for name, layers in layers_of_models():
+    for layers in layers_of_models():
         try:
-            own = catalogue.BUILT_IN[layers.scheme].bind(layers.values(), seq_len=seq_len)
+            own = catalogue.BUILT_IN[layers.scheme].bind(layers.params, seq_len=seq_len)
         except PosencError:
             continue
-        bounds.append((name, layers, own))
+        bounds.append((layers, own))
     return tuple(bounds)
 
 
@@ -666,7 +682,7 @@ def _columns(content: Content, table: str | None) -> set[tuple[str, range, range
 
 def _model_text(model: str, layer_types: list[str | None]) -> str:
     """A model, and which of its layers where not all of them are alike."""
-    every = [layers.layer_type for name, layers in layers_of_models() if name == model]
+    every = [layers for layers in layers_of_models() if layers.model == model]
     if len(layer_types) == len(every):
         return model
     return f"{model} ({', '.join(str(each) for each in layer_types)})"

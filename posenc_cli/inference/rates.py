@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.formulas.inverse import SPARE, snap, written_numbers
-from posenc_cli.inference.fitting import fit
+from posenc_cli.inference.fitting import fit, median, spread
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     if sure.size == 0:
         return None
     rates, points = free[sure], a[sure] - 1j * b[sure]
-    amplitude = float(np.median(np.abs(points)))
+    amplitude = float(median(np.abs(points)))
     phases = np.angle(points) + (np.pi / 2 if function == "sin" else 0)
     # What the phase of a fitted wave may be off by for each row it is carried back.
     slip = 8 * (rounding + 1e-9) / amplitude / count**1.5 + 1e-7 * rates.max()
@@ -257,7 +257,7 @@ def free_waves(columns: RealRows) -> RealRows:
 
 def are_waves(columns: RealRows) -> bool:
     """Whether one of some columns at least is a wave, whatever its phase."""
-    few = columns[:, np.unique(np.linspace(0, columns.shape[1] - 1, _FIRST_COLUMNS).astype(int))]
+    few = columns[:, spread(columns.shape[1], _FIRST_COLUMNS)]
     return bool(free_waves(few)[3].min() <= 0.02 * np.abs(columns).max())
 
 
@@ -370,7 +370,7 @@ def progression_of(
     if rows.size < _LEAST_ON_LINE:
         return None
     places, misfits = _places(pairs, frequencies, signed=True, farthest=_FARTHEST, whole=False)
-    if np.median(misfits) > _NEAR_LINE:
+    if median(misfits) > _NEAR_LINE:
         return None
     where = rows - rows[0]
     if (line := _line_of(places, where)) is None:
@@ -399,8 +399,8 @@ def progression_of(
 
 def _line_of(places: Reals, where: Integers) -> tuple[float, float, Flags] | None:
     """The start and the step of the line that most rows stand on, and which of them do."""
-    step = float(np.median(np.diff(places) / np.diff(where)))
-    start = float(np.median(places - step * where))
+    step = float(median(np.diff(places) / np.diff(where)))
+    start = float(median(places - step * where))
     near = np.abs(places - start - step * where) <= _NEAR_LINE * max(1.0, abs(step))
     if near.sum() < _LEAST_ON_LINE or near.mean() < _SHARE_ON_LINE:
         return None

@@ -21,6 +21,7 @@ from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.formulas.alibi import exact_slopes
+from posenc_cli.inference.fitting import spread
 from posenc_cli.inference.tolerance import (
     FUNCTIONS,
     PER_ANGLE,
@@ -272,7 +273,7 @@ def _typical_difference(
     trial: Trial, encoding: Encoding, evidence: Evidence, arithmetic: str
 ) -> float:
     """The mean difference on a few rows, the worst of them left out."""
-    rows = np.unique(np.linspace(0, evidence.sample[0].shape[0] - 1, _FEW).astype(np.int64))
+    rows = spread(evidence.sample[0].shape[0], _FEW)
     total = []
     beside = _beside(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic, rows=rows)
     for table, few, predicted in beside:
@@ -668,7 +669,8 @@ def merged(
 ) -> Census:
     """What differs in the same rows of two files."""
     differing = [part.largest for part in parts if part.largest is not None]
-    misfit_rows = np.unique(np.concatenate([part.misfit_rows for part in parts]))
+    misfit_rows = np.concatenate([part.misfit_rows for part in parts])
+    misfit_rows = np.unique(misfit_rows, return_index=True)[0]  # alone it imports numpy.ma
     return Census(
         parts[0].rows,
         sum(part.cells for part in parts),

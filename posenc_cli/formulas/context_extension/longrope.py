@@ -68,7 +68,9 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         shared = usual[times == max(2, times.max())]
         own = certain & ~xp.isin(short, shared)
         # A few factors of their own are as many frequencies that are wrong.
-        if _FEW_OF * own.sum() <= pairs or xp.unique(short[own]).size < min(_DISTINCT, own.sum()):
+        if _FEW_OF * own.sum() <= pairs or len(set(short[own].tolist())) < min(
+            _DISTINCT, own.sum()
+        ):
             continue
         accident = _is_accident(xp, ratios[own], errors[own], digits[own])
         if digits[certain].max() > 6 or accident:
