@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import wave_filler
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.scores import score_rule
 from posenc_cli.numerics import exact

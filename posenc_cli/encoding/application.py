@@ -264,47 +264,54 @@ class _RotatedPairs:
         return out
 
 
-class _SumWithWaves:
-    """Waves added to columns, each result correctly rounded."""
+class _Sum:
+    """Something added to columns, each result correctly rounded."""
 
+    _dtype: DType
+
+    def applied(self, x: RealRows, prepared: Bounded, positions: Integers) -> StoredRows:
+        values, proven = _added(x, prepared, self._dtype)
+        for place in _places(~proven):
+            settled = self._exact_sum(float(x[place]), prepared, positions, place[1:])
+            values[place] = narrow(np.array([settled]), None, self._dtype)[0]
+        return values
+
+    def _exact_sum(
+        self, x: float, prepared: Bounded, positions: Integers, place: tuple[int, ...]
+    ) -> float:
+        """A number plus what is added at a position and a column, correctly rounded."""
+        raise NotImplementedError
+
+
+class _SumWithWaves(_Sum):
     def __init__(self, content: Sinusoids, dtype: DType) -> None:
         self._waves, self._dtype = BoundedWaves(content.waves), dtype
         self._width = content.width
-        self._placements = content.columns().placements
+        self._placements = [p for p in content.columns().placements if p.function != "zero"]
 
     def prepared(self, positions: Integers) -> Bounded:
         cos, sin = self._waves.cells(positions)
         parts = [np.zeros((positions.size, self._width)) for _ in range(3)]
         for placement in self._placements:
-            if placement.function == "zero":
-                continue
             waves = sin if placement.function == "sin" else cos
             for part, values in zip(parts, (waves.high, waves.low, waves.error), strict=True):
                 part[:, placement.columns] = values[:, placement.waves]
         return Bounded(*parts)
 
-    def applied(self, x: RealRows, prepared: Bounded, positions: Integers) -> StoredRows:
-        values, proven = _added(x, prepared, self._dtype)
-        for stack, row, column in _places(~proven):
-            values[stack, row, column] = self._settled(
-                float(x[stack, row, column]), column, int(positions[row])
-            )
-        return values
-
-    def _settled(self, x: float, column: int, position: int) -> Any:
+    def _exact_sum(
+        self, x: float, _prepared: Bounded, positions: Integers, place: tuple[int, ...]
+    ) -> float:
+        row, column = place
         terms: list[Term] = []
         for placement in self._placements:
-            columns = np.arange(self._width)[placement.columns].tolist()
-            if column in columns and placement.function != "zero":
-                waves = range(self._width)[placement.waves]
-                terms = [(1.0, placement.function, waves[columns.index(column)])]
-        settled = self._waves.exact_sum(x, terms, position, self._dtype)
-        return narrow(np.array([settled]), None, self._dtype)[0]
+            columns = range(self._width)[placement.columns]
+            if column in columns:
+                wave = range(self._width)[placement.waves][columns.index(column)]
+                terms = [(1.0, placement.function, wave)]  # type: ignore[list-item]
+        return self._waves.exact_sum(x, terms, int(positions[row]), self._dtype)
 
 
-class _SumWithRows:
-    """Rows by formula added to columns, each result correctly rounded."""
-
+class _SumWithRows(_Sum):
     def __init__(self, content: Rows, lookup: RowLookup | None, dtype: DType) -> None:
         self._content, self._lookup, self._dtype = content, lookup, dtype
 
@@ -313,14 +320,13 @@ class _SumWithRows:
         low = np.zeros_like(high) if low is None else low
         return Bounded(high, low, np.zeros_like(high))
 
-    def applied(self, x: RealRows, prepared: Bounded, _positions: Integers) -> StoredRows:
-        values, proven = _added(x, prepared, self._dtype)
-        for place in _places(~proven):
-            terms = (x[place], prepared.high[place[1:]], prepared.low[place[1:]])
-            total = sum((Fraction(float(term)) for term in terms), Fraction(0))
-            settled = exact_sum(total, (), dtype=self._dtype)
-            values[place] = narrow(np.array([settled]), None, self._dtype)[0]
-        return values
+    def _exact_sum(
+        self, x: float, prepared: Bounded, _positions: Integers, place: tuple[int, ...]
+    ) -> float:
+        terms = (x, prepared.high[place], prepared.low[place])
+        return exact_sum(
+            sum((Fraction(float(term)) for term in terms), Fraction(0)), (), dtype=self._dtype
+        )
 
 
 class _FrameworkRule:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.encoding.arrays import in_arithmetic, position_blocks, rows_a_block
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import wave_filler
 from posenc_cli.formulas.declare import Bias, BucketBias, Rotation, Rows, Sinusoids
 from posenc_cli.numerics import exact
 

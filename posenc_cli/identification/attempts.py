@@ -92,16 +92,14 @@ _MUCH_DEARER = 2.0
 _PLAIN = 4.0
 """What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
-_USUAL = 1.0
-"""What an encoding costs whose parameters are all usual: one that gives every entry is no bias."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank of no trial, behind all others."""
 _DAMAGED = 0.02
 """Of the rows in no regular order, that may be wrong."""
 _DAMAGE = 0.02
 """What no row is farther off by, none is damaged by: noise in all of them is."""
-_USUAL_RULE = 3.0
-"""The cost of a frequency rule at most, for frequencies to be read as its periods."""
+_USUAL = 3.0
+"""The most that a rule with numbers that people use costs: one that gives every cell is no bias."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -196,7 +194,7 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         usual = [
             each
             for each in frequency_hypotheses(inner)
-            if each.cost <= _USUAL_RULE and each.given.get("base") in KNOWN_BASES
+            if each.cost <= _USUAL and each.given.get("base") in KNOWN_BASES
         ]
         if (of_periods := _attempt_all(usual, inner, None)) and of_periods[0].trial.fits:
             return of_periods

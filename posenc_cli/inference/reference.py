@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.encoding.axial import placed_waves
-from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves
 from posenc_cli.formulas.parameters import as_text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import wave_filler
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput, PosencError, quoted_name
 from posenc_cli.files.reading import FileRows, FileStack, Loaded, NoMatrix, read_array

@@ -9,7 +9,7 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.configs.config import resolve
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import wave_filler
 from tests.memory import peak
 
 CASES = {

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.encoding.axial import AxialWaves
-from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.formulas.declare import Coordinates, Waves
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.placements import Placement

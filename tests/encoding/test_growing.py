@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from posenc_cli import catalogue
 from posenc_cli.encoding import growing
-from posenc_cli.encoding.engine import Engine
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import Engine, wave_filler
 from posenc_cli.formulas.declare import Coordinates, Growth, Waves
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.numerics.placements import Placement

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.fillers import wave_filler
+from posenc_cli.encoding.engine import wave_filler
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import Record, replace
