@@ -171,23 +171,21 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
             yield Arrangement(own, sequences, places, rows, heads, key_heads)
 
 
-def _batches(form: CallForm) -> Iterator[tuple[CallForm, int, int]]:
+def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
     """Forms, and how many sequences and rows of positions they are given."""
-    of_each = form
+    of_each, more = form, _MORE_AXES.get(form.axes, (form.axes,))
     if "b" not in form.position_axes:
         of_each = replace(form, position_axes=form.position_axes.replace("n", "bn"))
     if form.has("offset") and (form.chosen or not form.has(*TABLES)):
         of_each = replace(of_each, boxed=True)
-    if form.places_each or of_each != form:
-        for axes in (form.axes, *_MORE_AXES.get(form.axes, ())):
-            if "b" in axes or (axes == form.axes and form.places_each):
-                yield replace(of_each, axes=axes), SEQUENCES, SEQUENCES
-    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
-        if "b" in axes:
-            yield replace(form, axes=axes), SEQUENCES, 1
-    for axes in _MORE_AXES.get(form.axes, (form.axes,)):
-        if "h" in axes and (axes == form.axes or "b" not in axes):
-            yield replace(form, axes=axes), 1, 1
+    own = [form.axes] * (form.places_each or (of_each != form and "b" in form.axes))
+    own += [axes for axes in more if "b" in axes and (form.places_each or of_each != form)]
+    of_heads = [axes for axes in more if "h" in axes and (axes == form.axes or "b" not in axes)]
+    return [
+        *((replace(of_each, axes=axes), SEQUENCES, SEQUENCES) for axes in dict.fromkeys(own)),
+        *((replace(form, axes=axes), SEQUENCES, 1) for axes in more if "b" in axes),
+        *((replace(form, axes=axes), 1, 1) for axes in of_heads),
+    ]
 
 
 def sizes_apart(form: CallForm) -> tuple[int, int, int]:

@@ -551,9 +551,11 @@ class _Calls:
         if lags.size == 1 and lags[0]:
             off = int(lags[0])
             yield CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
-            for text, by in OFFS:
-                if by(shown) == off:
-                    yield CallRule(text, partial(lambda by, call: call.positions + by(call), by))
+            yield from (
+                CallRule(text, partial(lambda by, call: call.positions + by(call), by))
+                for text, by in OFFS
+                if by(shown) == off
+            )
 
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
         """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
