@@ -135,19 +135,16 @@ def sinusoidal(
     pairs = dim // 2 if odd == "pad" else (dim + 1) // 2
     exponent_dim = dim if odd == "split" else 2 * pairs
     width = dim - 1 if odd == "pad" and dim % 2 else dim
-    placements = wave_placements(width, pairs, interleaved=layout == "interleaved", order=order)
-    zeros = (Placement("zero", slice(width, dim)),) if width < dim else ()
+    placements = wave_placements(
+        width, pairs, interleaved=layout == "interleaved", order=order, dim=dim
+    )
     step, divisor = (2, exponent_dim) if spacing == "vaswani" else (1, max(pairs - 1, 1))
 
     def frequencies(xp: Any) -> Any:
         plain = 1 / base ** (xp.arange(0, step * pairs, step) / divisor)
         return plain * 2 * xp.pi if full_turns else plain
 
-    return Sinusoids(
-        waves=Waves(pairs, frequencies),
-        width=dim,
-        placements=(*(placements if pairs else ()), *zeros),
-    )
+    return Sinusoids(waves=Waves(pairs, frequencies), width=dim, placements=placements)
 
 
 @absolute(
@@ -202,9 +199,8 @@ def timestep(
         return scale / max_period ** (xp.arange(0, pairs, 1) / steps)
 
     order: Order = "cos-first" if flip_sin_to_cos else "sin-first"
-    placements = wave_placements(2 * pairs, pairs, interleaved=False, order=order)
-    zeros = (Placement("zero", slice(2 * pairs, dim)),) if dim % 2 else ()
-    return Sinusoids(Waves(pairs, frequencies), dim, (*(placements if pairs else ()), *zeros))
+    placements = wave_placements(2 * pairs, pairs, interleaved=False, order=order, dim=dim)
+    return Sinusoids(Waves(pairs, frequencies), dim, placements)
 
 
 @absolute(
@@ -380,16 +376,12 @@ def transformer_xl(*, dim: Dim = 64, base: Base = 10_000.0) -> Sinusoids:
     >>> transformer_xl.bind({"dim": 4}).content.width
     4
     """
-    if dim % 2:
-        raise InvalidInput(
-            f"--dim {dim}: transformer-xl pairs a sine with a cosine, so dim must be even"
-        )
-    pairs = dim // 2
+    pairs = _pairs("transformer-xl", dim)
     backwards = Coordinates((0,) * pairs, lambda offsets: (-offsets,), domain="real")
     return Sinusoids(
         plain_waves(dim, base, coordinates=backwards),
         dim,
-        (Placement("sin", slice(0, pairs)), Placement("cos", slice(pairs, dim))),
+        wave_placements(dim, pairs, interleaved=False, order="sin-first"),
     )
 
 
@@ -485,17 +477,20 @@ def _quotients(xp: Any, positions: Any, divisor: int, dim: int) -> Any:
 
 
 def wave_placements(
-    width: int, pairs: int, *, interleaved: bool, order: Order
+    width: int, pairs: int, *, interleaved: bool, order: Order, dim: int = 0
 ) -> tuple[Placement, ...]:
-    """Which columns hold sines and which cosines; the second function may lack its last column."""
+    """Which columns hold sines and which cosines, and zeros from ``width`` on up to ``dim``.
+
+    The second function may lack its last column.
+    """
     functions: tuple[Function, Function]
     functions = ("sin", "cos") if order == "sin-first" else ("cos", "sin")
-    rest = width - pairs
+    columns = slice(0, pairs), slice(pairs, width)
     if interleaved:
         columns = slice(0, width, 2), slice(1, width, 2)
-    else:
-        columns = slice(0, pairs), slice(pairs, width)
-    return (
+    placed = (
         Placement(functions[0], columns[0], slice(0, pairs)),
-        Placement(functions[1], columns[1], slice(0, rest)),
+        Placement(functions[1], columns[1], slice(0, width - pairs)),
     )
+    zeros = [Placement("zero", slice(width, dim))] if width < dim else []
+    return (*(placed if pairs else ()), *zeros)
