@@ -447,8 +447,8 @@ def _progression_notes(kind: str, positions: Positions | None) -> Iterator[str]:
     yield f"row r is at position {positions.name(first)} {sign} {size}·r"
 
 
-_LISTED = 64
-"""Ranges of positions that fit on a command line."""
+_LISTED = 512
+"""Ranges of positions that a command line gives: some 6 kB, of rows in no regular order."""
 
 
 def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:

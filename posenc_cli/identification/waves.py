@@ -67,7 +67,7 @@ _MISFIT = 0.35
 """Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
 _MOST_MISSED = 3
 """Encodings one after another at which rows stand nowhere: rows are no such waves, then."""
-_SOLVED = 32
+_SOLVED = 64
 """Rows of the sample that are asked where they stand, before all of them are."""
 _EARLY = 24
 """First rows, where angles are small and arithmetic in bfloat16 is nearly right."""

@@ -52,6 +52,17 @@ def written_again(call, tmp_path, found):
     return np.load(tmp_path / "again.npy")
 
 
+@pytest.mark.long
+def test_rows_at_the_squares_are_named_and_written_again(call, tmp_path):
+    angles = np.multiply.outer(np.arange(256) ** 2, 1e4 ** -(np.arange(16) / 16))
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    np.save(tmp_path / "table.npy", table)
+    status, out, _ = call("identify", "table.npy")
+    assert status == 0
+    assert "base 10000, with rows at positions 0, 1, 4, 9 …" in " ".join(out.split())
+    assert np.array_equal(written_again(call, tmp_path, found_in(table)), table)
+
+
 SCHEDULES = {
     "leading": (np.arange(981, -1, -20), "981:-19:-20"),
     "linspace": (np.linspace(999, 0, 50), "999:-999/49:-999/49"),
