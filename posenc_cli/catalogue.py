@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc_cli.errors import InvalidInput, abbreviated, described, unknown_name
-from posenc_cli.formulas.declare import Scheme
+from posenc_cli.formulas.declare import Scheme, scheme_of_function
 from posenc_cli.loading import object_named
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import note_code
@@ -231,12 +231,9 @@ def _may_hold_plugins(place: str) -> bool:
     This takes 1 ms, where importlib.metadata takes 10.
     """
     root = Path(place)
-    if root.is_file() or root.suffix == ".egg":
-        return True
-    texts = (
-        found for end in ("dist", "egg") for found in root.glob(f"*.{end}-info/entry_points.txt")
-    )
-    return any(PLUGIN_GROUP.encode() in text.read_bytes() for text in texts)
+    texts = (t for end in ("dist", "egg") for t in root.glob(f"*.{end}-info/entry_points.txt"))
+    packed = root.is_file() or root.suffix == ".egg"
+    return packed or any(PLUGIN_GROUP.encode() in text.read_bytes() for text in texts)
 
 
 def _loaded(target: str, name: str) -> Scheme:
@@ -261,8 +258,6 @@ def _loaded(target: str, name: str) -> Scheme:
     if isinstance(loaded, Scheme):
         return loaded
     if callable(loaded):
-        from posenc_cli.formulas.functions import scheme_of_function
-
         return scheme_of_function(loaded, name=re.split(r"[:.]", target)[-1], origin=name)
     raise InvalidInput(
         f"--scheme {abbreviated(name)}: is of the type {type(loaded).__name__}, not a scheme",

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias, TypeVar
 from posenc_cli import catalogue
 from posenc_cli.choice import Choice, choice_of_layers, choice_of_schemes
 from posenc_cli.errors import OTHER_NAMES, InvalidInput, PosencError, abbreviated, nearest
-from posenc_cli.formulas.declare import Scheme
-from posenc_cli.formulas.functions import scheme_of_function
+from posenc_cli.formulas.declare import Scheme, scheme_of_function
 from posenc_cli.frameworks import as_numpy, format_name, is_traced
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 from posenc_cli.positions import Positions

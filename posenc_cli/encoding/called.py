@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from posenc_cli.errors import InvalidInput, described
-from posenc_cli.formulas.functions import HOW_IT_IS_CALLED
+from posenc_cli.formulas.declare import HOW_IT_IS_CALLED
 from posenc_cli.frameworks import BY_NAME, as_numpy, innermost, likely_frameworks, made_array
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES
 from posenc_cli.records import Record, replace

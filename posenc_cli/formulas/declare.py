@@ -13,7 +13,8 @@ contract tests derive. What the function returns says how the encoding is comput
 ====================  =============================================================
 
 Formulas are written over an array namespace ``xp``: frequencies and biases are evaluated in
-60-digit reals (:mod:`posenc_cli.numerics.exact`), rows in float64 arrays.
+60-digit reals (:mod:`posenc_cli.numerics.exact`), rows in float64 arrays. A plain function of
+positions is a scheme of rows too (:func:`scheme_of_function`).
 
 A float is the binary number it holds: ``0.1`` is not 1/10, ``math.pi`` is not π, and ``2 ** 0.5``
 is not √2. What a formula computes over ``xp`` (``xp.pi``, ``xp.sqrt``, ``xp.asarray(factor) **
@@ -25,7 +26,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
@@ -717,3 +718,72 @@ bias = _Declarator("bias")
 
 relative = _Declarator("relative")
 """Declares a scheme whose rows, one an offset j − i of key and query, the queries meet."""
+
+
+_TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
+"""What options can give, by the name of its type."""
+
+HOW_IT_IS_CALLED = "it is called as f(positions), an array of n numbers, and returns n rows: (n, d)"
+
+
+def scheme_of_function(function: Callable[..., Any], *, name: str, origin: str) -> Scheme:
+    """A function of positions as an absolute scheme, whose other parameters are the function's.
+
+    ``origin`` is how the user named it.
+
+    Raises: InvalidInput where positions, and what options can give, are not all that it requires.
+    """
+    if isinstance(function, type):
+        raise InvalidInput(
+            f"--scheme {origin}: is a class, not a scheme or a function",
+            hint="name an object of it: pe = Name(…) in the file, then file.py:pe",
+        )
+    declared = _declared(function, origin)
+
+    def build(**given: Any) -> Rows:
+        return Rows(0, partial(function, **given), positions="indices", domain="real")
+
+    build.__doc__ = getattr(function, "__doc__", None) or f"The function {origin}."
+    build.__annotations__ = {each.name: each.annotation for each in declared}
+    build.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
+    return Scheme(
+        name=name.replace("_", "-"),
+        kind="absolute",
+        source=origin,
+        formula=f"PE[p] = the row that {name}(positions) returns for p: its own value, not exact",
+        build=build,
+        origin=origin,
+        as_given=True,
+    )
+
+
+def _declared(function: Callable[..., Any], origin: str) -> list[inspect.Parameter]:
+    """The parameters beside positions that options can give: numbers, texts, true or false.
+
+    Raises: InvalidInput where it takes no positions, or requires what no option can give.
+    """
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):  # one of C, whose signature is not known
+        return []
+    if not parameters or parameters[0].kind in (
+        inspect.Parameter.KEYWORD_ONLY,
+        inspect.Parameter.VAR_KEYWORD,
+    ):
+        raise InvalidInput(f"--scheme {origin}: takes no positions", hint=HOW_IT_IS_CALLED)
+    declared = []
+    for other in parameters[1:]:
+        type_given = _TYPES.get(
+            str(getattr(other.annotation, "__name__", other.annotation)), type(other.default)
+        )
+        if type_given in _TYPES.values() and other.kind in (
+            other.POSITIONAL_OR_KEYWORD,
+            other.KEYWORD_ONLY,
+        ):
+            declared.append(other.replace(kind=other.KEYWORD_ONLY, annotation=type_given))
+        elif other.default is other.empty and not str(other).startswith("*"):
+            raise InvalidInput(
+                f"--scheme {origin}: requires {other.name}, which has neither a type nor a default",
+                hint=f"with {other.name}: int in its signature, an option gives it",
+            )
+    return declared

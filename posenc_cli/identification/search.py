@@ -360,11 +360,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         rounded=trial.rounded.name,
         attention_factor=scale,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
-        notes=(
-            *hypothesis.notes,
-            *_progression_notes(bound.scheme.kind, positions),
-            *_omissions(attempt, tally),
-        ),
+        notes=(*hypothesis.notes, *_omissions(attempt, tally)),
         models=equal_models,
         fitting_models=fitting_models,
         commands=commands_of(trial, evidence, positions),
@@ -434,17 +430,6 @@ def _positions(
     if rows.size == count and where.min() >= 0:
         return positions_of(where.tolist())
     return None
-
-
-def _progression_notes(kind: str, positions: Positions | None) -> Iterator[str]:
-    """At which positions rows stand, where these are not whole numbers that rise by 1."""
-    if positions is None or positions.progression is None or kind in ("relative", "bias"):
-        return
-    first, step = positions.progression
-    if step == positions.denominator and first % step == 0:
-        return
-    sign, size = ("-" if step < 0 else "+"), positions.name(abs(step))
-    yield f"row r is at position {positions.name(first)} {sign} {size}·r"
 
 
 _LISTED = 512

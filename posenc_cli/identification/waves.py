@@ -285,13 +285,13 @@ def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def prompt_of(axes: Integers) -> str | None:
-    """The text and the grids of a prompt whose tokens have such ids (3, tokens); None of others.
+    """The command that writes ids (3, tokens), where they are those of a prompt; None of others.
 
     Text goes on after the longer of the rows and columns of a grid, as in transformers.
 
     >>> frames, rows, columns = [0, 1, 1, 1, 1, 3], [0, 1, 1, 2, 2, 3], [0, 1, 2, 1, 2, 3]
-    >>> prompt_of(np.array([frames, rows, columns])).partition(";")[0]
-    'tokens: 1 of text, an image of 1×2×2, 1 of text'
+    >>> prompt_of(np.array([frames, rows, columns])).partition(" > ")[0]
+    'posenc positions -m qwen2-vl-7b --text 1,1 --grid 1,4,4'
     """
     texts, grids, at, next_id = [0], list[tuple[int, ...]](), 0, 0
     count = axes.shape[1]
@@ -314,13 +314,9 @@ def prompt_of(axes: Integers) -> str | None:
         at, next_id = end, next_id + max(sides[1:])
     if not grids:
         return None
-    said = [f"{texts[0]} of text"]
-    for (frames, rows, columns), text in zip(grids, texts[1:], strict=True):
-        said += [f"an image of {frames}×{rows}×{columns}", f"{text} of text"]
     patches = (f"{'video:' * (t > 1)}{t},{2 * h},{2 * w}" for t, h, w in grids)
     words = ["--text", ",".join(map(str, texts)), *(w for p in patches for w in ("--grid", p))]
-    ids = f"posenc positions -m qwen2-vl-7b {' '.join(words)} > axes.csv"
-    return f"tokens: {', '.join(said)}; {ids} writes their ids"
+    return f"posenc positions -m qwen2-vl-7b {' '.join(words)} > axes.csv writes the ids of tokens"
 
 
 def _hidden(view: View, dim: int) -> tuple[str, ...]:

@@ -92,13 +92,13 @@ class PresetProposal(Record):
 def presets() -> tuple[PresetProposal, ...]:
     """The rotary encodings of all models that posenc ships."""
     proposals = []
-    for layers in layers_of_models():
-        given = {key: value for key, value in layers.params.items() if key != "layout"}
-        scheme = catalogue.BUILT_IN[layers.scheme]
+    for model, layer_type, name, params in layers_of_models():
+        given = {key: value for key, value in params.items() if key != "layout"}
+        scheme = catalogue.BUILT_IN[name]
         # Behind every rule that gives the same with numbers people use.
         proposal = proposal_of(scheme, Guess(given, cost=3.0))
         if proposal is not None and scheme.kind == "rotary":
-            proposals.append(PresetProposal(layers.model, layers.layer_type, proposal))
+            proposals.append(PresetProposal(model, layer_type, proposal))
     return tuple(proposals)
 
 
@@ -416,8 +416,8 @@ def usual_values(parameter: Parameter) -> tuple[float, ...]:
 def _values_of_models() -> Mapping[str, tuple[float, ...]]:
     """The numbers that models give the parameters of their schemes, but widths."""
     values: dict[str, dict[float, None]] = {}
-    for layers in layers_of_models():
-        for name, value in layers.params.items():
+    for *_, params in layers_of_models():
+        for name, value in params.items():
             if type(value) in (int, float) and name not in ("dim", "heads", "partial"):
                 values.setdefault(name, {})[value] = None
     return {name: tuple(known) for name, known in values.items()}
@@ -564,9 +564,9 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     layer_types: dict[str, list[str | None]] = {}
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
-    for layers, own in _bounds(trial.hypothesis.seq_len):
+    for (model, layer_type, _, _), own in _bounds(trial.hypothesis.seq_len):
         if _same_encoding(trial, own):
-            layer_types.setdefault(layers.model, []).append(layers.layer_type)
+            layer_types.setdefault(model, []).append(layer_type)
     return tuple(_model_text(model, types) for model, types in layer_types.items())
 
 
@@ -590,14 +590,8 @@ def _or_none(positions: Integers | None) -> Integers:
     return np.empty(0, np.int64) if positions is None else positions
 
 
-class ModelLayers(Record):
-    """The layers of one type of a model that posenc ships: a scheme and its parameters."""
-
-    model: str
-    layer_type: str | None
-    scheme: str
-    params: Mapping[str, Any]
-
+ModelLayers = tuple[str, str | None, str, dict[str, Any]]
+"""A model that posenc ships, the type of some of its layers, their scheme and its parameters."""
 
 _INDEX = "model_layers.json"
 """What posenc makes of each model's config: ``tools/pages.py`` writes it, for it takes 20 ms."""
@@ -606,14 +600,10 @@ _INDEX = "model_layers.json"
 @lru_cache(maxsize=1)
 def layers_of_models() -> tuple[ModelLayers, ...]:
     """The layers of all models that posenc ships, those of one type together."""
-    rows: list[tuple[str, str | None, str, dict[str, Any]]] = json.loads(
-        (files("posenc_cli.inference") / _INDEX).read_text("utf-8")
-    )
+    rows = json.loads((files("posenc_cli.inference") / _INDEX).read_text("utf-8"))
     return tuple(
-        ModelLayers(
-            model, kind, scheme, {k: tuple(v) if type(v) is list else v for k, v in given.items()}
-        )
-        for model, kind, scheme, given in rows
+        (*of, {name: tuple(v) if type(v) is list else v for name, v in params.items()})
+        for *of, params in rows
     )
 
 
@@ -623,7 +613,7 @@ def _bounds(seq_len: int | None) -> tuple[tuple[ModelLayers, Bound], ...]:
     bounds = []
     for layers in layers_of_models():
         try:
-            own = catalogue.BUILT_IN[layers.scheme].bind(layers.params, seq_len=seq_len)
+            own = catalogue.BUILT_IN[layers[2]].bind(layers[3], seq_len=seq_len)
         except PosencError:
             continue
         bounds.append((layers, own))
@@ -682,7 +672,7 @@ def _columns(content: Content, table: str | None) -> set[tuple[str, range, range
 
 def _model_text(model: str, layer_types: list[str | None]) -> str:
     """A model, and which of its layers where not all of them are alike."""
-    every = [layers for layers in layers_of_models() if layers.model == model]
+    every = [layers for layers in layers_of_models() if layers[0] == model]
     if len(layer_types) == len(every):
         return model
     return f"{model} ({', '.join(str(each) for each in layer_types)})"

@@ -25,7 +25,7 @@ def test_the_tables_of_transformers_and_the_ids_of_their_prompt_are_recognized(n
     assert found.scheme == "mrope"
     names = ("base", "sections", "interleaved", "order")
     assert tuple(found.params[own] for own in names) == MODELS[name]
-    assert "5 of text, an image of 2×3×4, 4 of text" in found.notes[0]
+    assert "--text 5,4 --grid video:2,6,8 > axes.csv" in found.notes[0]
 
 
 @pytest.mark.long
@@ -40,8 +40,8 @@ def test_the_printed_commands_write_ids_and_table_again(call, tmp_path, prompt, 
     table = ["generate", "-m", given, "--set", "axes=own.csv", "--len", count]
     assert call(*table, "--table", "interleaved", "--out", "table.npy")[0] == 0
     found = identify(Evidence.of_arrays(np.load(tmp_path / "table.npy"))).match
-    positions = shlex.split(found.notes[0].partition("; posenc ")[2])
-    (tmp_path / "axes.csv").write_text(call(*positions[: positions.index(">")])[1])
+    positions = shlex.split(found.notes[0].partition(" > axes.csv ")[0])
+    (tmp_path / "axes.csv").write_text(call(*positions[1:])[1])
     (command,) = found.commands
     assert call(*shlex.split(command)[1:], "--out", "again.npy")[0] == 0
     assert np.array_equal(np.load(tmp_path / "again.npy"), np.load(tmp_path / "table.npy"))
