@@ -362,7 +362,9 @@ class Comparing:
         if len(self.losses) > before and self.losses[-1].name == "rotary-width":
             before -= 1  # frequencies of other widths differ for that reason alone
         self.causes(one, other)
-        if len(self.losses) == before and all(_chooses_once(group) for group in both):
+        # An engine may choose between LongRoPE's factors by its context, not by the text.
+        once = all(g.scheme == "rope-longrope" and "seq_len" in g.params for g in both)
+        if len(self.losses) == before and once:
             self.value("taken-factors", label, *(_taken(group) for group in both))
         if len(self.losses) == before:
             self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
@@ -475,11 +477,6 @@ def _divided_by(group: Layers) -> object:
     frequencies = turning_frequencies(group, None)  # (pairs,)
     exponents = np.arange(frequencies.size) / frequencies.size
     return tuple((float(group.params["base"].value) ** -exponents / frequencies).tolist())
-
-
-def _chooses_once(group: Layers) -> bool:
-    """Whether an engine chooses between LongRoPE's factors by its context, not by the text."""
-    return group.scheme == "rope-longrope" and "seq_len" in group.params
 
 
 def _taken(group: Layers) -> Sourced:

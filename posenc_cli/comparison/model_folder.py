@@ -52,7 +52,7 @@ def _generated(folder: Path, resolved: Resolved) -> Iterator[Conclusion]:
 
 def _stored(path: str, folder: Path, resolved: Resolved) -> Iterator[Conclusion]:
     """Whether the frequencies that the checkpoint stores are those of the config."""
-    if not any(map(_is_of_checkpoint, folder.iterdir())):
+    if not any(file.name.endswith((".safetensors", INDEX)) for file in folder.iterdir()):
         return
     try:
         names = stored_names(checkpoint_files(path))
@@ -74,7 +74,3 @@ def _stored(path: str, folder: Path, resolved: Resolved) -> Iterator[Conclusion]
     yield Conclusion(
         ConclusionCode.STORED, f"{of}, which differ from the config: {lost}", doubtful=True
     )
-
-
-def _is_of_checkpoint(file: Path) -> bool:
-    return file.name.endswith((".safetensors", INDEX))

@@ -5,7 +5,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,7 +76,12 @@ def row_rule(
         case Rotation(waves) | Sinusoids(waves):
             return _wave_rows(content, waves, table, precision, engine)
         case Rows():
-            return partial(_formula_rows, content, lookup, precision, engine)
+
+            def by_formula(positions: Integers) -> StoredRows:  # by NumPy on every engine
+                high, low = formula_rows(content, lookup, engine.arithmetic, positions)
+                return np.ascontiguousarray(precision.narrow(high, low))
+
+            return by_formula
         case Bias() | BucketBias():
             raise TypeError(f"a {type(content).__name__} has no rows")
 
@@ -147,18 +152,6 @@ def fill_waves(
     for _ in engine.in_order(fill, enumerate(positions.blocks(share))):
         pass
     return True
-
-
-def _formula_rows(
-    content: Rows,
-    lookup: RowLookup | None,
-    precision: Precision,
-    engine: Engine,
-    positions: Integers,
-) -> StoredRows:
-    """Rows by formula, which NumPy computes on every engine."""
-    high, low = formula_rows(content, lookup, engine.arithmetic, positions)
-    return np.ascontiguousarray(precision.narrow(high, low))
 
 
 def formula_rows(

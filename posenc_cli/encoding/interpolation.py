@@ -125,16 +125,11 @@ class ResizedAxis(Record):
         reach = _SUPPORT[method] * unit
         start = max(0, (centre - reach - below) // (2 * below) + 1)
         stop = min(self.source, -((below - centre - reach) // (2 * below)))
-        kernel = _triangle if method == "linear" else _keys
+        kernel = _keys if method == "bicubic" else lambda away, unit: unit - away  # a triangle
         numerators = [
             kernel(abs((2 * row + 1) * below - centre), unit) for row in range(start, stop)
         ]
         return start, numerators, sum(numerators)
-
-
-def _triangle(distance: Any, unit: Any) -> Any:
-    """The triangle, times ``unit``, nearer than its corners."""
-    return unit - distance
 
 
 def _keys(distance: int, unit: int) -> int:

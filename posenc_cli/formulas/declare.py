@@ -572,7 +572,9 @@ class Scheme(Record):
                     hint=nearest(name, self.parameters),
                 )
         params = {
-            name: declared.value(given[name]) if name in given else declared.fallback(seq_len)
+            name: declared.value(given[name])
+            if name in given
+            else (seq_len if declared.rules.follows_length else declared.default)
             for name, declared in self.parameters.items()
         }
         for name, value in params.items():
@@ -681,42 +683,36 @@ def _exact_rule(
     return evaluate
 
 
-class _Declarator(Record):
-    """What decorates the functions that are schemes of a kind."""
+def _declarator(
+    kind: Kind,
+    /,
+    *,
+    source: str,
+    formula: str,
+    convention: str = "",
+    weights: WeightsShape | None = None,
+    inverse: Inverse | None = None,
+    mistakes: Mistakes | None = None,
+) -> Callable[[Callable[..., Content]], Scheme]:
+    """A decorator that makes of a function the scheme of its name and a kind."""
 
-    kind: Kind
+    def declare(build: Callable[..., Content]) -> Scheme:
+        name = build.__name__.replace("_", "-")
+        return Scheme(name, kind, source, formula, build, convention, weights, inverse, mistakes)
 
-    def __call__(
-        self,
-        *,
-        source: str,
-        formula: str,
-        convention: str = "",
-        weights: WeightsShape | None = None,
-        inverse: Inverse | None = None,
-        mistakes: Mistakes | None = None,
-    ) -> Callable[[Callable[..., Content]], Scheme]:
-        """A decorator that makes of a function the scheme of its name."""
-
-        def declare(build: Callable[..., Content]) -> Scheme:
-            name = build.__name__.replace("_", "-")
-            return Scheme(
-                name, self.kind, source, formula, build, convention, weights, inverse, mistakes
-            )
-
-        return declare
+    return declare
 
 
-absolute = _Declarator("absolute")
+absolute = partial(_declarator, "absolute")
 """Declares a scheme whose rows are added to the embeddings."""
 
-rotary = _Declarator("rotary")
+rotary = partial(_declarator, "rotary")
 """Declares a scheme that rotates queries and keys."""
 
-bias = _Declarator("bias")
+bias = partial(_declarator, "bias")
 """Declares a scheme whose values are added to the attention scores."""
 
-relative = _Declarator("relative")
+relative = partial(_declarator, "relative")
 """Declares a scheme whose rows, one an offset j − i of key and query, the queries meet."""
 
 

@@ -128,10 +128,6 @@ class Parameter(Record):
             return ""
         return as_text(self.default, separator=self.rules.separator)
 
-    def fallback(self, seq_len: int | None) -> Any:
-        """The value where none is given."""
-        return seq_len if self.rules.follows_length else self.default
-
     def value(self, given: object, *, flag: str | None = None) -> Any:
         """``given``, parsed where it is a text, after the checks this parameter asks for.
 

@@ -113,7 +113,9 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     few = replace(evidence, only=few_rows, damaged=3 * _DAMAGED)
     whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
     rounding = 2 * evidence.rounding
-    bare = bare_views(whole) if _are_functions(few) else unreduced_views(whole)
+    largest = np.max([np.abs(sample).max(axis=1) for sample in few.sample], axis=0)  # (rows,)
+    functions = np.mean(largest > 1 + _MISFIT) <= few.damaged  # most rows may be such
+    bare = bare_views(whole) if functions else unreduced_views(whole)
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
         if view.pairs.shape[0] == evidence.count and view.growth is None:
@@ -123,12 +125,6 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 yield from sorted(found, key=lambda hypothesis: hypothesis.cost)
             if view.kind == "rotary" and all(len(places.grid) == 1 for places in seen):
                 yield from _oblique_hypotheses(view, evidence, rounding)
-
-
-def _are_functions(few: Evidence) -> bool:
-    """Whether most rows could be cosines or sines alone."""
-    largest = np.max([np.abs(sample).max(axis=1) for sample in few.sample], axis=0)  # (rows,)
-    return bool(np.mean(largest > 1 + _MISFIT) <= few.damaged)
 
 
 class _GridPlaces(Record):
