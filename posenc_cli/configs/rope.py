@@ -131,7 +131,8 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         if stated is not None:
             where = f"{stated.source} {abbreviated(stated.value)}"
         raise keys.error(
-            f"{where}: {keys.family.model_type} takes {', '.join(types)}",
+            f"{where}: {keys.family.model_type if keys.family.known else 'posenc'} takes "
+            f"{', '.join(types)}",
             hint=nearest(name, types),
         )
     return name

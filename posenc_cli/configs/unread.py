@@ -51,6 +51,7 @@ _NEUTRAL = {
     "mscale_all_dim": (0, 1),
 }
 """Values that say nothing; those of YaRN's keys, where the rule is another (HunYuan's)."""
+_ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
 _IDLE = ("offset_alibi",)
 """Keys that change nothing: a constant added to all biases of BLOOM cancels in the softmax."""
 
@@ -111,8 +112,8 @@ class Holding:
         spoken = self.values(key)
         if _says_nothing_of_nope(self, key, value):
             return True
-        if spoken is not None:
-            return bool(spoken[1]) and all(_same(value, held) for held in spoken[1])
+        if spoken is not None and spoken[1]:
+            return all(_same(value, held) for held in spoken[1])
         return any(rule(self, key, value) for rule in _RULES)
 
 
@@ -146,7 +147,7 @@ def _is_layers(holding: Holding, key: str, value: Any) -> bool:
 
 def _stated_layers(value: Any, layers: range) -> Iterator[Iterable[Any]]:
     """What a value may say of each layer: every so many, a cycle of letters, or a list."""
-    if isinstance(value, int) and value > 1:
+    if isinstance(value, int) and value > 0:
         yield ((layer + 1) % value == 0 for layer in layers)
         yield (layer % value == 0 for layer in layers)
     elif value and isinstance(value, str | list) and all(isinstance(kind, str) for kind in value):
@@ -227,7 +228,15 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
 
 _RULES = (
     lambda holding, key, value: (
-        key == "use_mrope" and value is any(group.scheme == "mrope" for group in holding.layers)
+        key in _ON_AXES and value is any(group.scheme == "mrope" for group in holding.layers)
+    ),
+    # the base of layers that slide, where the config tells the types of layers and none slides
+    lambda holding, key, _value: (
+        key in LOCAL_BASES and not any(g.slides or not g.layer_type for g in holding.layers)
+    ),
+    # https://huggingface.co/GSAI-ML/LLaDA-8B-Instruct
+    lambda holding, key, _value: (
+        key == "alibi_bias_max" and holding.text.values.get("alibi") is False
     ),
     # what no value of says anything, or what this one leaves as it is: an empty list of layers
     lambda _holding, key, value: (

@@ -548,6 +548,13 @@ def test_more_heads_than_columns_are_refused_where_heads_share_them(name):
             read(of(name, **few))
 
 
+@pytest.mark.parametrize(("window", "unread"), [(8192, 0), (4096, 0), (2047, 1)])
+def test_a_window_that_llama_cpp_leaves_out_is_told_where_it_hides_positions(window, unread):
+    """Phi-3's 2047 of 4096 do, and Phi 4 mini's 262144 of 131072 do not."""
+    keys = {"context_length": ("uint32", 4096), "attention__sliding_window": ("uint32", window)}
+    assert len(read(of("phi3", **keys)).unread) == unread
+
+
 def test_a_window_of_nothing_is_refused_where_layers_would_see_nothing():
     with pytest.raises(InvalidInput, match="the sliding layers of gemma2 see nothing"):
         read(of("gemma2", attention__sliding_window=("uint32", 0)))

@@ -49,6 +49,8 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
         (LLAMA, "rope_is_neox_style", True, False),
         (LLAMA, "use_rope", True, False),
         (LLAMA, "use_mrope", False, True),
+        (LLAMA, "rope_3d", False, True),  # ERNIE 4.5 VL
+        (LLAMA, "position_embedding_xdrope", False, True),  # Hunyuan A13B
         (LLAMA, "alibi", False, True),
         (LLAMA, "use_logn_attn", False, True),
         (LLAMA, "original_max_position_embeddings", 8192, 4096),
@@ -84,6 +86,34 @@ def test_within_a_rope_object_too(scaling, key, agreeing, other):
     assert resolve({**LLAMA, "rope_scaling": {**scaling, key: agreeing}}).unread == ()
     doubtful = resolve({**LLAMA, "rope_scaling": {**scaling, key: other}})
     assert doubtful.unread == (f"rope_scaling.{key}",)
+
+
+RNJ = {
+    **LLAMA,
+    "model_type": "gemma3_text",
+    "layer_types": ["full_attention"] * 4,
+    "num_hidden_layers": 4,
+    "rope_local_base_freq": 1e4,
+    "sliding_window_pattern": 1,
+}
+
+
+def test_what_speaks_of_sliding_layers_says_nothing_where_none_slides():
+    """EssentialAI/rnj-1: all layers see everything, and its config has both keys."""
+    assert resolve(RNJ).unread == ()
+    slides = ["full_attention", "sliding_attention"] * 2
+    one = resolve({**RNJ, "layer_types": slides, "rope_local_base_freq": 1e5})
+    assert one.layer("sliding_attention").params["base"].value == 1e5
+    assert one.unread == ("sliding_window_pattern",)
+    unknown = {**LLAMA, "model_type": "mine", "rope_local_base_freq": 1e4}
+    assert "rope_local_base_freq" in resolve(unknown).unread  # whose layers are not told apart
+
+
+@pytest.mark.parametrize(("alibi", "unread"), [(False, ()), (True, ("alibi_bias_max", "alibi"))])
+def test_the_largest_bias_of_alibi_says_nothing_without_alibi(alibi, unread):
+    """GSAI-ML/LLaDA-8B-Instruct has both, of the code that it began as."""
+    found = resolve({**LLAMA, "alibi_bias_max": 8.0, "alibi": alibi}).unread
+    assert sorted(found) == sorted(unread)
 
 
 def test_whether_yarn_was_trained_with_is_no_finding():

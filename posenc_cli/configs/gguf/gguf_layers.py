@@ -27,13 +27,14 @@ _ROPE_LIKE = re.compile(
 PLAIN = re.compile(r"\.rope\.(?:freq_base|dimension_count|scaling\.finetuned)$")
 """Keys that say nothing where no layer rotates, as of Granite 4's hybrids."""
 _WHOLE = ("uint32", "int32")
+_WINDOW = "attention.sliding_window"
 _QUIET = {
     "rope.scaling.finetuned": False,
     "rope.scaling.yarn_beta_fast": 32.0,
     "rope.scaling.yarn_beta_slow": 1.0,
     "rope.scaling.yarn_attn_factor": 1.0,
     "rope.scaling.yarn_ext_factor": 1.0,
-    "attention.sliding_window": 0,
+    _WINDOW: 0,
 }
 """Keys that say nothing where they hold what llama.cpp takes anyway."""
 
@@ -129,7 +130,7 @@ class GGUFKeys:
         """
         return self._of_kind(key, "string")
 
-    def unread(self) -> Iterator[str]:
+    def unread(self, context: int) -> Iterator[str]:
         """The rope-like keys that nothing read, those of other architectures too."""
         own = f"{self.architecture}."
         for key, stated in self.header.metadata.items():
@@ -137,6 +138,8 @@ class GGUFKeys:
             if key in self.read or key.startswith(("general.", "tokenizer.", "split.")):
                 continue
             quiet = name != key and name in _QUIET and _QUIET[name] == stated.value
+            # Phi 4's window is its context or more, which leaves nothing out
+            quiet |= name == _WINDOW and type(stated.value) is int and stated.value >= context
             if _ROPE_LIKE.search(key) and not quiet:
                 yield printable(key)
 
@@ -274,13 +277,13 @@ class GGUFLayers:
         sliding = self.architecture.sliding
         if sliding is None:
             return None
-        stated = self.keys.count("attention.sliding_window", minimum=0)
+        stated = self.keys.count(_WINDOW, minimum=0)
         if stated is None:
             if sliding.optional:
                 return None
             if sliding.window is None:
-                raise self.keys.missing("attention.sliding_window")
-            return self.keys.default("attention.sliding_window", sliding.window)
+                raise self.keys.missing(_WINDOW)
+            return self.keys.default(_WINDOW, sliding.window)
         if not stated.value:
             if sliding.optional or sliding.fixed:
                 return None

@@ -69,7 +69,8 @@ class _GGUFModel(GGUFStretches):
         self._note_file()
         self._note_tensors()
         rotating = any(group.scheme != "nope" for group in layers)
-        unread = tuple(key for key in self.keys.unread() if rotating or not PLAIN.search(key))
+        found = self.keys.unread(self.context.value)
+        unread = tuple(key for key in found if rotating or not PLAIN.search(key))
         if unread:
             self.notes.warn(f"llama.cpp reads nothing of {', '.join(unread)} here")
         latent = self._latent(unread, layers)
