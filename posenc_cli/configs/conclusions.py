@@ -63,12 +63,8 @@ class Conclusion(Record):
     doubtful: bool = False
 
 
-def conclusions(resolved: Resolved, config: Any) -> tuple[Conclusion, ...]:
+def conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
     """The summary of a reading; ``config`` is what was read, for the parts that nobody read."""
-    return tuple(_conclusions(resolved, config))
-
-
-def _conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
     for of in (partial(_context, model_type=resolved.model_type), _logits, _indexer):
         yield from _by_layers(resolved, of)
     yield from _no_positions(resolved)

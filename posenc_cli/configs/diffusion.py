@@ -442,7 +442,7 @@ class _DiffusionReader:
                 f"{self.keys.name}: {kind.source} {printable(kind.value)}: its timesteps are "
                 "embedded by numbers that were drawn or trained, which the config does not hold"
             )
-        flip, shift = self._flip(), self._freq_shift()
+        flip, shift = self._sines()
         added = self.keys.text("addition_embed_type") or Sourced(
             self.family.defaults.get("addition_embed_type"), self.default
         )
@@ -530,7 +530,6 @@ class _DiffusionReader:
         """Video that rotates by frame, row and column, where it does."""
         width = self._width()
         turns = self.keys.flag("use_rotary_positional_embeddings")
-        flip = self._flip()
         if turns is not None and turns.value:
             params = {
                 "dim": self._count("attention_head_dim"),
@@ -547,7 +546,7 @@ class _DiffusionReader:
         if table is not None and table.value:
             self.notes.warn(f"{table.source}: a table of the patches is added besides")
         name = "timestep" if turns is not None and turns.value else None
-        yield self._timesteps(name, width, flip, self._freq_shift())
+        yield self._timesteps(name, width, *self._sines())
 
     def glm_image(self) -> Iterator[Layers]:
         """Patches of an image that rotate by row and column, in halves of a head."""
@@ -746,15 +745,12 @@ class _DiffusionReader:
         }
         return Layers(layer_type, (), "timestep", params)
 
-    def _flip(self) -> Sourced:
-        flip = None if self.family.fixed else self.keys.flag("flip_sin_to_cos")
-        return flip or Sourced(value=True, source=self.default)
-
-    def _freq_shift(self) -> Sourced:
-        shift = None
-        if not self.family.fixed:
-            shift = self.keys.number("freq_shift", above=None, minimum=0)
-        return shift or Sourced(0.0, self.default)
+    def _sines(self) -> tuple[Sourced | None, Sourced | None]:
+        """Whether cosines come first, and the shift of frequencies, where keys hold them."""
+        if self.family.fixed:
+            return None, None
+        shift = self.keys.number("freq_shift", above=None, minimum=0)
+        return self.keys.flag("flip_sin_to_cos"), shift
 
     def _width(self) -> Sourced:
         """The columns of all heads together."""

@@ -242,17 +242,14 @@ def containers() -> tuple[str, ...]:
 
 
 def others() -> tuple[str, ...]:
-    """The model types of transformers that are neither rotary nor around a text model."""
-    return tuple(_table()["others"])
+    """The model types of transformers that are neither rotary nor around a text model.
 
+    posenc does not read them all.
 
-def is_known(model_type: str) -> bool:
-    """Whether transformers has a model type, be it one that posenc does not read.
-
-    >>> is_known("vit"), is_known("my_model")
+    >>> "vit" in others(), "my_model" in others()
     (True, False)
     """
-    return model_type in _table()["others"]
+    return tuple(_table()["others"])
 
 
 class Refusal(Record):

@@ -90,8 +90,7 @@ class Reader:
 
         Raises: InvalidInput.
         """
-        read = _READERS[self.family.read]
-        yield from read(self)
+        yield from _READERS[self.family.read](self)
 
     def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
         key, default = named
@@ -125,10 +124,6 @@ class Reader:
         if self.family.pad is None:
             raise InvalidInput(f"{self.text.name}: {self.text.path('pad_token_id')} is missing")
         return Sourced(self.family.pad + 1, f"derived: {self.default_source} + 1")
-
-    def _fixed(self) -> dict[str, Sourced]:
-        params = self.family.params or {}
-        return {name: Sourced(value, self.default_source) for name, value in params.items()}
 
     def learned(self) -> Iterator[Layers]:
         """A table of trained rows."""
@@ -169,9 +164,10 @@ class Reader:
             self.notes.warn(
                 f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
             )
-        yield Layers(
-            None, (), "sinusoidal", {"dim": self._count(self.family.dim), **self._fixed()}, derived
-        )
+        fixed = self.family.params or {}
+        params = {name: Sourced(value, self.default_source) for name, value in fixed.items()}
+        dim = {"dim": self._count(self.family.dim)}
+        yield Layers(None, (), "sinusoidal", dim | params, derived)
 
     def xlm(self) -> Iterator[Layers]:
         """Sines and cosines, or a table that began as such."""

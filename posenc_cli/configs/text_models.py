@@ -256,7 +256,7 @@ def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
     Raises: InvalidInput for a class whose family is not read.
     """
     family = families.rotary(model_type)
-    if family is not None or families.is_known(model_type):
+    if family is not None or model_type in families.others():
         return model_type
     class_ = substitute_class(model_type, keys)
     if class_ is None:

@@ -81,21 +81,13 @@ class Holding:
 
     def values(self, key: str) -> tuple[str, list[Any]] | None:
         """What a key speaks of, and what that is in each of the layers; None where unknown."""
-        spoken = self._quantity(key)
-        if spoken is None:
-            return None
-        quantity, layers, value_in = spoken
-        return quantity, [value_in(group) for group in layers]
-
-    def _quantity(self, key: str) -> tuple[str, Sequence[Layers], Callable[[Layers], Any]] | None:
-        """What a key speaks of, of which layers, and what gives it of one."""
         if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
-            return "base", self._based(key), lambda group: group.params["base"].value
+            return "base", [group.params["base"].value for group in self._based(key)]
         if key in _ROTATES:
-            return "rotation", self.layers[:1], lambda _group: bool(self.rotating)
+            return "rotation", [bool(self.rotating)]
         for keys, quantity, value_in in _QUANTITIES:
             if key in keys:
-                return quantity, self.rotating, value_in
+                return quantity, [*map(value_in, self.rotating)]
         return None
 
     def _based(self, key: str) -> list[Layers]:

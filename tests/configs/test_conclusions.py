@@ -17,7 +17,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 
 
 def of(config, code):
-    found = conclusions(resolve(config), config)
+    found = tuple(conclusions(resolve(config), config))
     return [
         (conclusion.text, conclusion.doubtful) for conclusion in found if conclusion.code == code
     ]
@@ -185,7 +185,7 @@ def test_dynamic_ntk_is_told_by_the_code_that_is_read():
         "its own code keeps the last base that it grew in every shorter sequence after it"
     )
     config = {**LLAMA, **rope}
-    found = conclusions(resolve(config, runtime="sglang"), config)
+    found = tuple(conclusions(resolve(config, runtime="sglang"), config))
     assert "the base is that of 65536 positions at every length" in found[0].text
 
 

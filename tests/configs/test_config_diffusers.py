@@ -177,7 +177,7 @@ def test_what_is_left_out_or_stands_for_a_size_is_said():
 
 
 def test_a_size_that_the_pipeline_makes_is_not_said_to_be_stated():
-    found = conclusions(resolve({"_class_name": "FluxTransformer2DModel"}), {})[0]
+    found = next(conclusions(resolve({"_class_name": "FluxTransformer2DModel"}), {}))
     text = (
         "context: 4096 positions, the default of its pipeline: 1024 x 1024 pixels; the config has "
         "none"

@@ -154,7 +154,9 @@ class Planner:
         if (context := self.lengths.context) is not None:
             scaled = _turning(exact_rotation(layers, context).frequencies)
             self.seen = np.maximum(self.seen, scaled * context)
-        self.at_rest = self._at_rest()
+        beside = layers.derived.get("beside_slice")
+        width = int(layers.values()["dim"]) + int(beside.value or 0 if beside else 0)
+        self.at_rest = width // 2 - len(self.turning)  # pairs of the whole head
         self.spelling: Spelling | None = None
         if self.written and self.given is not None:
             others = [g for g in resolved.layers if g.layer_type != layers.layer_type]
@@ -187,12 +189,6 @@ class Planner:
             if name in self.layers.params
         }
         return override(replace(self.layers, scheme=scheme, params=kept), more)
-
-    def _at_rest(self) -> int:
-        """How many dimension pairs of the whole head do not rotate."""
-        derived, values = self.layers.derived, self.layers.values()
-        beside = derived["beside_slice"].value or 0 if "beside_slice" in derived else 0
-        return (int(values["dim"]) + int(beside)) // 2 - len(self.turning)
 
     def plan(self) -> LengthPlan:
         """The plan."""

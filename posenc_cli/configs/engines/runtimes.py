@@ -93,7 +93,8 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
     if runtime == TRANSFORMERS:
         return Adjusted(reading.scheme, reading.params, {})
     if reading.scheme not in known.model_types.get(reading.model_type, frozenset()):
-        raise not_read(runtime, f"{reading.scheme} in {reading.model_type}", hint=_known(known))
+        hint = f"known of {known.name}: {', '.join(sorted(known.model_types))}"
+        raise not_read(runtime, f"{reading.scheme} in {reading.model_type}", hint=hint)
     scheme, params = reading.scheme, dict(reading.params)
     reasons: dict[str, RuntimeDifference] = {}
     read: set[str] = set()
@@ -185,10 +186,6 @@ def _check_objects(top: Keys) -> None:
     for key in ("rope_scaling", "rope_parameters"):
         if not isinstance(top.values.get(key), Mapping | None):
             raise top.invalid(key, "must be an object")
-
-
-def _known(runtime: Runtime) -> str:
-    return f"known of {runtime.name}: {', '.join(sorted(runtime.model_types))}"
 
 
 RUNTIMES: Mapping[str, Runtime] = {

@@ -210,9 +210,6 @@ class _GGUFModel(GGUFStretches):
         }
         scheme, more = self._scheme(group, sizes, params)
         params |= more
-        if scheme == "rope-proportional":
-            params.pop("partial", None)
-            params |= more
         derived = {"head_dim": params["dim"]}
         if sizes.beside is not None:
             derived["beside_slice"] = sizes.beside
