@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.configs.resolved import Layers, Resolved
 
-_RATIO = ("rope-yarn", "rope-linear", "rope-ntk")
-"""Schemes whose factor is the ratio of two lengths, as that of Llama 3 is not."""
+_RATIO = ("rope-yarn", "rope-linear")
+"""Schemes whose factor is the ratio of two lengths, as those of Llama 3 and of NTK are not."""
 _TOLERATED = 0.02
 """The share by which a stated length may miss a scaled one: some state one token less."""
 _READER = {"GGUF architecture": "llama.cpp does not read"}
@@ -111,10 +111,10 @@ class Lengths(Record):
     @property
     def context(self) -> int | None:
         """How many positions the config is for: what is stated, or less where scaling ends."""
-        ends = [length for length in (self.reach, self.stated) if length is not None]
-        if len(ends) == 2 and self.stated is not None and self.stated > ends[0] > 0:
-            return self.stated if self.stated - ends[0] <= _TOLERATED * ends[0] else int(ends[0])
-        return int(ends[-1]) if ends else None
+        reach, stated = self.reach, self.stated
+        if reach and (stated is None or stated > reach * (1 + _TOLERATED)):
+            return int(reach)
+        return stated
 
 
 def lengths_of(layers: Layers) -> Lengths:
@@ -147,6 +147,8 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
     text = f"context: {stated} positions" + (f" ({context.source})" if context and usual else "")
     if layers.scheme == "rope-dynamic":
         text += f"; {_growth(layers, model_type)}"
+    elif layers.scheme == "rope-ntk":
+        text += f", base raised by the NTK factor {factor:g}"
     elif factor:
         text += f", RoPE scaled ×{factor:g}; the config does not state the trained length"
     elif layers.is_rotary:
@@ -170,18 +172,15 @@ def _extended(trained: int, factor: float, stated: int | None, said: str) -> Con
     """A trained length, what a factor makes of it, and whether that is what is stated."""
     reach = trained * factor
     text = f"original context {trained}, extended ×{factor:g} to {reach:g}"
-    doubtful = False
-    if stated is None:
-        pass
-    elif abs(stated - reach) <= _TOLERATED * reach:
-        text += (
-            " (consistent with the config)" if said.endswith("states") else f" ({said} the same)"
-        )
-    elif stated < reach:
+    share = 0.0 if stated is None else stated / reach
+    if abs(share - 1) <= _TOLERATED:
+        alike = "consistent with the config" if said.endswith("states") else f"{said} the same"
+        text += f" ({alike})"
+    elif share > 1:
+        text += f", but {said} {stated} ({share:.3g}×)"
+    elif share:
         text += f"; {said} {stated}"
-    else:
-        text, doubtful = f"{text}, but {said} {stated} ({stated / reach:.3g}×)", True
-    return Conclusion(ConclusionCode.CONTEXT, text, doubtful=doubtful)
+    return Conclusion(ConclusionCode.CONTEXT, text, doubtful=share > 1 + _TOLERATED)
 
 
 def _logits(layers: Layers) -> Conclusion | None:

@@ -87,7 +87,8 @@ def groups(keys: FamilyKeys) -> list[Group]:
     split = {label for label, turns in by_kind if (label, not turns) in by_kind}
     return [
         Group(
-            _name(label, turns, label in split),
+            # a group is called as its type, unless it stands for only a part of it
+            label if label not in split else (label or "rope") if turns else "nope",
             tuple(layers),
             is_nope=not turns,
             scaled=label != _UNSCALED,
@@ -111,13 +112,6 @@ def _note_hybrid_pattern(keys: FamilyKeys, types: Sequence[str | None]) -> None:
             f"those of the model type without it: {where}"
         )
         keys.notes.contradict(text.path(_HYBRID))
-
-
-def _name(label: str | None, turns: bool, split: bool) -> str | None:
-    """The name of a group: that of its type, unless it stands for only a part of it."""
-    if not split:
-        return label
-    return (label or "rope") if turns else "nope"
 
 
 def _types(keys: FamilyKeys) -> list[str | None]:

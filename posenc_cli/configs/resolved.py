@@ -9,7 +9,7 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class Sourced(Record):
@@ -67,6 +67,20 @@ class Layers(Record):
     def values(self) -> dict[str, Any]:
         """The parameters without their sources."""
         return {name: param.value for name, param in self.params.items()}
+
+
+def grouped(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[list[Any]]:
+    """Items, those together that are like the first of their group.
+
+    >>> grouped([1, 2, 3, 5], lambda one, other: one % 2 == other % 2)
+    [[1, 3, 5], [2]]
+    """
+    groups: list[list[Any]] = []
+    for item in items:
+        own = [group for group in groups if alike(group[0], item)] or [[]]
+        groups += [] if own[0] else own
+        own[0].append(item)
+    return groups
 
 
 def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:

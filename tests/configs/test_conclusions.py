@@ -47,6 +47,15 @@ def test_a_length_that_is_stated_as_it_was_trained_is_not_called_so_many_times_a
     ]
 
 
+def test_the_alpha_of_hunyuan_is_not_said_to_extend_the_context():
+    """tencent/Hunyuan-A13B: an alpha of 1000, at which it was trained."""
+    rope = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}
+    sizes = {"hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 32768}
+    config = {"model_type": "hunyuan_v1_moe", **sizes, "rope_scaling": rope}
+    text = "context: 32768 positions, base raised by the NTK factor 1000"
+    assert of(config, ConclusionCode.CONTEXT) == [(text, False)]
+
+
 def test_a_factor_that_is_no_ratio_of_lengths_is_not_read_as_one():
     llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
     llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}

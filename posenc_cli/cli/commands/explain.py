@@ -27,7 +27,7 @@ from posenc_cli.comparison.model_folder import folder_conclusions
 from posenc_cli.configs import library
 from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
 from posenc_cli.configs.config import read_config, resolve_with
-from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS
+from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS, grouped
 from posenc_cli.errors import InvalidInput, PosencError, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
@@ -294,13 +294,6 @@ def _text(
     following: str | None,
 ) -> str:
     """The resolution, for a reader, after the name of its config where that is to be told."""
-    groups: list[list[Layers]] = []
-    for layers in resolved.layers:
-        alike = next((group for group in groups if group[0].same_encoding(layers)), None)
-        if alike is None:
-            groups.append([layers])
-        else:
-            alike.append(layers)
     unread = f"nothing read {', '.join(resolved.unread)}"
     twice = next((text for text in resolved.warnings if text.startswith(unread)), None)
     rest = [text for text in resolved.warnings if text not in (*resolved.headlines, twice)]
@@ -308,6 +301,7 @@ def _text(
         [console.typesetter.paragraph(f"Warning: {warning}", hanging=2) for warning in warnings]
         for warnings in (resolved.headlines, rest)
     )
+    groups = grouped(resolved.layers, lambda one, other: one.same_encoding(other))
     tables = [_group_text(console, group) for group in groups]
     doubtful = [
         f"! {twice if twice and line.code is ConclusionCode.UNREAD else line.text}"

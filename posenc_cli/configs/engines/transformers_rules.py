@@ -82,16 +82,7 @@ def _around(runtime: str) -> frozenset[str]:
 
 
 _NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
-_PHI3_SCALING = frozenset({"type", "short_factor", "long_factor"})
-
-
-def _phi3_spelling(names: set[str]) -> str | None:
-    """The words for the keys of a rope_scaling that Phi-3 does not take."""
-    if len(names) == len(_PHI3_SCALING) and "type" in names:
-        return None
-    extra = sorted(names - _PHI3_SCALING)
-    what = f"takes no {extra[0]} in rope_scaling" if extra else "needs a type and two factors"
-    return f"its Phi-3 {what}"
+_PHI3_SCALING, _PHI3_NEEDS = {"type", "short_factor", "long_factor"}, "needs a type and two factors"
 
 
 def _spelling(reading: LayerReading) -> str | None:
@@ -105,7 +96,10 @@ def _spelling(reading: LayerReading) -> str | None:
         return "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
     if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
         return f"its {kind} fails on a rope_scaling without rope_type"
-    return _phi3_spelling(names) if kind == "phi3" else None
+    if kind != "phi3" or (len(names) == len(_PHI3_SCALING) and "type" in names):
+        return None
+    extra = sorted(names - _PHI3_SCALING)
+    return f"its Phi-3 {f'takes no {extra[0]} in rope_scaling' if extra else _PHI3_NEEDS}"
 
 
 _CONTAINER: tuple[RuntimeRefusal, ...] = (

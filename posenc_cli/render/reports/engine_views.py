@@ -14,7 +14,7 @@ from posenc_cli.comparison.engine_views import (
     EngineViews,
     LayerViews,
 )
-from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.resolved import TRANSFORMERS, grouped
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.comparison import factor_text
@@ -52,7 +52,7 @@ def engine_views_text(
         head.append(f"  next: {answer.next}")
     parts = ["\n".join(head)]
     parts += [typesetter.paragraph(f"Warning: {text}", hanging=2) for text in result.own.headlines]
-    for kinds in _grouped(result):
+    for kinds in grouped(result.kinds, _alike):
         lines = [typesetter.paragraph(name(kind.layers), hanging=2) for kind in kinds]
         first, *others = zip(ascii_uppercase, kinds[0].views, strict=False)
         for letter, view in (*others, first):
@@ -75,19 +75,8 @@ def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Ans
     )
 
 
-def _grouped(result: EngineViews) -> list[list[LayerViews]]:
-    """The kinds of layers, those together of which every engine makes the same."""
-    groups: list[list[LayerViews]] = []
-    for kind in result.kinds:
-        alike = next((group for group in groups if _alike(group[0], kind)), None)
-        if alike is None:
-            groups.append([kind])
-        else:
-            alike.append(kind)
-    return groups
-
-
 def _alike(one: LayerViews, other: LayerViews) -> bool:
+    """Whether every engine makes the same of two kinds of layers."""
     both = zip(one.views, other.views, strict=False)
     return [view.engines for view in one.views] == [view.engines for view in other.views] and all(
         a.layers.same_encoding(b.layers) for a, b in both
