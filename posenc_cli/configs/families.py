@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from posenc_cli.records import Record, fresh, replace
@@ -143,7 +143,7 @@ where those have one of their own, and of all."""
 
 @cache
 def _table() -> Mapping[str, Any]:
-    text = (files("posenc_cli.configs") / "rotary.json").read_text("utf-8")
+    text = Path(__file__).with_name("rotary.json").read_text("utf-8")
     table: dict[str, Any] = json.loads(text)
     return table
 
@@ -168,7 +168,7 @@ def remotes() -> Mapping[str, Remote]:
     >>> remotes()["chatglm"].family.layout
     'interleaved'
     """
-    rows = json.loads((files("posenc_cli.configs") / "remote.json").read_text("utf-8"))
+    rows = json.loads(Path(__file__).with_name("remote.json").read_text("utf-8"))
     return {
         name: Remote(
             Rotary(name, **row["family"]), row["evidence"], row.get("else"), row.get("shorter")
@@ -270,5 +270,5 @@ def refusals() -> Mapping[str, Refusal]:
     >>> refusals()["mamba"].because
     'has no attention'
     """
-    rows = json.loads((files("posenc_cli.configs") / "refusals.json").read_text("utf-8"))
+    rows = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
     return {name: Refusal(row["because"], row.get("hint")) for row in rows for name in row["types"]}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, unknown_name
@@ -18,9 +18,8 @@ from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from importlib.resources.abc import Traversable
 
-_SUFFIX = ".json"
+_PRESETS = Path(__file__).with_name("presets")
 
 
 class Preset(Record):
@@ -39,8 +38,7 @@ def names() -> tuple[str, ...]:
     >>> "llama-3.1-8b" in names()
     True
     """
-    files_ = (file.name for file in _folder().iterdir())
-    return tuple(sorted(name.removesuffix(_SUFFIX) for name in files_ if name.endswith(_SUFFIX)))
+    return tuple(sorted(file.stem for file in _PRESETS.glob("*.json")))
 
 
 def find(name: str) -> Preset:
@@ -54,12 +52,8 @@ def find(name: str) -> Preset:
     known = names()
     if name not in known:
         raise unknown_name("model", name, known)
-    content = json.loads((_folder() / f"{name}{_SUFFIX}").read_text("utf-8"))
+    content = json.loads((_PRESETS / f"{name}.json").read_text("utf-8"))
     return Preset(name, content["title"], content["source"], content["config"])
-
-
-def _folder() -> Traversable:
-    return files("posenc_cli.configs") / "presets"
 
 
 class LibraryFunction(Record):
@@ -73,8 +67,8 @@ class LibraryFunction(Record):
 
 @cache
 def _rows() -> Mapping[str, Mapping[str, Any]]:
-    source = files("posenc_cli.configs") / "library_functions.json"
-    return dict(json.loads(source.read_text("utf-8")))
+    source = Path(__file__).with_name("library_functions.json").read_text("utf-8")
+    return dict(json.loads(source))
 
 
 def function_names() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Each family is a row of ``nonrotary.json``: which keys its config uses, and what
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
@@ -62,7 +62,7 @@ def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFam
 FAMILIES: Mapping[str, NonRotaryFamily] = {
     model_type: NonRotaryFamily(**row)
     for model_type, row in json.loads(
-        (files("posenc_cli.configs") / "nonrotary.json").read_text("utf-8")
+        Path(__file__).with_name("nonrotary.json").read_text("utf-8")
     ).items()
 }
 

@@ -11,7 +11,7 @@ seconds, or a grid of its own for each frame.
 from __future__ import annotations
 
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
@@ -39,7 +39,7 @@ _MERGE, _PER_SECOND = 2, 4
 PADDING: Mapping[str, frozenset[str]] = {
     rule: frozenset(kinds)
     for rule, kinds in json.loads(
-        (files("posenc_cli.configs") / "padding.json").read_text("utf-8")
+        Path(__file__).with_name("padding.json").read_text("utf-8")
     ).items()
 }
 """The model types by what their code in transformers 5.23 does with padding.

@@ -15,8 +15,8 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import hashlib
-from importlib.resources import files
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,7 +61,7 @@ class Corpus(Record):
     @classmethod
     def own(cls) -> Corpus:
         """The text that posenc brings."""
-        content = (files("posenc_cli.experiments") / "text.txt").read_bytes()
+        content = Path(__file__).with_name("text.txt").read_bytes()
         return cls._of_content("posenc's own text", content)
 
     @classmethod

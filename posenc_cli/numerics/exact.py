@@ -104,6 +104,7 @@ def _significand(value: float) -> float:
 
 
 _SCALARS = (bool, int, float, Decimal, Rational)
+_KEPT = (Decimal, bool)
 
 
 def _is_scalar(value: Any) -> bool:
@@ -112,11 +113,13 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _decimal(value: Any) -> Decimal:
+    if type(value) is Decimal:  # as nearly all are; the questions below take longer
+        return value
     if isinstance(value, Vector):
         (value,) = value
     if isinstance(value, Decimal):
         return value
-    if isinstance(value, Integral):
+    if isinstance(value, (int, Integral)):
         return Decimal(int(value))
     if isinstance(value, Rational):
         return _working.divide(Decimal(int(value.numerator)), Decimal(int(value.denominator)))
@@ -217,9 +220,7 @@ class Vector:
     __array_ufunc__ = None
 
     def __init__(self, values: Iterable[Any]) -> None:
-        self._values = tuple(
-            value if isinstance(value, bool) else _decimal(value) for value in values
-        )
+        self._values = tuple(value if type(value) in _KEPT else _decimal(value) for value in values)
 
     def __repr__(self) -> str:
         return f"Vector({list(self._values)!r})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 
 READERS = {
     "c": "reader.c",
@@ -16,5 +16,5 @@ READERS = {
 
 def reader_text(language: str) -> bytes:
     """The reader of a language."""
-    folder = resources.files("posenc_cli.examples") / "readers"
+    folder = Path(__file__).parents[1] / "examples" / "readers"
     return (folder / READERS[language]).read_bytes()

@@ -192,10 +192,10 @@ def _bits(block: StoredRows) -> StoredRows:
 def _grouping(held: StoredRows) -> Integers:
     """An order in which equal rows follow one another, each group in ascending order."""
     hashes = np.zeros(len(held), np.uint64)
-    factors = np.random.default_rng(0).integers(0, 2**63, held.shape[1], np.uint64)
-    factors = factors * np.uint64(2) + np.uint64(1)
     step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
     with np.errstate(over="ignore"):
+        # Powers of an odd number: numpy.random takes as long to import as all the rest.
+        factors = np.full(held.shape[1], 0x9E3779B97F4A7C15, np.uint64).cumprod(dtype=np.uint64)
         for begin in range(0, len(held), step):
             cells = held[begin : begin + step].astype(np.uint64)
             cells = (cells + np.uint64(1)) * factors

@@ -1,7 +1,7 @@
 """The interactive parts of a page: clocks by position, wavelengths by base and factor.
 
-Every number is of the exact core: the script of a page multiplies a frequency by a position, and
-looks wavelengths up in a grid that is computed here.
+The script of a page multiplies a frequency, which is correctly rounded, by a position, and looks
+wavelengths up in a grid that is computed here in float64, and sent to seven digits.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.encoded import wavelengths_of
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.numerics import exact
@@ -185,7 +184,8 @@ def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
         given = {**choice.given, **{k: v for k, v in stated.items() if v is not None}}
         bound = Encoding.of(choice.scheme, given, seq_len=length).bound
         assert bound.content.waves is not None
-        return wavelengths_of(bound.content.waves)
+        with np.errstate(divide="ignore"):
+            return np.abs(2 * np.pi / np.asarray(bound.content.waves.frequencies(np)))
 
     bases, base = _stops(params.get("base"), _BASES)
     factors, factor = _stops(params.get("factor"), _FACTORS)
