@@ -16,6 +16,9 @@ def test_right(rope_check):
 
 def test_wrong(rope_check):
     rope_check("rope", tables=posenc.tables("rope", 64, dim=8, base=5e5), dim=8)
+
+def test_nothing_to_check(rope_check):
+    rope_check("rope", dim=8)
 """
 
 
@@ -23,9 +26,12 @@ def test_wrong(rope_check):
 def test_a_failure_shows_the_cause_before_the_report(pytester):
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
-        ["E*AssertionError: cause: base: the base is 500000, not 10000*", "E*FAILED: tables*"]
+        [
+            *("E*AssertionError: cause: base: the base is 500000, not 10000*", "E*FAILED: tables*"),
+            "E*ArgumentError: tables, inv_freq, rotated or impl: one is needed, to be checked",
+        ]
     )
 
 

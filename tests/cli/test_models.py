@@ -44,6 +44,20 @@ def test_json_is_whole(call):
     assert one["layers"][0]["scheme"] == "rope-longrope"
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("models gpt2", "posenc explain gpt2"),
+        ("models gpt3", "posenc explain gpt3"),
+        ("heatmap gpt2 64", "did you mean --model gpt2 --len 64?"),
+    ],
+)
+def test_a_name_that_is_not_taken_gets_the_command_or_option_that_takes_it(call, words, meant):
+    status, _, err = call(*words.split())
+    assert status == 2
+    assert err.splitlines()[1] == f"hint: {meant}"
+
+
 def test_explain_says_where_the_config_of_a_model_is_from(call):
     status, out, _ = call("explain", "phi-3-vision-128k")
     source = library.find("phi-3-vision-128k").source

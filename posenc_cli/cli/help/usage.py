@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
+from posenc_cli.configs import library
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described, nearest
 from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
@@ -46,9 +47,12 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
     """The error for words of a command line that its command has no argument for."""
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
+    hint = f"{path} --help shows how it is used"
+    if path == "posenc models":
+        hint = f"posenc explain {' '.join(words)}"
     return InvalidInput(
         f"{abbreviated(' '.join(words))}: {path} takes no such argument",
-        hint=_meant(words, flags) or f"{path} --help shows how it is used",
+        hint=_meant(words, flags) or hint,
     )
 
 
@@ -58,6 +62,8 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
     for word in words:
         if word in catalogue.BUILT_IN:
             options.append(("--scheme", word))
+        elif word in library.names():
+            options.append(("--model", word))
         elif whole_number(word) is not None:
             options.append(("--len", word))
         elif PurePath(word).suffix.lower() in READ_BY_SUFFIX:
