@@ -23,9 +23,9 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from functools import cached_property
+from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Scheme, Waves
-    from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
+    from posenc_cli.numerics.arrays import ComplexRows, HeadMatrices, Integers, RealRows
 
 Expectation = Literal["auto", "order", "none"]
 
@@ -189,16 +189,20 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def embeddings(words: Sequence[str], width: int) -> RealRows:
-    """A row for each word, drawn from a normal distribution seeded by a hash of the word.
+    """A row for each word, drawn with the word as seed.
 
     Shape: (words, width). Equal words have equal rows.
     """
-    rows = []
-    for word in words:
-        digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
-        key = np.frombuffer(digest[:16], dtype="<u8")
-        rows.append(np.random.Generator(np.random.Philox(key=key)).standard_normal(width))
-    return np.stack(rows)
+    return np.stack([_drawn(word.encode("utf-8", "surrogatepass"), width) for word in words])
+
+
+def _drawn(seed: int | bytes, *shape: int) -> Any:
+    """Numbers of mean 0 and variance 1, evenly distributed, the same on every machine.
+
+    Not by numpy.random, which takes longer to import than all that a short check computes.
+    """
+    bits = np.frombuffer(Random(seed).randbytes(8 * math.prod(shape)), "<u8")
+    return (bits.reshape(shape) * 2.0**-63 - 1) * math.sqrt(3)
 
 
 def permutations(words: Sequence[str]) -> dict[str, Integers]:
@@ -207,12 +211,11 @@ def permutations(words: Sequence[str]) -> dict[str, Integers]:
     places = np.arange(count)
     exchanged = places.copy()
     exchanged[[0, 1]] = exchanged[[1, 0]]
-    generator = np.random.Generator(np.random.Philox(key=SEED))
     return {
         "backward": places[::-1].copy(),
         "exchanged": exchanged,
         "moved": np.roll(places, 1),
-        "shuffled": generator.permutation(count),
+        "shuffled": np.array(Random(SEED).sample(range(count), count)),
     }
 
 
@@ -253,17 +256,15 @@ class Layer(Record):
     @cached_property
     def weights(self) -> tuple[HeadMatrices, ...]:
         """The projections of queries, keys and values. Shape: (heads, width, head width) each."""
-        generator = np.random.Generator(np.random.Philox(key=SEED + 1))
-        shape = (self.heads, self.width, self.head_width)
-        return tuple(generator.standard_normal(shape) / math.sqrt(self.width) for _ in range(3))
+        shape = (3, self.heads, self.width, self.head_width)
+        return tuple(_drawn(SEED + 1, *shape) / math.sqrt(self.width))
 
     @cached_property
     def relative_weights(self) -> tuple[HeadMatrices, ...]:
         """Transformer-XL's W of r, and its u and v for each head."""
-        generator = np.random.Generator(np.random.Philox(key=SEED + 2))
         width = self.head_width
-        project = generator.standard_normal((self.heads, width, width)) / math.sqrt(width)
-        return project, *(generator.standard_normal((self.heads, width)) for _ in range(2))
+        project = _drawn(SEED + 2, self.heads, width, width) / math.sqrt(width)
+        return project, *_drawn(SEED + 3, 2, self.heads, width)
 
     @cached_property
     def sizes(self) -> list[float]:
@@ -294,8 +295,8 @@ class Layer(Record):
         most, added = 1.0, 0.0
         for part, key_part in zip(self.parts, self.keys, strict=True):
             if part.bound.scheme.kind == "rotary":
-                queries, of_queries = _turn(queries, part, positions)
-                keys, of_keys = _turn(keys, key_part, positions)
+                queries, of_queries = self._rotated(queries, part, positions)
+                keys, of_keys = self._rotated(keys, key_part, positions)
                 most = max(most, of_queries * of_keys)
         scale = 1 / math.sqrt(self.head_width)
         scores = queries @ keys.swapaxes(1, 2) * scale  # (heads, tokens, tokens)
@@ -318,6 +319,28 @@ class Layer(Record):
                 "nothing of order"
             )
         return scores, error
+
+    def _rotated(
+        self, vectors: HeadMatrices, encoding: Encoding, positions: Integers
+    ) -> tuple[HeadMatrices, float]:
+        """Queries or keys rotated at their positions, and the largest amplitude."""
+        bound, rotation = encoding.bound, encoding.bound.rotation
+        known = bound.scheme.name, str(bound.params), positions.tobytes()
+        if known not in self._tables:
+            table = compute(encoding, "complex", positions, FLOAT64, "exact")
+            self._tables[known] = table.view(np.complex128)
+        table = self._tables[known]
+        columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
+        first, second = (list(half) for half in columns)
+        pairs = (vectors[..., first] + 1j * vectors[..., second]) * table  # (heads, tokens, pairs)
+        out = vectors.copy()
+        out[..., first], out[..., second] = pairs.real, pairs.imag
+        return out, max(1.0, float(np.abs(table).max()))
+
+    @cached_property
+    def _tables(self) -> dict[tuple[str, str, bytes], ComplexRows]:
+        """The rotations of an encoding at some positions, which every order of words needs."""
+        return {}
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
         """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""
@@ -386,20 +409,6 @@ def _common_number(flag: str, numbers: list[int], what: str, default: int) -> in
     if len(set(numbers)) > 1:
         raise InvalidInput(f"{flag}: the parts differ: {' and '.join(map(str, numbers))} {what}")
     return numbers[0] if numbers else default
-
-
-def _turn(
-    vectors: HeadMatrices, encoding: Encoding, positions: Integers
-) -> tuple[HeadMatrices, float]:
-    """Queries or keys rotated at their positions, and the largest factor they are extended by."""
-    rotation = encoding.bound.rotation
-    table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
-    columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
-    first, second = (list(half) for half in columns)
-    pairs = (vectors[..., first] + 1j * vectors[..., second]) * table  # (heads, tokens, pairs)
-    out = vectors.copy()
-    out[..., first], out[..., second] = pairs.real, pairs.imag
-    return out, max(1.0, float(np.abs(table).max()))
 
 
 class ScoreMaps(Record):

@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
+from posenc_cli.cli.options import one_of
 from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.companions import is_drafter
@@ -155,7 +156,14 @@ def _is_model(text: str) -> bool:
 
 
 def engines_of(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
-    """The engines of A and B; one name is for both, but of A alone for B."""
+    """The engines of A and B; one name is for both, but of A alone for B.
+
+    Raises: InvalidInput where a name is not known, or there is none and no B.
+    """
+    if names:
+        from posenc_cli.configs.engines.runtimes import RUNTIMES
+
+        names = [one_of("--as", name, RUNTIMES) for name in names]
     if len(names) > 2:
         raise InvalidInput(f"--as {names[2]}: is a third engine; give at most two")
     if alone and not names:

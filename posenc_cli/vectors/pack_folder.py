@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.checks.known_bugs.rotations import rotated_vectors
-from posenc_cli.checks.row_causes import row_causes
-from posenc_cli.checks.search import explanations
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
 from posenc_cli.files.atomic import new_folder, replacing
@@ -33,7 +30,6 @@ from posenc_cli.numerics.dtypes import FLOAT32, INT64
 from posenc_cli.numerics.rounding import narrow
 from posenc_cli.records import Record, replace
 from posenc_cli.transaction import open_input
-from posenc_cli.vectors.pack import added_values
 from posenc_cli.vectors.pack_readers import READERS, reader_text
 
 if TYPE_CHECKING:
@@ -289,6 +285,9 @@ def _causes(
 
     Shapes: positions (n,), x none or one of (n, columns), given (n, columns) or (heads · n, n).
     """
+    from posenc_cli.checks.known_bugs.rotations import rotated_vectors
+    from posenc_cli.checks.search import explanations
+
     try:
         named, dtype = manifest["encoding"], str(manifest["conventions"]["dtype"])
         given_params = {name: own for name, own in named["params"].items() if own is not None}
@@ -313,6 +312,8 @@ def _of_rotation(
     reference: Reference, positions: Integers, before: RealRows, given: RealRows, dtype: str
 ) -> Causes:
     """What the diagnosis of `rope-check` finds: two bugs at once, too."""
+    from posenc_cli.checks.row_causes import row_causes
+
     causes = row_causes(before, given, dtype, reference, positions)
     # What few positions show of odd frequencies looks like memory that nobody wrote.
     named = [why for why in causes or () if why.cause != Cause.UNINITIALISED]
@@ -327,6 +328,8 @@ def _values(
     dtype: str,
 ) -> Expected:
     """What was added to vectors, or scores, beside the reference."""
+    from posenc_cli.vectors.pack import added_values
+
     if not x:
         scores = given.reshape(-1, positions.size, positions.size)
         return added_values(encoding, positions, scores, dtype)

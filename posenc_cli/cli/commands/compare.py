@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from posenc_cli.cli.choosing import FIRST, ParameterOptions, PositionOptions
-from posenc_cli.cli.completers import operand_names
+from posenc_cli.cli.completers import operand_names, runtime_names
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ENCODING,
@@ -18,7 +18,6 @@ from posenc_cli.cli.options import (
     refuse,
 )
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
-from posenc_cli.configs.engines.runtimes import RUNTIMES
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.formulas.tables import ROTARY_TABLES
@@ -97,9 +96,9 @@ def compare(
         option(
             "--as",
             metavar="ENGINE",
-            known=RUNTIMES,
-            help=f"read a config as this engine does: {'|'.join(RUNTIMES)}; given once for "
-            "both, twice for A and B",
+            autocompletion=runtime_names,
+            help="read a config as vllm, llama.cpp or another engine does; given once for both, "
+            "twice for A and B",
             rich_help_panel=ENCODING,
         ),
     ] = None,
