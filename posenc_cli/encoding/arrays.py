@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 Numbers = TypeVar("Numbers", "Integers", "Reals")
 
-BLOCK_VALUES = 1 << 18
+BLOCK_VALUES = 1 << 17
 """Values in a block: enough that handing blocks from thread to thread costs little, few enough to
-stay near the cache. Twice as many are a tenth faster, and take twice the memory."""
+stay near the cache. Twice as many are a twelfth faster, and take 2 MiB more a thread."""
 
 BLOCK_BYTES = 1 << 19  # of rows laid out from one: they stay in the cache until they are written
 _VIEWED_BYTES = 1 << 16  # rows from so many on are handed on as they lie, uncopied

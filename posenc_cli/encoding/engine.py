@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-THREADS_FROM = 1 << 20
-"""Values from which a second thread repays its start."""
+THREADS_FROM = 1 << 23
+"""Values from which a second thread repays its start, and the 4 MiB that it takes."""
 
 
 def _numpy() -> Backend:
