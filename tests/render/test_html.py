@@ -241,8 +241,8 @@ def test_the_script_reads_a_cell_a_point_and_a_rung_as_they_are(drawn, in_script
     rate = 10000 ** (-2 / 16)
     angle, turns = 3 * rate, 3 * rate / (2 * np.pi)
     assert re.fullmatch(
-        rf"position 3, dimension 1: value {np.cos(angle):.6g}; "
-        rf"angle {angle:.6g} rad, {turns:.6g} rotations",
+        rf"position 3, dimension 1: value {np.cos(angle):.7g}; "
+        rf"angle {angle:.7g} rad, {turns:.7g} rotations",
         said.replace("−", "-"),
     )
     drawn("spectrum", "-s", "rope-linear", "--dim", "16")

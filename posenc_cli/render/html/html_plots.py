@@ -38,6 +38,8 @@ _PAD = 0.03
 """What is left around curves, as a share of their range."""
 _SINGLE = 1e-30, 1e30
 """Between which sizes numbers keep seven digits as float32."""
+_LETTERS = 40
+"""Letters that have room side by side below a map on a telephone."""
 _FEW_COLORS = 64
 """Colours of each of many small maps."""
 _COLORS = 6
@@ -259,7 +261,10 @@ class MapPlot(_Plot):
 
 
 def _ticks_of(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
+    """The ticks of a band: as many as have room on a telephone."""
     points = columns[band.start : band.stop]
+    longest = max(len(number(point)) for point in (points[0], points[-1]))
+    most = min(most, _LETTERS // (longest + 2))
     return ticks(points, max(1, most * len(points) // len(columns)))
 
 

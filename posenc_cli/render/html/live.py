@@ -95,8 +95,8 @@ class Clocks(Record):
 class Ladder(Record):
     """The wavelengths of all pairs at each of some bases and factors.
 
-    ``own`` are the places of the base and the factor that were asked for, ``as_given`` the
-    wavelengths there. A scheme without one of the two has a single one of it.
+    ``own`` are the places of the base and the factor that were asked for. A scheme without one
+    of the two has a single one of it.
 
     Shape: wavelengths (bases, factors, pairs).
     Units: positions.
@@ -107,11 +107,6 @@ class Ladder(Record):
     wavelengths: RealRows
     own: tuple[int, int]
     context: int
-
-    @property
-    def as_given(self) -> Reals:
-        """The wavelengths of what was asked for."""
-        return np.asarray(self.wavelengths[self.own])
 
     @property
     def data(self) -> dict[str, Any]:
@@ -130,11 +125,12 @@ class Ladder(Record):
         """The wavelengths as given, and at the sliders, in axes that hold all of them."""
         pairs = np.arange(self.wavelengths.shape[-1])
         ends = self.wavelengths[np.isfinite(self.wavelengths)]
+        given = Curve.of(pairs, self.wavelengths[self.own], "as given")
         hidden = Curve((math.nan,) * 2, (float(ends.min()), float(ends.max())), faint=True)
         return Curves(
             (
-                replace(Curve.of(pairs, self.as_given, "as given"), thin=True),
-                Curve.of(pairs, self.as_given, "at the sliders"),
+                replace(given, thin=True),
+                replace(given, name="at the sliders"),
                 hidden,
             ),
             "wavelengths by base and factor",

@@ -8,7 +8,7 @@ const unpack = p => {
 };
 const text = v => typeof v === "string" ? v : Number.isNaN(v) ? "not finite"
   : Number.isInteger(v) && Math.abs(v) < 1e15 ? String(v).replace("-", "−")
-  : String(Number(v.toPrecision(6))).replace("-", "−");
+  : String(Number(v.toPrecision(7))).replace("-", "−");
 const place = (v, [low, high, log]) => log
   ? (Math.log(v) - Math.log(low)) / (Math.log(high) - Math.log(low)) : (v - low) / (high - low);
 // q = k = (amplitude, 0) in every pair, rotated by positions m and n.

@@ -121,7 +121,7 @@ class _HtmlWriter:
         shown = {id(each): self._sampled(each) for each in panels if isinstance(each, Heatmap)}
         self.shown += shown.values()
         scales = dict(zip(shown, scales_of([*shown.values()]) if shown else (), strict=True))
-        same = {(scale, part.heatmap.value_label) for part, scale in _pairs(shown, scales)}
+        same = {(scales[key], part.heatmap.value_label) for key, part in shown.items()}
         shared = len(same) == 1 and len(shown) > 1
         drawn, notes = [], [*getattr(figure, "notes", ())]
         if isinstance(figure, Panels):
@@ -174,10 +174,6 @@ class _HtmlWriter:
         self.live.append(live.data)
         plot = self._panel(CurvePlot(live.figure, "", self._points)) if live.figure else ""
         return f'<div class="live" data-live="{index}" hidden>\n{live.html}{plot}</div>\n'
-
-
-def _pairs(shown: dict[int, Shown], scales: dict[int, Any]) -> list[tuple[Shown, Any]]:
-    return [(part, scales[key]) for key, part in shown.items()]
 
 
 def _panels_of(figure: Figure) -> Sequence[Heatmap | Curves]:
