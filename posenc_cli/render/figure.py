@@ -34,10 +34,8 @@ ScaleKind = Literal["sequential", "diverging", "cyclic"]
 MOST_PANELS = 256
 """Panels that are made ready: more than fit in a picture at a size that shows anything."""
 
-_MEANS_NOTE = ", each with the mean of those up to the next"
-"""What follows how many rows and columns are shown where their values are means."""
-FARTHEST_NOTE = ", each with the farthest from 0 of those up to the next"
-"""What follows them where their values are the largest of either sign."""
+FARTHEST = "the value farthest from 0"
+"""What stands for many values that are the largest of either sign, and not their mean."""
 
 TOO_FAST = "too fast to show, half a rotation a row and more"
 """What is said of columns whose rows are means of so much that nothing is left of their waves."""
@@ -123,7 +121,7 @@ class Shown(Record):
     ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
     ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
     whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
-    of those up to the next; ``block_note`` says what values of blocks of both are. ``waves`` are
+    of those up to the next; ``merged_by`` says what values of blocks of both are. ``waves`` are
     the wavelengths of the columns, where each is a sine or a cosine of the rows; ``faded`` are the
     columns whose means are of half a rotation and more, of which nothing can be seen.
 
@@ -138,26 +136,30 @@ class Shown(Record):
     undersampled: tuple[int, ...]
     gaps: int
     row_means: bool = False
-    block_note: str = ""
+    merged_by: str = ""
     waves: tuple[float, ...] | None = None
     faded: tuple[int, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know who sees only these values."""
+        axes = (self.heatmap.rows, self.rows), (self.heatmap.columns, self.columns)
+        fewer = [(axis, len(of)) for axis, of in axes if len(of) < len(axis.points)]
+        merged = [
+            each for each in fewer if self.merged_by or (self.row_means and each[0] is axes[0][0])
+        ]
         sampled = dict.fromkeys(
-            f"{len(points)} {of} {axis.size_text}"
-            for axis, points, of in (
-                (self.heatmap.rows, self.rows, "means of" if self.row_means else "of"),
-                (self.heatmap.columns, self.columns, "of"),
-            )
-            if len(points) < len(axis.points)
+            f"{n} of {axis.size_text}" for axis, n in fewer if (axis, n) not in merged
         )
-        sample = f"shows {' and '.join(sampled)}"
-        notes = [*self.heatmap.notes, *([f"{sample}{self.block_note}"] if sampled else ())]
-        if self._far_values:
-            notes.append(self._far_values)
-        return tuple(notes)
+        each = f"each cell is {self.merged_by}" if self.merged_by else "each row is the mean"
+        sizes = (f"{-(-len(axis.points) // count)} {axis.plural}" for axis, count in merged)
+        notes = (
+            *self.heatmap.notes,
+            f"{each} of up to {' × '.join(sizes)}" if merged else "",
+            f"shows {' and '.join(sampled)}" if sampled else "",
+            self._far_values,
+        )
+        return tuple(filter(None, notes))
 
     @property
     def _far_values(self) -> str:
@@ -278,15 +280,10 @@ class Heatmap(Record):
             () if averaged else slow,
             int(values.size - np.count_nonzero(finite)),
             averaged,
-            self.block_note,
+            "the mean" if self.averaged else FARTHEST * self.farthest,
             None if self.waves is None else tuple(self.waves(columns)),
             slow if averaged else (),
         )
-
-    @property
-    def block_note(self) -> str:
-        """What follows how many rows and columns are shown, where not all are."""
-        return _MEANS_NOTE if self.averaged else FARTHEST_NOTE * self.farthest
 
 
 def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:

@@ -33,7 +33,7 @@ def test_a_cell_has_the_mean_of_the_pairs_it_stands_for(scheme, given, positions
     of = similarity_of(scheme, positions, **given)
     shown = matrix_figure(of).sample(12, 12)
     np.testing.assert_allclose(shown.values, means_of(of, 12), rtol=1e-12, atol=1e-12)
-    assert "each with the mean of those up to the next" in " ".join(shown.notes)
+    assert "each cell is the mean of up to 8 " in " ".join(shown.notes)
     # Cells need not be square.
     places = range(96)
     whole = of.entries(places, places).reshape(12, 8, 32, 3).mean(axis=(1, 3))

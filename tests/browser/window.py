@@ -16,6 +16,9 @@ LIMIT = 30_000
 FRAMES = 100
 """Hundredths of a second within which a page has drawn two frames."""
 
+SHOWN = 300
+"""Milliseconds within which the window shows what the page has drawn."""
+
 
 class Window:
     """A page, and what a reader does to it: each method is one action."""
@@ -60,7 +63,9 @@ class Window:
         return self._painted()
 
     def shot(self, file: str) -> bool:
-        return self._painted() and self.view.grab().save(file)
+        self._painted()
+        self.test.qWait(SHOWN)  # what is drawn is shown a little later
+        return self.view.grab().save(file)
 
     def move(self, left: int, top: int) -> bool:
         from PySide6.QtCore import QPoint

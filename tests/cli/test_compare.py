@@ -11,7 +11,6 @@ import pytest
 from safetensors.numpy import save_file
 
 import posenc_cli as posenc
-from posenc_cli.render.figure import FARTHEST_NOTE
 from tests.matrices import matrix
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -609,7 +608,9 @@ def test_of_more_cells_than_fit_the_farthest_is_drawn(call, tmp_path):
             part = values[top:bottom, left:right]
             assert drawn[i, j] == part.flat[abs(part).argmax()]
     assert drawn.min() == -9
-    assert document["notes"] == [f"shows 40 of 600 rows and 10 of 50 columns{FARTHEST_NOTE}"]
+    assert document["notes"] == [
+        "each cell is the value farthest from 0 of up to 15 rows × 5 columns"
+    ]
     assert document["title"].startswith("largest difference 9 at row 431, column 17: ")
 
 

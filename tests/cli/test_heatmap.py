@@ -564,7 +564,7 @@ def test_long_parameters_are_counted_in_the_title(call):
 def test_rows_of_waves_that_are_skipped_count_in_means_and_json_has_the_rows_it_names(call):
     ask = ("heatmap", "-s", "rope", "-l", "64000", "--base", "100", "--title", "t")
     out = call(*ask, "--height", "24")[1]
-    assert re.search(r"^shows \d+ means of 64000 positions", out, re.MULTILINE)
+    assert re.search(r"^each row is the mean of up to \d+ positions", out, re.MULTILINE)
     assert "aliased" not in out
     means = [re.split("[┤│]", line, maxsplit=1)[1:] for line in out.splitlines()]
     shades = {shade for (line,) in filter(None, means) for shade in line if shade not in "│ "}

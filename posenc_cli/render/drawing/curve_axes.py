@@ -71,7 +71,7 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
     for curve in curves.curves:
         x, y = _finite_points(curve)
         if curve.faint:
-            axes.plot(x, y, color=style.palette.faint, linewidth=0.9, **placed)
+            axes.plot(x, y, color=style.palette.faint, linewidth=0.8, alpha=0.5, **placed)
             continue
         look, place = curve.look(place), place + 1
         how, color = LINE_STYLES[look % len(LINE_STYLES)], lines[look % len(lines)]
@@ -108,10 +108,12 @@ def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
 
     The curve that ends highest is named first. Names that have no room are left out, and counted.
     """
-    for start, _, name in curves.spans:
+    for index, (start, stop, name) in enumerate(curves.spans):
+        last = 0 < index == len(curves.spans) - 1  # at its end, apart from a narrow one before
         axes.annotate(
             name,
-            (start, 1),
+            (stop if last else start, 1),
+            ha="right" if last else "left",
             xycoords=axes.get_xaxis_transform(),
             xytext=(0, 0.35 * style.points),
             textcoords="offset points",

@@ -278,7 +278,7 @@ class Drawing:
         sizes = [fitted_size(shown, room, style) for shown in self.shown]
         wide, high = (max(side) for side in zip(*sizes, strict=True))
         cell = max(wide, min(widest, room[0]) if panels else 0.0), high
-        titles = [_title_with_range(shown, cell[0], style) for shown in self.shown if panels]
+        titles = _titles(self.shown, cell[0], style)
         whole = sheet.size(cell)
         self._arrange((1, 1), [axes], {axes: whole}, bar.ax)
         self._resize(axes, whole)
@@ -622,15 +622,20 @@ def _named_once(figure: Heatmap | Curves) -> Heatmap | Curves:
     return replace(figure, curves=(replace(curve, name=""),)) if named else figure
 
 
-def _title_with_range(shown: Shown, width: float, style: Style) -> str:
-    """The title of one of many maps, with the range of its values if that has room.
+def _titles(maps: Sequence[Shown], width: float, style: Style) -> list[str]:
+    """The titles of maps on one scale, all with the range of their values if those have room.
 
-    On a scale for all, the values of some look alike.
+    Without it, the values of some look alike.
     """
-    title, finite = shown.heatmap.title, shown.values[np.isfinite(shown.values)]
-    if finite.size:
-        low, high = (minus(number(float(value), 3)) for value in (finite.min(), finite.max()))
-        longer = f"{title}: {low} to {high}" if low != high else f"{title}: {low}"
-        if style.text_width(longer, HEAD_SIZE) <= width:
-            return longer
-    return style.wrapped_text(title, width, most=1, size=HEAD_SIZE)
+    titles = [shown.heatmap.title for shown in maps]
+    ends = [
+        {minus(number(float(end(values)), 3)): None for end in (np.min, np.max) if values.size}
+        for values in (shown.values[np.isfinite(shown.values)] for shown in maps)
+    ]
+    longer = [
+        f"{title}: {' to '.join(of)}" if of else title
+        for title, of in zip(titles, ends, strict=True)
+    ]
+    if max(style.text_width(title, HEAD_SIZE) for title in longer) <= width:
+        return longer
+    return [style.wrapped_text(title, width, most=1, size=HEAD_SIZE) for title in titles]

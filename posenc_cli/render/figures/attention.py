@@ -5,7 +5,6 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,35 +88,26 @@ def weight_cells(
 
 _LONGEST = 24
 """Letters of a sentence that stand in a title."""
-_ORDERS = ("forward", "backward", "difference")
+_ORDERS = "forward", "backward", "change"
+_EXACT = 12
+"""Decimals of a change: what is left of one that is 0 is of rounding."""
 
 
 def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> Panels:
-    """Six maps of each encoding, all of one scale, whose rows and columns are the words in order.
+    """Three maps of each encoding: the words in order, reversed, and what that changes.
 
-    What changes when the words are read backward is what positions do: the third of each row.
+    All have one scale, and the rows and columns of all are the words in their order. Above those
+    of a single encoding are those without positions, which change nothing.
     """
     first = encodings[0]
-    sentence = " ".join(first.words)
-    sentence = sentence if len(sentence) <= _LONGEST else f"{len(first.words)} tokens"
+    rows = [("no positions", first.scores[:2])] * (len(encodings) == 1)
+    rows += [(name, maps.scores[2:]) for maps, name in zip(encodings, names, strict=True)]
+    axes = Axis("query", first.words), Axis("key", first.words)
     panels = tuple(
-        Heatmap(
-            scores,
-            Axis("query", first.words),
-            Axis("key", first.words),
-            f"{order}, {encoding}",
-            value_label="score",
-            square=True,
-        )
-        for maps, name in zip(encodings, names, strict=True)
-        for scores, (encoding, order) in zip(
-            [
-                score
-                for forward, backward in (maps.scores[:2], maps.scores[2:])
-                for score in (forward, backward, forward - backward)
-            ],
-            product(("none", name), _ORDERS),
-            strict=True,
+        Heatmap(scores, *axes, f"{name} {order}", value_label="score", square=True)
+        for name, both in rows
+        for order, scores in zip(
+            _ORDERS, [*both, np.round(both[1] - both[0], _EXACT) + 0.0], strict=True
         )
     )
     drawn = "".join(
@@ -127,11 +117,15 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
     )
     mask = ", before the mask" if first.causal else ""
     heads = " and ".join(dict.fromkeys(str(maps.heads) for maps in encodings))
+    forward, backward = " ".join(first.words), " ".join(first.words[::-1])
+    if len(forward) > _LONGEST:
+        forward, backward = f"{len(first.words)} tokens", "the same reversed"
     title = (
-        f"scores of {sentence} without positions and with {', '.join(names)}, head 0 of {heads}"
-        f"{mask} (random words and projections, seed {SEED + 1}{drawn})"
+        f"scores of {forward} with {', '.join(names)}, head 0 of {heads}{mask} (random words and "
+        f"projections, seed {SEED + 1}{drawn})"
     )
-    return Panels(panels, title, notes=(_NOTE,), across=6)
-
-
-_NOTE = "down and across: the same words; difference: forward − backward"
+    note = (
+        f"forward: {forward}; backward: {backward}, drawn in the same order; change: backward − "
+        "forward"
+    )
+    return Panels(panels, title, notes=(note,), across=len(_ORDERS))

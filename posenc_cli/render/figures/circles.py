@@ -103,7 +103,7 @@ class TurnedPairs(Record):
             f"{quoted_name(self.source)}: {title}" if self.source else title,
             shared=False,
             noun="pair",
-            notes=(f"gray: {first}; line with dots: {last}; points: between", *self.notes),
+            notes=(f"gray line: {first}; blue line: {last}; dots: between", *self.notes),
         )
 
     def clocks(self) -> tuple[Clocks, ...]:
@@ -129,20 +129,21 @@ class TurnedPairs(Record):
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
         turns = self._place_of_last(index) / float(self.wavelengths[index])  # whole ones too
+        said = number(turns if abs(turns) < 1000 else round(turns), 3)
         points = self.points[:, index]
         radii = [abs(float(waves.scale))]
         if waves.growth is not None:  # one that holds all, so that all circles are of one size
             sizes = np.abs(self.points)
             radii.append(float(sizes[np.isfinite(sizes)].max(initial=0.0)))
-        between = [replace(_curve(points[1:-1]), joined=False)] if len(points) > 2 else []
+        dots = replace(_curve(points[1:-1]), joined=False, color=1)
         return Curves(
             (
                 *(replace(_curve(radius * _CIRCLE), faint=True) for radius in radii),
                 replace(_curve(points[:1], start=0), faint=True),
-                _curve(points[-1:], start=0),
-                *between,
+                replace(_curve(points[-1:], start=0), color=0),
+                *[dots] * (len(points) > 2),
             ),
-            f"pair {self.pairs[index]}: {number(turns, 3)} rotations",
+            f"pair {self.pairs[index]}: {said} rotations",
             x_label=f"column {self.columns[index][0]}",
             y_label=f"column {self.columns[index][1]}",
             square=True,

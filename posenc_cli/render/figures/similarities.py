@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from posenc_cli.analysis.profile import RoFormerBound
     from posenc_cli.numerics.arrays import Integers
 
 
@@ -403,10 +402,15 @@ def similarity_fields(
     every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
     listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)
     deviation = similarity.deviation(verdict.offsets[listed])
-    extremes = None
+    bound, extremes = similarity.bound, None
     if not verdict.toeplitz:
         least, most = (finite_or_none(values[listed]) for values in (verdict.least, verdict.most))
         extremes = {"least": least, "most": most}
+    told = bound and {  # the mean of |S_i|, to be multiplied by the constant
+        "source": "Su et al. 2021, section 3.4.3",
+        "average": finite_or_none(bound.average(verdict.offsets[listed])),
+        "constant": bound.constant,
+    }
     return {
         "quantity": similarity.quantity,
         "offsets": verdict.offsets[listed].tolist(),
@@ -416,7 +420,7 @@ def similarity_fields(
         "extremes": extremes,
         "deviation": None if deviation is None else finite_or_none(deviation),
         "draws": _draws_fields(similarity, verdict),
-        **({"bound": _bound_fields(similarity.bound, verdict.offsets[listed])} if bounded else {}),
+        **({"bound": told} if bounded else {}),
         "toeplitz": verdict.toeplitz,
         "toeplitz_spread": verdict.spread if math.isfinite(verdict.spread) else None,
         "tolerance": verdict.tolerance if math.isfinite(verdict.tolerance) else None,
@@ -434,17 +438,6 @@ def similarity_fields(
             "columns": list(shown.columns),
             "values": shown.fields()["values"],
         },
-    }
-
-
-def _bound_fields(bound: RoFormerBound | None, offsets: Integers) -> dict[str, Any] | None:
-    """RoFormer's bound at some offsets: the mean of |S_i|, to be multiplied by its constant."""
-    if bound is None:
-        return None
-    return {
-        "source": "Su et al. 2021, section 3.4.3",
-        "average": finite_or_none(bound.average(offsets)),
-        "constant": bound.constant,
     }
 
 

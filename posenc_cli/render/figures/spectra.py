@@ -225,7 +225,19 @@ def _power_report(
         width,
         power_figure([subject]) if spectrum.power.any() else None,
         power_sentences(spectrum),
-        {**fields, "kind": "power", "columns": names, **power_fields(spectrum)},
+        {
+            **fields,
+            "kind": "power",
+            "columns": names,
+            "rows": spectrum.count,
+            "transformed": spectrum.transformed,
+            "along": spectrum.along,
+            "wavelengths": spectrum.wavelengths.tolist(),
+            "power": spectrum.power.tolist(),
+            "dominant": finite_or_none(spectrum.dominant),  # null without a wavelength
+            "share": finite_or_none(spectrum.share),
+            "not_finite": list(spectrum.dropped),
+        },
         (warning,) if dropped else (),
         (subject,),
     )
@@ -459,20 +471,6 @@ def power_sentences(spectrum: PowerSpectrum) -> list[str]:
         if len(spectrum.power) >= _ENOUGH and spectrum.power[best] < 4 * flat:
             lines.append("no wavelength stands out: the power is spread as noise spreads it")
     return lines
-
-
-def power_fields(spectrum: PowerSpectrum) -> Mapping[str, Any]:
-    """A power spectrum as JSON has it; a column without a wavelength has null."""
-    return {
-        "rows": spectrum.count,
-        "transformed": spectrum.transformed,
-        "along": spectrum.along,
-        "wavelengths": spectrum.wavelengths.tolist(),
-        "power": spectrum.power.tolist(),
-        "dominant": finite_or_none(spectrum.dominant),
-        "share": finite_or_none(spectrum.share),
-        "not_finite": list(spectrum.dropped),
-    }
 
 
 def rounded(value: float) -> str:

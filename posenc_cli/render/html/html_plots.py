@@ -256,7 +256,7 @@ class MapPlot(_Plot):
                 [str(shown.rows[i]), *(_value(float(shown.values[i, j])) for j in columns)]
                 for i in rows
             ),
-            f"{len(rows)} × {len(columns)} of the values",
+            f"{len(rows)} × {len(columns)} values",
         )
 
 
@@ -380,9 +380,12 @@ class CurvePlot(_Plot):
             "xs": [*self.x.as_dict().values()],
             "ys": [*self.y.as_dict().values()],
             "curves": [
-                {"name": curve.name, "x": packed(_whole(curve.x)), "y": packed(curve.y)}
+                {"name": curve.name, "x": packed(x), "y": packed(curve.y)}
                 for curve in self._curves
                 if not curve.faint
+                for x in [
+                    [*map(int, curve.x)] if all(float(x).is_integer() for x in curve.x) else curve.x
+                ]
             ],
         }
 
@@ -430,7 +433,7 @@ class CurvePlot(_Plot):
         dash = f' stroke-dasharray="{dashes}"' if dashes and joined else ""
         drawn = f'class="{kind}" style="stroke:var(--c{look % _COLORS})"{dash}'
         path = f'<path {drawn} d="{_path(x, y) if joined else _dots(x, y)}"/>'
-        key = _key(drawn, curve.name) if curve.name else ""
+        key = _key(drawn, curve.name, dot=not joined) if curve.name else ""
         if curve.envelope is not None:
             low, high = (self.y.places(getattr(curve.envelope, side)) for side in _SIDES)
             area = _path(np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]]))
@@ -449,19 +452,12 @@ class CurvePlot(_Plot):
         chosen = spread(len(first.x), _ROWS)
         heads = [self.names[0], *(curve.name or self.names[1] for curve in alike)]
         lines = ([_value(first.x[i]), *(_value(curve.y[i]) for curve in alike)] for i in chosen)
-        return table_of(heads, lines, f"{len(chosen)} of {len(first.x)} points")
+        return table_of(heads, lines, f"{len(chosen)} points")
 
 
 _SIDES = "low", "high"
 _LETTER = 0.02
 """The share of the width of a plot that a letter takes, about."""
-
-
-def _whole(values: Sequence[float]) -> Sequence[float]:
-    """The same as integers where all are whole."""
-    if all(math.isfinite(value) and value == int(value) for value in values):
-        return [int(value) for value in values]
-    return values
 
 
 def _path(x: RealRows, y: RealRows) -> str:
@@ -487,8 +483,8 @@ def _dots(x: RealRows, y: RealRows) -> str:
     return "".join(f"M{_UNITS * a:.0f} {_UNITS * (1 - b):.0f}h0" for a, b in points)
 
 
-def _key(drawn: str, name: str, *, area: bool = False) -> str:
+def _key(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:
     """A line of a legend."""
-    shape = "M0 1H22V9H0Z" if area else "M0 5H22"
+    shape = "M0 1H22V9H0Z" if area else "M11 5h0" if dot else "M0 5H22"
     path = f'<path {drawn} d="{shape}"/>'
     return f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{path}</svg>{text_of(name)}</li>'

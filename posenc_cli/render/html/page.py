@@ -45,6 +45,8 @@ _MOST_SIDE = 512
 """Rows and columns of a map, at most: more are narrower than a pixel of a page."""
 _TABLES = 12
 """Panels that have a table of values."""
+_ACROSS = 8
+"""Small panels in a row, at most: as many as leave the fewest places empty, in few rows."""
 _MANY = 6
 """Panels up to which each is large."""
 _POLICY = (
@@ -142,10 +144,16 @@ class _HtmlWriter:
         if shared:
             (scale, name), *_ = same
             bar = scale_bar([*shown.values()], scale, name, self._cmap)
-        many = " many" * small
+        together, count = getattr(figure, "across", 1), len(panels)
+        most = min(
+            range(4, _ACROSS + 1) if together == 1 else [2 * together],
+            key=lambda across: (-count % across, abs(across * across - 2 * count)),
+        )
+        many = f' many" style="--most:{most}' * small
         return (
             f"<section>\n{tag('h2', section.heading)}{tag('p', section.words)}"
-            f'{"".join(map(self._moving, section.live))}{bar}<div class="panels{many}">\n'
+            f"{''.join(map(self._moving, section.live))}{bar}"
+            f'<div class="panels{many}">\n'
             f"{''.join(drawn)}</div>\n"
             f"{tag('p', '; '.join(dict.fromkeys(notes)), 'note')}</section>\n"
         )

@@ -15,7 +15,7 @@ import numpy as np
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Panels
 from posenc_cli.render.reports.report import CURVE_LINES, scope, verdict
 from posenc_cli.render.terminal.blocks import Medium, Page
-from posenc_cli.render.terminal.text_pictures import curves_text
+from posenc_cli.render.terminal.plots import curves_lines
 
 if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report
@@ -102,4 +102,4 @@ def deviation_text(report: Report, width: int, medium: Medium) -> str | None:
     curves = None if report.ok else error_curve(report)
     if curves is None:
         return None
-    return curves_text(curves, Page(width, CURVE_LINES, medium))
+    return "\n".join(curves_lines(curves, Page(width, CURVE_LINES, medium)))

@@ -16,7 +16,7 @@ from posenc_cli.comparison.compare import ArrayComparison, RotationComparison, S
 from posenc_cli.comparison.difference import Operand, aligned_blocks
 from posenc_cli.records import Record
 from posenc_cli.render.figure import (
-    FARTHEST_NOTE,
+    FARTHEST,
     MOST_POINTS,
     Axis,
     Curve,
@@ -63,7 +63,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
     label = "|A − B|" if is_complex else "A − B"
     if len(shape) == 1:
         shown = spread(rows, MOST_POINTS)
-        sampled = (f"shows {len(shown)} of {rows} values{FARTHEST_NOTE}",)
+        sampled = (f"each point is {FARTHEST} of up to {-(-rows // len(shown))} values",)
         return Curves(
             (Curve(tuple(shown), tuple(cells(shown, [0])[:, 0].tolist())),),
             title,

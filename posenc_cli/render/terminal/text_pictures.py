@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _GAP = 2
 _LEAST = 16, 8
 """Columns and lines that a small heatmap needs."""
+_MOST_TITLE = 24
+"""Letters of the title of a small heatmap for which it may grow wider."""
 _LEAST_MAP, _LEAST_CURVES = (25, 15), (37, 11)
 """Those that a heatmap with a scale of its own needs, and curves."""
 _TITLE_LINES_OF_MAP = 3
@@ -47,29 +49,21 @@ _ONE_BY_ONE = ("panel", "part")
 """What panels are called that are all shown."""
 
 
-def panels_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """Several figures, line by line, and what to warn of.
-
-    Raises: InvalidInput where nothing is finite, or no map has the name asked for.
-    """
-    heatmaps = [panel for panel in panels.panels if isinstance(panel, Heatmap)]
-    if panels.shared and len(heatmaps) == len(panels.panels):
-        return _shared_lines(panels, heatmaps, page)
-    return _separate_lines(panels, page)
-
-
-def _shared_lines(
-    panels: Panels, heatmaps: Sequence[Heatmap], page: Page
-) -> tuple[list[str], tuple[str, ...]]:
+def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
     """Heatmaps of the same axes: one scale for all, labels at the left and below."""
+    heatmaps: Sequence[Heatmap] = heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     # Besides the title: ticks on two lines, the scale, and notes on up to two.
     height = page.height - len(title) - 5
     inset = label_width(heatmaps[0], page.part(page.width, height)) + 1
     size = (page.width - inset, height)
-    down, across = grid_of(len(heatmaps), size, _LEAST, aspect=2, multiple=panels.across)
-    fits = len(heatmaps) <= down * across
-    few = heatmaps if fits else heatmaps[panels.across - 1 :: panels.across]  # the last says most
+    named = min(max(len(heatmap.title) for heatmap in heatmaps), _MOST_TITLE) + _GAP
+    few, multiple = heatmaps, panels.across
+    for least in ((max(named, _LEAST[0]), _LEAST[1]), _LEAST):
+        down, across = grid_of(len(few), size, least, aspect=2, multiple=multiple)
+        if len(few) <= down * across:
+            break
+        few, multiple = heatmaps[panels.across - 1 :: panels.across], 1  # the last says most
     chosen = [few[i] for i in spread(len(few), down * across)]
     size = (page.width - inset + _GAP) // across - _GAP, height // down
     plates = []
@@ -97,13 +91,12 @@ def _shared_lines(
             for plate, title in zip(row, titles, strict=False)
         ]
         lines += side_by_side(pictures, widths)
-    first = heatmaps[0]
     missing = panels.missing_notes(len(chosen))
     if missing and len(heatmaps) == (panels.total or len(heatmaps)):
         rows = -(-len(heatmaps) // max(1, (page.width - inset) // _LEAST[0]))
         missing += (f"all have room in {rows * _LEAST[1] + page.height - height} lines",)
     notes = notes_of(shown, page.medium, first=(*missing, *panels.notes))
-    axes = f"down: {first.rows.label}, across: {first.columns.label}"
+    axes = f"down: {chosen[0].rows.label}, across: {chosen[0].columns.label}"
     return [
         *title,
         *lines,
@@ -206,18 +199,11 @@ def picture_text(figure: Figure, page: Page) -> Picture[str]:
     """
     page = page.part(max(NARROWEST, page.width), max(LOWEST, page.height))
     match figure:
-        case Curves():
-            return Picture(curves_text(figure, page))
         case Heatmap():
             lines, warnings = heatmap_lines(figure, page)
+        case Curves():
+            lines, warnings = curves_lines(figure, page), ()
         case Panels():
-            lines, warnings = panels_lines(figure, page)
+            alike = figure.shared and len(heatmaps_of(figure)) == len(figure.panels)
+            lines, warnings = (_shared_lines if alike else _separate_lines)(figure, page)
     return Picture("\n".join(lines), warnings)
-
-
-def curves_text(curves: Curves, page: Page) -> str:
-    """Curves as text that fits a page.
-
-    Raises: InvalidInput where nothing is finite.
-    """
-    return "\n".join(curves_lines(curves, page))
