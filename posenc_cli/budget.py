@@ -68,13 +68,13 @@ def check_size(request: str, size: int, most: int, unit: str, *, hint: str | Non
 
     >>> check_size("--len 9000", 9000, 512, "tokens")
     Traceback (most recent call last):
-    posenc_cli.errors.InvalidInput: --len 9000: 9000 tokens; the limit is 512
+    posenc_cli.errors.InvalidInput: --len 9000: 9000 tokens; at most 512 are allowed
 
     Raises: InvalidInput where ``size`` is more than ``most``.
     """
     if size > most:
         raise InvalidInput(
-            f"{request}: {_digits(size)} {unit}; the limit is {_digits(most)}", hint=hint
+            f"{request}: {_digits(size)} {unit}; at most {_digits(most)} are allowed", hint=hint
         )
 
 

@@ -71,7 +71,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
         ("-s t5 --set num_buckets=1", "--set num_buckets 1: must be from 2"),
         ("-s t5 --set num_buckets", "--set 'num_buckets': must be NAME=VALUE"),
         ("-s t5 --set max_distance=9 --set max-distance=9", "max_distance is given twice"),
-        ("-s t5 --positions 0:99999999", "99999999 positions; the limit is 1048576"),
+        ("-s t5 --positions 0:99999999", "99999999 positions; at most 1048576 are allowed"),
         ("-s t5 --positions -9007199254740993", "is past 2^53"),
         ("-s deberta --set max_position=100", "max_position must be above 129"),
     ],

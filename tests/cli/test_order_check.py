@@ -146,7 +146,7 @@ def test_a_users_scheme_that_encodes_nothing_is_status_1(call, tmp_path, monkeyp
     [
         (["--tokens", "dog"], "--tokens"),
         (["--tokens", ""], "two different words"),
-        (["--tokens", "5000000"], "the limit is 512"),
+        (["--tokens", "5000000"], "at most 512 are allowed"),
         (["--expect", "everything"], "--expect"),
         (["-s", "rop"], "rop"),
         (["-s", "rope", "--dim", "7"], "--dim 7"),
@@ -161,7 +161,7 @@ def test_what_cannot_be_checked_is_status_2(arguments, named, call):
 @pytest.mark.parametrize(
     ("asked", "named"),
     [
-        (["--len", "100000000"], "--len 100000000: 100000000 tokens; the limit is 512"),
+        (["--len", "100000000"], "--len 100000000: 100000000 tokens; at most 512 are allowed"),
         (["--start", "7", "--len", "513"], "--start 7 --len 513: 513 tokens; at most 512"),
         (["--positions", "0:2000:2"], "--positions 0:2000:2: 1000 tokens; at most 512"),
         (["--len", "5", "--tokens", "a b c"], "--tokens: 3 tokens, but 5 positions"),

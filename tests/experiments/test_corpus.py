@@ -85,7 +85,7 @@ def test_a_mark_of_utf_8_and_ends_of_lines_of_windows_are_no_characters(
         (b"\x7fELF\x00\x01", "is not text: it holds a NUL byte"),
         (
             "".join(map(chr, range(0x4E00, 0x4E00 + 4097))).encode(),
-            "4097 different characters; the limit is 4096",
+            "4097 different characters; at most 4096 are allowed",
         ),
     ],
 )
