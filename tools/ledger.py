@@ -66,7 +66,7 @@ class Run(Record):
 
 
 class Row(Record):
-    """An encoding of a run, under a stretch."""
+    """An encoding of a run, under an extension."""
 
     run: str
     encoding: str

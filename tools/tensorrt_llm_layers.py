@@ -198,7 +198,7 @@ def engine(folder: Path) -> dict[str, Any]:
 def turn(folder: Path, values: dict[str, Any], layer: int, length: int | None) -> Turn | None:
     """How a layer rotates, by the row of its table for position 1.
 
-    Raises: NotImplementedError for a stretch that a kernel applies, which is not run.
+    Raises: NotImplementedError for an extension that a kernel applies, which is not run.
     """
     scope = engine(folder)
     with tempfile.TemporaryDirectory() as place:

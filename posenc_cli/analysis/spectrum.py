@@ -77,7 +77,7 @@ class WaveSpectrum(Record):
 
     @property
     def incomplete(self) -> tuple[int, ...]:
-        """The pairs that never complete a turn in the context."""
+        """The pairs that have a wavelength longer than the context."""
         return tuple(np.flatnonzero(self.turns < 1).tolist())
 
 

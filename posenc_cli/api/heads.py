@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class HeadsReport(NotebookReport, Record):
-    """What heads an encoding makes, a result for each stretch: ``str()`` is the command's table.
+    """What heads an encoding makes, a result for each extension: ``str()`` is the command's table.
 
     A result has its ``lengths``, each with ``mass`` and ``right``, and its ``head`` with what it
     learned.

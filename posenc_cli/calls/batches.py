@@ -641,7 +641,7 @@ def try_shorter_queries(tried: Tried) -> None:
         return
     part = together.parts[roles.index("q")]
     if len(together.wrong) > 1 or not part.wrong.any():
-        calls.skip(calls.tried.pop(), "k comes out otherwise than alone", untested=[name])
+        calls.skip(calls.tried.pop(), "k differs from k called alone", untested=[name])
         return
     shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
     guesses = {shift: _shifted_queries(name, shift) for shift in shifts}
@@ -649,9 +649,9 @@ def try_shorter_queries(tried: Tried) -> None:
     if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
         calls.fault(together.fault(_SHORTER, guesses[shift]))
         return
-    how = "as the first rows of k" if shift else "otherwise than alone"
+    how = "is rotated as the first rows of k" if shift else "differs from q called alone"
     silent = [name] * form.has(*TABLES)  # an offset is that of the first row of each
-    calls.skip(calls.tried.pop(), f"q comes out {how}", untested=silent)
+    calls.skip(calls.tried.pop(), f"q {how}", untested=silent)
 
 
 def _shifted_queries(name: str, shift: int) -> RowsGuess:

@@ -687,8 +687,8 @@ _SEEN = 0.02
 """Of the largest value of a row: pairs that are smaller show their turn too coarsely."""
 
 _WIDER = 8 / _SEEN
-"""Times the tolerance of vectors of length 1 that a row's turn is read with; it is then held to its
-own."""
+"""Times the tolerance of vectors of length 1 that a row's turn is read with; it is then compared
+with its own."""
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:

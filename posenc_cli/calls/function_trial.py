@@ -206,8 +206,8 @@ def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregulari
             return Irregularity(
                 Cause.TABLE_PRECISION,
                 f"the vectors are rounded to {half} before they rotate",
-                f"results are off by up to {off:.2g}, and are those of vectors so rounded; "
-                "cosines and sines are not rounded so",
+                f"results differ by up to {off:.2g}, as those of rounded vectors do; "
+                "cosines and sines are not rounded",
             )
     return None
 

@@ -172,7 +172,7 @@ def _other_offsets(tried: Tried) -> list[str]:
 
 
 def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
-    """Vectors drawn at random, and their positions from a first one on, up to ``last`` or fewer.
+    """Random vectors, and their positions from a first one on, up to ``last`` or fewer.
 
     Raises: InvalidInput where there are none.
     """
@@ -554,7 +554,7 @@ def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
 
 
 def _drawn(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
-    """Vectors drawn at random, and their positions: of all rows of a grid, or of some."""
+    """Random vectors, and their positions: of all rows of a grid, or of some."""
     rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
     x = np.random.default_rng(31).standard_normal((rows, tried.form.columns))
     return x.astype(np.float32), np.arange(rows)

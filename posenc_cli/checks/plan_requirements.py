@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NUMBERS = {
     "context": "positions that the config is for",
-    "never-turned": "pairs that never completed a turn in the trained positions",
+    "never-turned": "pairs whose wavelength is longer than the trained length",
     "negative-from": "the first distance at which the sum of cosines is negative",
     "unseen": "pairs that show unseen angles at the length",
 }

@@ -215,7 +215,7 @@ def report_of_both(
     notes = queries.notes
     if alike is not None:
         findings = tuple(_relative(finding, alike) for finding in findings)
-        notes += (f"q and k are not turned alike: {alike}",)
+        notes += (f"q and k are rotated differently: {alike}",)
     diagnosis = tuple(
         replace(why, message=f"{name}: {why.message}")
         for name, report in (("q", queries), ("k", keys))
@@ -279,7 +279,7 @@ _CONSTANT = "at all positions alike, k is"
 
 
 def _strays(block: SubjectBlock) -> bool:
-    """Whether anything is no turn of a pair."""
+    """Whether anything is not a rotation of a pair."""
     stray = block.stray()
     return stray is not None and bool(np.nanmax(stray, initial=0.0) > _ALIKE)
 
@@ -289,7 +289,7 @@ def _constant_text(ratios: ComplexRows) -> str:
     sizes = np.abs(ratios)
     if np.ptp(sizes) <= _ALIKE and np.abs(np.angle(ratios)).max() <= _ALIKE:
         return f"multiplied {np.median(sizes):.6g} times as much as q"
-    return "turned on from q in each pair by an angle of its own, or multiplied"
+    return "rotated from q by another angle in each pair, or multiplied"
 
 
 def _factors_of_both(q: Turning, k: Turning) -> Iterator[tuple[Integers, list[ComplexRows], bool]]:
@@ -301,7 +301,7 @@ def _factors_of_both(q: Turning, k: Turning) -> Iterator[tuple[Integers, list[Co
 
 
 def _difference(queries: Subject, keys: Subject) -> str | None:
-    """How keys are rotated otherwise than queries, None where they are rotated alike."""
+    """How keys are rotated differently from queries, None where they are rotated alike."""
     q, k = queries.own, keys.own
     if q.pairs != k.pairs or q.pairing != k.pairing:
         going_in = [one.pairing and (one.pairing.first, one.pairing.second) for one in (q, k)]

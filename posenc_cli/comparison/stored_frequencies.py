@@ -1,8 +1,8 @@
 """Frequencies stored in a checkpoint, compared with those of its config.
 
-What a number format leaves is no difference, but it is said: float16 and bfloat16 move slow pairs
-by a percent. What is one is identified, so that its name is that of the parameter which made it.
-Imports NumPy: import it only where something is computed.
+What a number format leaves is no difference, but it is said: float16 and bfloat16 move
+low-frequency pairs by a percent. What is one is identified, so that its name is that of the
+parameter which made it. Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations

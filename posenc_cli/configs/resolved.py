@@ -132,7 +132,7 @@ class Resolved(Record):
     """What a config says of positions.
 
     ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the
-    config leaves to its model type, ``contradicted`` the keys that say otherwise than others do;
+    config leaves to its model type, ``contradicted`` the keys that contradict others;
     each means that a model may not be what its config says, as do ``lacking`` parts of a file.
     ``headlines`` are the warnings that
     come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
@@ -231,7 +231,7 @@ class Notes:
         ]
 
     def contradict(self, key: str) -> None:
-        """Name a key that says otherwise than what holds, once."""
+        """Name a key that contradicts the value in use, once."""
         self.contradicted.append(key)
 
     def ineffective(self, stated: Sourced, reason: str) -> None:

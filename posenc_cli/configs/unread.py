@@ -63,7 +63,7 @@ _OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "to
 
 
 class Rival(Record):
-    """A key that says otherwise than what holds: what it speaks of, and what that is here."""
+    """A key that contradicts the value in use: what it speaks of, and what that is here."""
 
     source: str
     value: Any

@@ -219,8 +219,9 @@ def _mends(sample: Sample, missed: RealRows, explained: Flags, *, share: float =
 
     It is far less in so large a ``share`` of those that are explained.
 
-    Fast pairs are granted much at far positions: one entry that is wrong by little would be within
-    that of many a mistake, and a number fitted to all others would leave out just that entry.
+    High-frequency pairs are granted much at far positions: one entry that is wrong by little would
+    be within that of many a mistake, and a number fitted to all others would leave out just that
+    entry.
     """
     deviation, right = Defect().missed(replace(sample, amplitude=sample.reference.scale))
     if right.all():
@@ -331,7 +332,7 @@ _SMALL = (1, -1, 2, -2, 3, 4)
 
 
 def _offsets(sample: Sample) -> list[float]:
-    """Offsets of the position that are likely: what slow pairs say, and small ones."""
+    """Offsets of the position that are likely: what low-frequency pairs say, and small ones."""
     likely: list[float] = []
     right = sample.reference.frequencies
     slow = np.flatnonzero(right > 0)[-8:]

@@ -45,7 +45,7 @@ def held_to_roundings(suspect: Suspect) -> Suspect:
 
 
 def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
-    """The suspect, held to another tolerance."""
+    """The suspect, compared at another tolerance."""
     return replace(
         suspect,
         sample=replace(suspect.sample, tolerance=tolerance),
@@ -169,15 +169,11 @@ def rounded_powers_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         return
     rule = Alternative(Cause.INV_FREQ_PRECISION, "", right * (1 + errors))
     few = "one rounding to" if off.max() <= unit("float32") else "powers computed in"
-    whose, itself = (
-        ("its frequency is off by", "itself")
-        if off.size == 1
-        else ("frequencies are off by up to", "themselves")
-    )
+    least = "" if off.size == 1 else "up to "
     words = Explanation(
         Cause.INV_FREQ_PRECISION,
-        f"{pairs_text(pairs.tolist(), right.size)}: {whose} {off.max():.1g} of {itself}, no more "
-        f"than {few} float32 may be",
+        f"{pairs_text(pairs.tolist(), right.size)}: relative error of frequencies {least}"
+        f"{off.max():.1g}, no more than {few} float32 may have",
         ratio_text(rule.frequencies, sample),
         where=Where(None, spec(pairs)),
     )

@@ -166,7 +166,7 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
 
 
 class Job(Record):
-    """What is trained at once: an encoding on a task, for some seeds, and then tested."""
+    """What is trained together: an encoding on a task, for some seeds, and then tested."""
 
     request: ExperimentRequest
     task: str
@@ -214,11 +214,11 @@ class LengthLosses(Record):
 
 
 class RunResult(Record):
-    """How the model of one seed does at each length, under a stretch.
+    """How the model of one seed does at each length, under an extension.
 
     ``learnt`` is whether it crossed what its task asks of a model that is to be judged: ``reason``
-    says its value and what it was held to. ``induction`` is by how many nats it foretells a piece
-    of text better where it stands a second time.
+    says its value and what it was compared with. ``induction`` is by how many nats it foretells a
+    piece of text better where it stands a second time.
     """
 
     encoding: str

@@ -154,7 +154,7 @@ class LearningRule(Record):
         return cls(accuracy=LEAST_ACCURACY)
 
     def verdict(self, result: LengthLosses) -> tuple[bool, str]:
-        """Whether it was reached at the trained length, and the value with what it was held to."""
+        """Whether it was reached at the trained length, and the value with its threshold."""
         if self.loss is not None:
             ok, place = result.last <= self.loss, f"{result.last:.3f} nats at {result.length}"
             rule = f"at most {self.loss:.3f}, as counts after {CONTEXT} characters reach"

@@ -171,10 +171,10 @@ class LengthSummary(Record):
 
 
 class EncodingSummary(Record):
-    """What the seeds of an encoding come to on a task, under a stretch.
+    """What the seeds of an encoding come to on a task, under an extension.
 
-    ``learnt`` is how many of them have learnt, ``reason`` what the first was held to that has not,
-    or else the first of all.
+    ``learnt`` is how many of them have learnt, ``reason`` what the first was compared with that has
+    not, or else the first of all.
     """
 
     task: str
@@ -277,7 +277,7 @@ def last_places(request: ExperimentRequest, task: str) -> int:
 def summaries(
     request: ExperimentRequest, results: Sequence[JobResult]
 ) -> tuple[EncodingSummary, ...]:
-    """What results come to: by task, encoding and stretch, in the order of the request."""
+    """What results come to: by task, encoding and extension, in the order of the request."""
     found: dict[tuple[str, str, str], list[RunResult]] = {
         (task, encoding.label, stretch): []
         for task in request.tasks

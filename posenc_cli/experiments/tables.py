@@ -137,7 +137,7 @@ class EncodingPart(Record):
         return f"encoding.{self.place}.{self.scheme.name}"
 
     def entry(self, length: int, stretch: str, trained: int) -> EncodingEntry:
-        """What it gives at a length, as a stretch changes it.
+        """What it gives at a length, as an extension changes it.
 
         Raises: InvalidInput where the scheme has not so many positions.
         """
@@ -152,7 +152,7 @@ class EncodingPart(Record):
                 return self._distance_rows(length, stretch, trained)
 
     def is_stretched(self, stretch: str) -> bool:
-        """Whether a stretch changes what this part gives."""
+        """Whether an extension changes what this part gives."""
         if stretch == CLIP:
             content = self._encoding(1).bound.content
             by_offset = content.by == "offset" or self.scheme.kind in ("rotary", "relative")
@@ -343,7 +343,7 @@ def parts_of(request: EncodingRequest, size: ModelSize, longest: int) -> tuple[E
 
 
 def applies(stretch: str, parts: tuple[EncodingPart, ...]) -> bool:
-    """Whether a stretch changes anything of a model with this encoding."""
+    """Whether an extension changes anything of a model with this encoding."""
     return stretch in (NONE, *OF_THE_MODEL) or any(part.is_stretched(stretch) for part in parts)
 
 

@@ -82,7 +82,7 @@ class Transformer(Record):
         return parameters
 
     def at(self, length: int, stretch: str, trained: int, device: torch.device) -> LengthModel:
-        """The model for sequences of a length, as a stretch changes it after training."""
+        """The model for sequences of a length, as an extension changes it after training."""
         hooks = [_hook(part, part.entry(length, stretch, trained), device) for part in self.parts]
         sees = _Sight.of(length, stretch, trained, device)
         return LengthModel(self.size, hooks, sees, device)
@@ -192,7 +192,7 @@ class _Sight(Record):
 
     @classmethod
     def of(cls, length: int, stretch: str, trained: int, device: torch.device) -> _Sight:
-        """What they see, as a stretch changes it."""
+        """What they see, as an extension changes it."""
         factors = None
         if stretch == LOG_N and length > trained:
             queries = torch.arange(1, length + 1, dtype=torch.float64)

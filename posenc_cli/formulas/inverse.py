@@ -306,7 +306,7 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
 
 
 def scaled_bases(xp: Any, measured: Measured) -> Iterator[float]:
-    """Bases of fast pairs, which no scaling changes, and of slow ones, which a factor divides."""
+    """Bases of high-frequency pairs, which no scaling changes, and of low ones, divided by it."""
     yield from fast_bases(measured)
     if (fit := fitted_base(xp, measured, measured.pairs)) is not None:
         base, error = fit
@@ -315,7 +315,7 @@ def scaled_bases(xp: Any, measured: Measured) -> Iterator[float]:
 
 
 def fast_bases(measured: Measured) -> Iterator[float]:
-    """Bases that fast pairs, which no scaling changes, may have."""
+    """Bases that high-frequency pairs, which no scaling changes, may have."""
     pairs, values, errors = measured.pairs, measured.values, measured.errors
     bases: dict[float, None] = {}
     for pair in sorted({1, 2, 3, max(1, pairs // 8), max(1, pairs // 4), max(1, pairs // 3)}):
@@ -356,7 +356,7 @@ def _shared_ratio(near: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def slowings(xp: Any, measured: Measured, base: float) -> list[float]:
-    """Factors that the slowest pairs may be slowed by."""
+    """Factors that the lowest-frequency pairs may be slowed by."""
     plain = plain_ladder(xp, base, measured.pairs)
     factors: list[float] = []
     with xp.errstate(divide="ignore", invalid="ignore"):

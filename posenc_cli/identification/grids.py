@@ -423,7 +423,7 @@ def _settled(
 def _known(bound: _GridScheme, turns: _GridRates) -> tuple[Flags, Reals]:
     """Which rates are known, none of them past a half turn; and what they are of a scheme's, as ln.
 
-    From the slowest pair of each axis on, as far as rates rise with a scheme's.
+    From the lowest-frequency pair of each axis on, as far as rates rise with a scheme's.
     """
     with np.errstate(all="ignore"):
         known = (np.abs(turns.rates) > 4 * turns.errors) & (bound.rates > 0)

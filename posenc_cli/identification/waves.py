@@ -463,7 +463,7 @@ def _rotary(view: View, evidence: Evidence, rates: Rates, find: FindPlaces) -> I
 
 
 def _in_positions(rates: Rates) -> Rates | None:
-    """Rates a position of rows that stand any step apart, if the fastest pair rotates by 1.
+    """Rates per position of rows at any step, if the highest-frequency pair rotates by 1.
 
     From the slowest on, pairs are taken to rotate as often between rows as their ladder goes on.
     """

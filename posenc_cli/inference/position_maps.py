@@ -24,7 +24,7 @@ _READABLE = 0.9
 """Of the rows of a sample that must show a position, before a rule for all rows is looked for."""
 
 _MOST_TURNS = 32
-"""Of the slowest pair, either way, that are tried where it rotates more than once."""
+"""Of the lowest-frequency pair, either way, that are tried where it rotates more than once."""
 
 _RANKS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
 """Ranks, or chunks, that a sequence is shared among."""
@@ -69,8 +69,8 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
 def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
     """The positions whose rotations stand in the rows (P,), and the entries they explain.
 
-    They are nearest to 0 of those that the slowest pair shows alike, and no farther than the
-    sample's own.
+    They are nearest to 0 of those that the lowest-frequency pair shows alike, and no farther than
+    the sample's own.
     """
     slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].min(initial=np.inf))
     farthest = float(np.abs(sample.positions).max(initial=0))
@@ -92,7 +92,7 @@ def _read_positions(sample: Sample, turn: int) -> Integers:
 
 
 def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
-    """The coordinate whose rotation stands in each row, from the slowest pair to the fastest.
+    """The coordinate that each row shows, from the lowest-frequency pair to the highest.
 
     ``turn`` counts the whole turns of the slowest.
     """
@@ -137,7 +137,7 @@ def _dealt(positions: Integers, read: Integers) -> Iterator[PositionMap]:
 
 
 def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
-    """What may begin at the first row that is wrong, where fast pairs show no position.
+    """What may begin at the first row that is wrong, where high-frequency pairs show no position.
 
     They show it modulo their wavelength alone.
     """

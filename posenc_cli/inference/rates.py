@@ -2,7 +2,7 @@
 
 Owns three steps. Rates, from rows that follow one another evenly. Signals, the cosine and sine of
 a wave of which one function is known. Positions, from the phases of pairs whose frequencies are
-supposed: the slowest pair says roughly where a row stands, each faster one more exactly.
+supposed: the lowest-frequency pair says roughly where a row stands, each faster one more exactly.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -23,7 +23,7 @@ _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
 _TURNS_AT_ONCE = 1 << 16
-"""Turns of the slowest pair in which a row is looked for, at least, and in all rows together."""
+"""Rotations of the slowest pair within which a row is searched, and all rows together."""
 _CELLS_AT_ONCE = 1 << 16
 """Phases of rows, turns and pairs that are compared together: half a mebibyte."""
 _REACH = 64
@@ -433,7 +433,7 @@ def _fraction(value: float, error: float) -> Fraction:
 def _places(
     pairs: ComplexRows, frequencies: Reals, *, signed: bool, farthest: int, whole: bool
 ) -> tuple[Reals, Reals]:
-    """As :func:`positions_at`, the ``whole`` positions or those where the fastest pair says."""
+    """As :func:`positions_at`: ``whole`` positions, or what the highest-frequency pair shows."""
     turning = np.flatnonzero(frequencies > 0)
     order = turning[np.argsort(frequencies[turning], kind="stable")]
     if order.size == 0:

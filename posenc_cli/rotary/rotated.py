@@ -130,7 +130,7 @@ def _observation_notes(
         missing = int(np.argmin(pairs))
         raise InvalidInput(
             f"--rotated {name}: {counted}; the vectors before must not be zero in "
-            f"{int(np.count_nonzero(~pairs))} of {pairs.size} pairs of columns (pair {missing}) "
+            f"{int(np.count_nonzero(~pairs))} of {pairs.size} dimension pairs (pair {missing}) "
             "at all positions"
         )
     if blanks:

@@ -1,7 +1,7 @@
 """Test vectors: the outputs of an encoding at some positions, and which known bugs they detect.
 
 Vectors that are rotated, vectors to which rows are added, and scores: each kind of encoding has a
-pack of its own. Each known bug is made of the pack's own content, and is killed where a value
+pack of its own. Each known bug is made of the pack's own content, and is detected where a value
 differs by more than the tolerance there. Of each the pack keeps the entries that show it best.
 Imports NumPy: import it only where something is computed.
 """
@@ -425,7 +425,7 @@ Cell = tuple[int, int, float, float]
 
 
 class Outcome(Record):
-    """What became of a mistake: killed by a pack, alive, or None where it cannot be made.
+    """What became of a mistake: detected by a pack, alive, or None where it cannot be made.
 
     ``margin`` is the largest difference, in tolerances.
     """
@@ -439,7 +439,7 @@ class Outcome(Record):
 
 
 class GoldenPack(Record):
-    """What an encoding makes of things at positions, what code may err by, and what it kills."""
+    """What an encoding makes of things at positions, what code may err by, and what it detects."""
 
     content: PackContent
     seed: int
@@ -461,7 +461,7 @@ class GoldenPack(Record):
 
     @property
     def killed(self) -> int:
-        """How many of them the pack kills."""
+        """How many of them the pack detects."""
         return sum(bool(outcome.killed) for outcome in self.known)
 
     @property

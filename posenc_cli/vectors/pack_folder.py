@@ -166,7 +166,7 @@ def _named(outcome: Outcome) -> dict[str, str]:
 
 
 def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
-    """What mistakes.json says: of each mistake that is killed, entries of the y that it gives."""
+    """What mistakes.json says: of each mistake that is detected, entries of the y that it gives."""
     return {
         "schema": "posenc/pack-mistakes/2",
         "cells": "row, column, the value with the bug, and the tolerance",

@@ -271,7 +271,7 @@ OTHERS = {
         MAE,
     ),
     "cosines first on the grid": (
-        *("sinusoidal-nd", "cos-sin-mispaired", "sin stands where cos belongs"),
+        *("sinusoidal-nd", "cos-sin-mispaired", "sin and cos are swapped"),
         np.concatenate([np.roll(halves(at, EIGHTH), 8, 1) for at in (X, Y)], 1),
         MAE,
     ),

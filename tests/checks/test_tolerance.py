@@ -230,8 +230,8 @@ def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
     subject = table_subject(*tables, "float32", right(), Positions.parse("131056:131072"))
     (why,) = diagnose(examine(subject, right(), "float64"))
     assert (why.cause, why.where.pairs) == ("inv-freq-precision", "1:8")
-    assert why.message.startswith("pairs 1–7 of 16: frequencies are off by up to ")
-    assert why.message.endswith("of themselves, no more than one rounding to float32 may be")
+    assert why.message.startswith("pairs 1–7 of 16: relative error of frequencies up to ")
+    assert why.message.endswith(", no more than one rounding to float32 may have")
 
 
 def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
@@ -240,8 +240,8 @@ def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
     (cause,) = causes_of(perturbed(units), LONG[0], "float32")
     assert (cause.cause, cause.where.pairs) == ("inv-freq-precision", "2:4")
     assert cause.message == (
-        "pairs 2–3 of 16: frequencies are off by up to 2e-07 of themselves, no more than powers "
-        "computed in float32 may be"
+        "pairs 2–3 of 16: relative error of frequencies up to 2e-07, no more than powers "
+        "computed in float32 may have"
     )
     assert cause.residual.whole
 

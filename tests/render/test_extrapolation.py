@@ -40,7 +40,7 @@ def lines_of(report, width=140):
 def test_the_loss_by_position_comes_first_and_its_parts_are_the_lengths():
     lines = lines_of(report_of("rope", "alibi"))
     assert lines[:3] == ["rope: fails from 2x", "alibi: holds to 8x", ""]
-    assert lines[3].startswith("text, trained at 8 characters: loss by position at 64")
+    assert lines[3].startswith("text, trained length 8 characters: loss by position at 64")
     assert lines[5] == "encoding 0:8 8:16 16:32 32:64"
     assert lines[7:9] == [
         "rope 1.41 ±.02 3.41 ±.02 3.41 ±.02 3.41 ±.02",
@@ -98,7 +98,7 @@ def test_untrained_buckets_are_named_with_the_lengths_that_meet_them():
 
 def test_answers_have_a_share_and_a_needle_its_depths():
     lines = lines_of(report_of("rope", tasks=("needle",), trained=16, tests=("2x",)))
-    assert lines[2].startswith("needle, trained at 16 symbols: loss by position at 32")
+    assert lines[2].startswith("needle, trained length 16 symbols: loss by position at 32")
     assert lines[4] == "encoding 0:2 2:4 4:6 6:8 8:10"
     shares = lines.index("share of sequences answered without a mistake")
     assert lines[shares + 4] == "rope 0.50 ±.00 0.50 ±.00"

@@ -119,7 +119,7 @@ class FittedHead(Record):
         return sum(square for slow, square in squares if slow) / total if total else None
 
     def stretched(self, stretch: str, length: int) -> HeadEncoding:
-        """The encoding at a length, as a stretch changes it."""
+        """The encoding at a length, as an extension changes it."""
         if stretch == NONE:
             return self.encoding
         other = STRETCHES[stretch]
@@ -137,7 +137,7 @@ class FittedHead(Record):
 
 
 class HeadResult(Record):
-    """How a head does at each length, under a stretch."""
+    """How a head does at each length, under an extension."""
 
     head: FittedHead
     stretch: str
@@ -149,7 +149,7 @@ class HeadResult(Record):
 
 
 class HeadsRequest(Record):
-    """What is asked for: targets, a trained length, longer ones, stretches and the penalty."""
+    """What is asked for: targets, a trained length, longer ones, extensions and the penalty."""
 
     targets: tuple[HeadTarget, ...]
     trained: int = 100
@@ -163,7 +163,7 @@ class HeadsRequest(Record):
         choices: Sequence[Choice],
         progress: Callable[[int, int], None] | None = None,
     ) -> list[HeadResult]:
-        """The results of each target, in the order of encodings, then of stretches.
+        """The results of each target, in the order of encodings, then of extensions.
 
         ``progress`` is told how many heads of how many are done.
 
@@ -417,7 +417,7 @@ class HeadFinding(Record):
 def findings(
     requirements: Sequence[HeadRequirement], results: Sequence[HeadResult]
 ) -> list[HeadFinding]:
-    """Whether each requirement holds, of every encoding and stretch."""
+    """Whether each requirement holds, of every encoding and extension."""
     return [
         HeadFinding(
             required,

@@ -74,7 +74,8 @@ class Recipe(Record):
     first position of any. ``negative_from`` is the first distance below the length at which the
     sum of cosines is negative.
 
-    Units: ``step``, by which the fastest pair rotates from a position to the next, in radians.
+    Units: ``step``, by which the highest-frequency pair rotates from a position to the next, in
+    radians.
     """
 
     name: str

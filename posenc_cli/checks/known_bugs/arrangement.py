@@ -46,7 +46,7 @@ def _layouts(e: Expected) -> Iterator[Change]:
 
 
 def _exchanged_functions(e: Expected) -> Iterator[Change]:
-    text = "sin stands where cos belongs, and cos where sin belongs"
+    text = "sin and cos are swapped"
     columns = wave_columns(e)
     if columns is not None:
         order = np.arange(e.content.width)

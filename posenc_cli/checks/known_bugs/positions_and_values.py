@@ -292,7 +292,7 @@ def _rounded_steps(e: Expected, half: str) -> Iterator[Change]:
 
 
 def _all_coarse(e: Expected, *, half: str) -> RealRows:
-    plain = replace(e, stretch=1.0)  # exact numbers, which a stretch would move across ties
+    plain = replace(e, stretch=1.0)  # exact numbers, which an extension would move across ties
     along, rates = (_rounded(each, half) for each in (plain.followed(), plain.frequencies))
     return e.waves(_rounded(along * rates, half) * e.stretch)
 

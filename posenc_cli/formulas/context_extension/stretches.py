@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NONE = "none"
 """The stretch that changes nothing."""
 UNSTRETCHED = rope
-"""The scheme whose frequencies stretches change."""
+"""The scheme whose frequencies extensions change."""
 
 
 class RopeStretch(Record):

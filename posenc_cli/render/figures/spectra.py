@@ -250,7 +250,7 @@ def _request_fields(request: Request) -> dict[str, Any]:
 
 
 def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
-    """The wavelength of each pair, before a stretch too, and the contexts to compare with.
+    """The wavelength of each pair, before an extension too, and the contexts to compare with.
 
     ``places`` are those of the subjects among all that are shown, which their colours follow.
     """
@@ -290,7 +290,7 @@ def _labels(subjects: Sequence[SpectrumSubject]) -> tuple[str, ...]:
 
 
 def stretch_finding(stretch: Stretch) -> str:
-    """What a stretch does to wavelengths, in a few words; empty where none is finite."""
+    """What an extension does to wavelengths, in a few words; empty where none is finite."""
     ratios = stretch.ratio[np.isfinite(stretch.ratio)]
     if not ratios.size:
         return ""
@@ -315,7 +315,7 @@ def waves_of(subject: SpectrumSubject) -> WaveSpectrum:
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
-    """The contexts, those before a stretch too, each once, with whose they are."""
+    """The contexts, those before an extension too, each once, with whose they are."""
     owners: dict[int, list[str]] = {}
     alone = len(subjects) == 1
     for subject in subjects:

@@ -108,8 +108,8 @@ class ExperimentReport(Record):
         interval = ", with half its 95% interval over seeds" if several else ""
         yield (
             (
-                f"{task.name}, trained at {trained} {task.unit}: loss by position at {longest}, in "
-                f"{self.unit} a token{interval}"
+                f"{task.name}, trained length {trained} {task.unit}: loss by position at {longest}"
+                f", in {self.unit} a token{interval}"
             ),
             [*first, *(f"{start}:{stop}" for start, stop in ranges)],
             [
@@ -173,7 +173,7 @@ class ExperimentReport(Record):
         return [*dict.fromkeys(notes)]
 
     def _unstretched(self) -> list[str]:
-        """Which encodings a stretch that was asked for does not change."""
+        """Which encodings an extension that was asked for does not change."""
         there = {(run.encoding, run.stretch) for run in self.runs}
         trained = {key.key for key in self.results}
         ended = {job.encoding.label for job in self.request.jobs() if job.key in trained}
