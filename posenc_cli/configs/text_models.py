@@ -217,7 +217,16 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
                 f"text model of {outer.value} as {default}"
             )
         inner = None
-    return _printable_type(text, inner.value if inner else default), text
+    model_type = inner.value if inner else default
+    class_ = next(named_classes(text), None) if model_type is None else None
+    if class_ is not None:  # as of DeepSeek-OCR
+        notes.headline(
+            f"{text.path('model_type')} is missing: it is read as {class_.model_type}, whose class "
+            f"{class_.text()} is"
+        )
+        notes.default("model_type")
+        model_type = class_.model_type
+    return _printable_type(text, model_type), text
 
 
 def _check_section(top: Keys, model_type: str, section: str) -> None:

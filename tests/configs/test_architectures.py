@@ -26,6 +26,20 @@ LLAMA = {
 YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 2048}
 
 
+def test_a_text_model_without_a_model_type_is_read_by_its_class():
+    """deepseek-ai/DeepSeek-OCR: its language_config names DeepseekV2ForCausalLM alone."""
+    inner = {key: LLAMA[key] for key in LLAMA if key != "model_type"}
+    outer = {"model_type": "deepseek_vl_v2", "language_config": inner}
+    with pytest.raises(InvalidInput, match="language_config.model_type is missing"):
+        resolve(outer)
+    ocr = {**inner, "architectures": ["DeepseekV2ForCausalLM"], "use_mla": False}
+    with pytest.raises(InvalidInput, match="use_mla false: plain attention"):
+        resolve({**outer, "language_config": ocr})
+    found = resolve({**outer, "language_config": {**inner, "architectures": ["LlamaForCausalLM"]}})
+    assert (found.model_type, found.defaulted) == ("llama", ("model_type",))
+    assert "language_config.model_type is missing: it is read as llama" in found.headlines[0]
+
+
 def test_a_class_name_is_never_taken_for_another_family_and_nearly_always_for_its_own():
     found = {name: family_of(name) for name in CLASSES}
     wrong = {
