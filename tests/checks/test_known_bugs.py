@@ -62,7 +62,7 @@ ROWS = {
     "sines beside cosines": ("layout", "alternating", alternating(AT), CONCAT),
     "cosines first": (
         "cos-sin-mispaired",
-        "order|cos belongs",
+        "order|sin and cos are swapped",
         np.roll(halves(AT), D // 2, 1),
         CONCAT,
     ),
@@ -281,7 +281,7 @@ OTHERS = {
         {"dim": 64, "grid": "3x4x5", "convention": "cogvideox"},
     ),
     "Wan's timesteps": (
-        *("timestep", "cos-sin-mispaired", "flip_sin_to_cos is false, not true|cos belongs"),
+        *("timestep", "cos-sin-mispaired", "flip_sin_to_cos is false, not true|sin and cos are swapped"),
         halves(AT),
         {"dim": D, "flip_sin_to_cos": "true", "downscale_freq_shift": 0},
     ),

@@ -58,7 +58,7 @@ def test_the_last_places_of_each_length_follow_and_the_mean_that_hides_them():
 
 def test_verdicts_come_first_and_their_rule_last_and_there_is_no_ranking():
     text = " ".join(report_of("rope", "alibi").text(Typesetter(80)).split())
-    assert text.startswith("rope: fails from 2x alibi: holds to 8x text, trained at")
+    assert text.startswith("rope: fails from 2x alibi: holds to 8x text, trained length")
     assert RULE in text
     assert "Encodings are not ranked." in text
 
