@@ -277,7 +277,7 @@ def test_an_engine_that_rotates_other_layers_than_the_config_says_does_not_agree
     shown = " ".join(text(result).split())
     assert "engines differ from transformers: llama.cpp" in shown
     assert (
-        "llama.cpp: its graph leaves every fourth layer unrotated, whatever no_rope_layers says"
+        "llama.cpp: its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
         in shown
     )
     own = {each["name"]: each["otherwise"] for each in engine_views_fields(result)["engines"]}

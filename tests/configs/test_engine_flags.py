@@ -100,7 +100,7 @@ def test_llama_cpp_is_given_flags_for_what_its_converter_leaves_out():
 def test_llama_cpp_is_given_no_flags_where_its_converter_loses_the_base():
     found = flags("phi-2", 4096, "linear", rope_theta=50_000.0)["llama.cpp"]
     assert found.flags is None
-    assert "takes base 10000 and no scaling" in found.remark
+    assert "uses base 10000 and no scaling" in found.remark
 
 
 def test_a_rule_that_an_engine_was_not_read_for_is_named_as_explain_names_it():
@@ -117,5 +117,5 @@ def test_an_engine_that_refuses_the_config_as_it_is_gets_no_flags():
     found = flags("gemma-3-1b", 262144, "ntk", layer_types=["full_attention"] * 26)
     assert (found["llama.cpp"].flags, found["llama.cpp"].remark) == (
         None,
-        "its graph has every sixth layer full, whatever layer_types says",
+        "its graph uses full attention in every sixth layer, regardless of layer_types",
     )

@@ -22,7 +22,7 @@ CASES = json.loads((GOLDEN / "llama_cpp_files.json").read_text("utf-8"))["cases"
 CONVERTED = json.loads((GOLDEN / "llama_cpp_converter.json").read_text("utf-8"))["cases"]
 AT_REST = 1e-25  # radians a position: divisors of 1e30 stand for pairs that do not turn
 SINGLE = 2e-6  # relative: bases and divisors are kept in float32
-OTHERWISE = re.compile("whatever (no_rope_layers|layer_types|layer_rope_theta) says$")
+OTHERWISE = re.compile("regardless of (no_rope_layers|layer_types|layer_rope_theta)$")
 """What is said of a file that turns, but otherwise than any scheme of posenc's says."""
 
 

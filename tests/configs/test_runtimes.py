@@ -429,12 +429,12 @@ def test_exllamav3_is_asked_for_nothing_that_was_not_read(case, words):
         ),
         (
             config("exaone4", None, layer_types=["full_attention"] * 4, sliding_window=64),
-            "it goes by sliding_window_pattern, whatever layer_types says",
+            "it goes by sliding_window_pattern, regardless of layer_types",
         ),
         (
             config("exaone4", None, layer_types=["sliding_attention"] * 4)
             | {"sliding_window": 64, "sliding_window_pattern": "LLGL"},
-            "it goes by sliding_window_pattern, whatever layer_types says",
+            "it goes by sliding_window_pattern, regardless of layer_types",
         ),
         *(
             (
@@ -652,7 +652,7 @@ def test_every_fourth_layer_of_llama_4_stays_unrotated_whatever_the_file_says(st
     sizes = {"head_dim": 64, "max_position_embeddings": 8192}
     rope = {"rope_theta": 5e5, "rope_scaling": None}
     config = {"model_type": "llama4_text", "num_hidden_layers": 4, **sizes, **rope, **stated}
-    with pytest.raises(InvalidInput, match="leaves every fourth layer unrotated, whatever"):
+    with pytest.raises(InvalidInput, match="leaves every fourth layer unrotated, regardless"):
         resolve({"model_type": "llama4", "text_config": config}, runtime=runtime)
 
 
@@ -663,14 +663,14 @@ def test_engines_count_the_layers_of_qwen_35_that_attend_whatever_a_list_says(ru
     text = {"model_type": "qwen3_5_text", "head_dim": 256, "num_hidden_layers": 4}
     text |= {"full_attention_interval": 4, "rope_parameters": {"rope_type": "default"}}
     stated = {"model_type": "qwen3_5", "text_config": {**text, "layer_types": kinds}}
-    with pytest.raises(InvalidInput, match="it goes by full_attention_interval 4, whatever"):
+    with pytest.raises(InvalidInput, match="it goes by full_attention_interval 4, regardless"):
         resolve(stated, runtime=runtime)
     assert resolve({"model_type": "qwen3_5", "text_config": text}, runtime=runtime).layers
 
 
 def test_llama_cpp_turns_the_layers_of_granite_swa_that_a_base_of_0_leaves_unturned():
     stated = config("granite_swa", None, num_hidden_layers=4, layer_rope_theta=[0, 1e4, 1e4, 1e4])
-    with pytest.raises(InvalidInput, match="rotates every layer by rope_theta, whatever"):
+    with pytest.raises(InvalidInput, match="rotates every layer by rope_theta, regardless"):
         resolve(stated, runtime="llama.cpp")
 
 

@@ -431,7 +431,7 @@ DIFFERENCES = (
         ONNX,
         "fields",
         SCALED | LONGROPE | {"rope-ntk", "mrope"},
-        "fails on rope types that the class of the model does not know",
+        "fails on rope types that the model's class does not have",
         f"{_ONNX_FILES}/base.py",
         onnx_fields,
     ),
@@ -439,7 +439,7 @@ DIFFERENCES = (
         ONNX,
         "scaling",
         SCALED - {"rope"},
-        "builds a plain rotation whatever the rope object says, but for llama3 in Llama and "
+        "builds a plain rotation regardless of the rope object, except for llama3 in Llama and "
         "Nemotron",
         f"{_ONNX_FILES}/llama.py",
         lambda r: (
@@ -451,7 +451,7 @@ DIFFERENCES = (
         ONNX,
         "partial rotation",
         frozenset({"rope", "rope-linear"}),
-        "rotates only the share partial_rotary_factor states, for every model",
+        "rotates only the share of partial_rotary_factor, for every model",
         f"{_ONNX_FILES}/base.py",
         partial(any_share, runtime=ONNX),
         LIKE_LLAMA | LIKE_MISTRAL,
@@ -460,8 +460,8 @@ DIFFERENCES = (
         ONNX,
         "attention factor",
         YARN,
-        "never truncates; amplitude is g(mscale)/g(mscale_all_dim) where both are there, mscale "
-        "itself where it is alone, whatever attention_factor says",
+        "never truncates; uses the amplitude g(mscale)/g(mscale_all_dim) if both are given, or "
+        "mscale itself without mscale_all_dim, regardless of attention_factor",
         f"{_ONNX_FILES}/base.py",
         onnx_yarn,
         LIKE_MISTRAL | {"gpt_oss"},
@@ -470,7 +470,7 @@ DIFFERENCES = (
         ONNX,
         "choice of factors",
         LONGROPE | {"rope"},
-        "takes the original length of the top level, and neither factor nor attention_factor",
+        "reads the original length at the top level, and ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
         onnx_phi3,
         frozenset({"phi3"}),
@@ -487,7 +487,7 @@ DIFFERENCES = (
         MEGATRON,
         "partial rotation",
         SCALED,
-        "rotates the share partial_rotary_factor of the top level in a Qwen without yarn, and "
+        "rotates the share of the top level's partial_rotary_factor in a Qwen without yarn, and "
         "whole heads elsewhere",
         f"{_BRIDGE}/models/conversion/model_bridge.py",
         megatron_share,
@@ -496,7 +496,7 @@ DIFFERENCES = (
         MEGATRON,
         "scaling",
         SCALED - YARN - {"rope"},
-        "builds a plain rotation: its bridge of Qwens knows no scaling but yarn",
+        "builds a plain rotation: its bridge for Qwen supports only yarn",
         f"{_BRIDGE}/models/conversion/model_bridge.py",
         plain,
         _MEGATRON_QWEN,
@@ -505,7 +505,7 @@ DIFFERENCES = (
         MEGATRON,
         "scaling",
         frozenset({"rope-dynamic"}),
-        "builds a plain rotation: its bridge of Llama knows linear and llama3 alone",
+        "builds a plain rotation: its bridge for Llama supports only linear and llama3",
         f"{_BRIDGE}/models/llama/llama_bridge.py",
         plain,
         frozenset({"llama"}),
@@ -514,7 +514,8 @@ DIFFERENCES = (
         MEGATRON,
         "ramp",
         frozenset({"rope-llama3"}),
-        "takes the factor of llama3 alone: 1 and 4 for its ends, and 8192 for the original length",
+        "reads only the factor of llama3: its ends are always 1 and 4, and the original length "
+        "8192",
         f"{_CORE}/rotary_pos_embedding.py",
         always(low_freq_factor=1.0, high_freq_factor=4.0, **{ORIGINAL: 8192}),
     ),
@@ -522,8 +523,8 @@ DIFFERENCES = (
         MEGATRON,
         "truncate",
         YARN,
-        "truncates only where truncate is true; amplitude is g(mscale)/g(mscale_all_dim) where "
-        "both are there, whatever attention_factor says; takes the original length of the rope "
+        "truncates only if truncate is true; uses the amplitude g(mscale)/g(mscale_all_dim) if "
+        "both are given, regardless of attention_factor; reads the original length from the rope "
         "object, else max_position_embeddings",
         f"{_CORE}/yarn_rotary_pos_embedding.py",
         megatron_yarn,
@@ -533,7 +534,7 @@ DIFFERENCES = (
         CANDLE,
         "fields",
         SCALED,
-        "fails without rope_theta but in Llama, and on scaling of a Llama other than llama3",
+        "fails without rope_theta except in Llama, and on any scaling of Llama except llama3",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_fields,
     ),
@@ -541,8 +542,8 @@ DIFFERENCES = (
         CANDLE,
         "head size",
         SCALED,
-        "takes hidden_size / num_attention_heads, or head_dim alone, and rotates whole heads but "
-        "where a GLM 4 has partial_rotary_factor at the top level",
+        "uses hidden_size / num_attention_heads, or only head_dim, and rotates whole heads, "
+        "except for a GLM 4 with partial_rotary_factor at the top level",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_head,
     ),
@@ -550,8 +551,8 @@ DIFFERENCES = (
         CANDLE,
         "container",
         SCALED,
-        "reads rope_theta of the top level alone, 10000 in a Llama without it, and no scaling "
-        "but llama3 in Llama",
+        "reads rope_theta only at the top level (default for Llama: 10000), and no scaling except "
+        "llama3 in Llama",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_base,
     ),

@@ -212,7 +212,7 @@ llama_cpp_exaone4 = refusing(
         lambda r: (
             _exaone4_layers(r) == _WINDOWED_EXAONE4
             and r.config.get("sliding_window", True) is None
-            and "its graph leaves every fourth of 64 layers unrotated, whatever layer_types says"
+            and "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types"
         ),
     ),
     (
@@ -220,8 +220,8 @@ llama_cpp_exaone4 = refusing(
         lambda r: (
             _exaone4_layers(r) != _WINDOWED_EXAONE4
             and r.scheme == "nope"
-            and "its graph rotates every layer of an EXAONE 4 that has not 64 of them, whatever "
-            "layer_types says"
+            and "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless of "
+            "layer_types"
         ),
     ),
 )
@@ -431,7 +431,7 @@ def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
     bases = reading.config.get("layer_rope_theta") or ()
     if not all(bases):
         raise other_layers(
-            NAME, "it rotates every layer by rope_theta, whatever layer_rope_theta says"
+            NAME, "it rotates every layer by rope_theta, regardless of layer_rope_theta"
         )
     nested = replace(reading, rope=reading.config.get("rope_parameters") or {})
     stated = first(nested.entry.number("rope_theta"), reading.top.number("rope_theta"))
@@ -522,7 +522,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         frozenset({"rope"}),
-        "fails on a MiMo without its own keys, and where sliding layers have heads of another size",
+        "fails on a MiMo without its own keys, and if sliding layers have another head size",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
         check_mimo,
         frozenset({"mimo_v2_flash"}),
@@ -531,7 +531,7 @@ DIFFERENCES = (
         NAME,
         "container",
         frozenset({"rope"}),
-        MIMO_KEYS + " (10000 for a base that is missing)",
+        MIMO_KEYS + " (default base: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
         partial(own_mimo, runtime=NAME, needed=(), base=BASE, shared=False, nulls=()),
         frozenset({"mimo_v2_flash"}),
@@ -540,7 +540,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates whole heads: its converter writes the rotated dimensions of other models alone",
+        "rotates whole heads: its converter writes the rotary dim only for other models",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         always(partial=None),
         _WITHOUT_SHARE,
@@ -550,7 +550,7 @@ DIFFERENCES = (
         NAME,
         "head size",
         SCALED,
-        "takes hidden_size / num_attention_heads in place of head_dim",
+        "uses hidden_size / num_attention_heads instead of head_dim",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         divided_head,
         DIVIDED,
@@ -561,7 +561,7 @@ DIFFERENCES = (
             NAME,
             "fields",
             SCALED | {"nope"},
-            "leaves every fourth layer unrotated, whatever no_rope_layers says",
+            "leaves every fourth layer unrotated, regardless of no_rope_layers",
             f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
             partial(check_fourth, runtime=NAME),
             frozenset({kind}),
@@ -572,7 +572,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         frozenset({"mrope"}),
-        "counts the layers that attend by full_attention_interval, whatever layer_types says",
+        "finds the attention layers by full_attention_interval, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/qwen35.cpp",
         llama_cpp_hybrid,
         HYBRID,
@@ -581,7 +581,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED | {"nope"},
-        "takes rope_theta for every layer: its converter does not write layer_rope_theta",
+        "uses rope_theta for every layer: its converter does not write layer_rope_theta",
         f"{_LLAMA_CPP}/blob/master/conversion/granite.py",
         llama_cpp_layer_bases,
         frozenset({"granite_swa"}),
@@ -591,7 +591,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         PLAIN_ROPE | YARN,
-        "rotates only the share partial_rotary_factor states",
+        "rotates only the share of partial_rotary_factor",
         f"{_LLAMA_CPP}/blob/master/conversion/glm.py",
         partial(any_share, runtime=NAME),
         frozenset({"glm_moe_dsa"}),
@@ -610,7 +610,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         PLAIN_ROPE,
-        "has every sixth layer full, whatever layer_types says",
+        "uses full attention in every sixth layer, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/gemma3.cpp",
         partial(check_full, runtime=NAME, step=6, name="sixth"),
         frozenset({"gemma3_text"}),
@@ -619,7 +619,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED,
-        "takes base 10000 and no scaling: its converter writes neither of this model",
+        "uses base 10000 and no scaling: its converter writes neither for this model",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_lost,
         LOST,
@@ -629,7 +629,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED,
-        "builds a plain rotation for this model, whatever rope_scaling says",
+        "builds a plain rotation for this model, regardless of rope_scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
         llama_cpp_cohere,
         frozenset({"cohere"}),
@@ -639,7 +639,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | {"nope"},
-        "has every fourth layer full, whatever layer_types says",
+        "uses full attention in every fourth layer, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/cohere2.cpp",
         partial(check_full, runtime=NAME, step=4, name="fourth"),
         frozenset({"cohere2"}),
@@ -648,8 +648,8 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | {"nope"},
-        "rotates the share that rotary_pct, which it needs, states of hidden_size / "
-        "num_attention_heads, and does not scale",
+        "rotates the share rotary_pct (required) of hidden_size / num_attention_heads, and does "
+        "not scale",
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
         llama_cpp_cohere2,
         frozenset({"cohere2"}),
@@ -659,8 +659,8 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED,
-        "takes any factor, of the top level first, for a linear one, and the share of hidden_size "
-        "over num_attention_heads",
+        "reads any factor as linear, the top level's first, and applies the share to hidden_size "
+        "/ num_attention_heads",
         f"{_LLAMA_CPP}/blob/master/conversion/nemotron.py",
         llama_cpp_nemotron,
         frozenset({"nemotron"}),
@@ -670,8 +670,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates the columns of rotary_dim, whatever share partial_rotary_factor states, and takes "
-        "10000 for a base that is missing",
+        "rotates rotary_dim dimensions, regardless of partial_rotary_factor (default base: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/minimax.py",
         llama_cpp_minimax,
         frozenset({"minimax_m2"}),
@@ -681,7 +680,7 @@ DIFFERENCES = (
         NAME,
         "container",
         frozenset({"rope-llama3"}),
-        "takes rope_theta beside a rope object that is missing, and one of null as no scaling",
+        "reads rope_theta without a rope object, and a null object as no scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_apertus,
         frozenset({"apertus"}),
@@ -691,7 +690,8 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | {"nope"},
-        "rotates all layers but every fourth of an EXAONE 4 of 64 layers, and every one of others",
+        "leaves every fourth layer of an EXAONE 4 with 64 layers unrotated, and rotates all "
+        "layers of others",
         f"{_LLAMA_CPP}/blob/master/src/models/exaone4.cpp",
         llama_cpp_exaone4,
         frozenset({"exaone4"}),
@@ -700,7 +700,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED - {"rope"},
-        "takes rope_parameters of null before rope_scaling, as no scaling",
+        "reads rope_parameters: null before rope_scaling, as no scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_null,
         (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},
@@ -710,7 +710,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         frozenset({"rope-llama3"}),
-        "does not scale: its converter writes the divisors of Llama's kin alone",
+        "does not scale: its converter writes divisors only for Llama-like models",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         llama_cpp_llama3,
         STRETCHED | GRANITE,
@@ -720,7 +720,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         YARN,
-        "takes a rope_scaling of null as no scaling",
+        "reads rope_scaling: null as no scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/gpt_oss.py",
         null_is_plain,
         frozenset({"gpt_oss"}),
@@ -743,7 +743,7 @@ DIFFERENCES = (
         NAME,
         "base",
         frozenset({"mrope"}),
-        "takes 5000000 for a base that is missing, as transformers 4.57 does",
+        "uses base 5000000 if there is none, as transformers 4.57 does",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         partial(base_without, base=5e6),
         frozenset({"qwen3_vl_text", "qwen3_vl_moe_text"}),
@@ -753,7 +753,7 @@ DIFFERENCES = (
         NAME,
         "base",
         PLAIN_ROPE | YARN,
-        "takes rope_theta of the full layers for every layer, and 10000 without it",
+        "uses the full layers' rope_theta for every layer, or 10000 without it",
         f"{_LLAMA_CPP}/blob/master/conversion/olmo.py",
         llama_cpp_olmo3,
         frozenset({"olmo3"}),
@@ -763,7 +763,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         YARN,
-        "divides by beta_fast and beta_slow as they stand",
+        "divides by beta_fast and beta_slow even if they are 0",
         f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c",
         partial(no_beta_of_zero, runtime=NAME),
     ),
@@ -771,7 +771,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         PLAIN_ROPE | YARN,
-        "takes ministral3 with rope_type yarn, mscale_all_dim and llama_4_scaling_beta alone",
+        "reads ministral3 only with rope_type yarn, mscale_all_dim and llama_4_scaling_beta",
         f"{_LLAMA_CPP}/blob/master/conversion/mistral3.py",
         llama_cpp_ministral,
         frozenset({"ministral3"}),
@@ -780,8 +780,8 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "takes the original length in the rope object before the one beside it, and 8192 for "
-        "llama3 where neither is there",
+        "reads the original length in the rope object before the one next to it (default for "
+        "llama3: 8192)",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_original,
     ),
@@ -798,8 +798,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "amplitude is 1 + 0.1 ln(factor) whatever attention_factor says, over "
-        "g(mscale_all_dim) in Ministral 3 and cancelled in DeepSeek; always truncates",
+        "uses the amplitude 1 + 0.1 ln(factor), regardless of attention_factor (divided by "
+        "g(mscale_all_dim) in Ministral 3, cancelled in DeepSeek); always truncates",
         f"{_LLAMA_CPP}/pull/17945",
         llama_cpp_yarn,
     ),
@@ -807,8 +807,8 @@ DIFFERENCES = (
         NAME,
         "ramp",
         YARN,
-        "ramps from 32 to 1 rotations whatever beta_fast and beta_slow say, but in Ministral 3: "
-        "its loader of no other model reads their keys",
+        "computes the ramp from 32 to 1 rotations, regardless of beta_fast and beta_slow: its "
+        "loader reads their keys only for Ministral 3",
         f"{_LLAMA_CPP}/blob/master/src/llama-hparams.h",
         llama_cpp_betas,
         OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
@@ -817,8 +817,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses once, by the context it allocates (here seq_len; the whole context by default); "
-        "ignores factor and attention_factor",
+        "chooses short or long factors once, by the context it allocates (here seq_len; by "
+        "default the whole context); ignores factor and attention_factor",
         f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
         llama_cpp_longrope,
     ),

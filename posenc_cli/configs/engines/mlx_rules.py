@@ -447,7 +447,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         YARN,
-        "divides by beta_fast and beta_slow as they stand",
+        "divides by beta_fast and beta_slow even if they are 0",
         f"{_MLX}/rope_utils.py",
         partial(no_beta_of_zero, runtime=NAME),
     ),
@@ -455,7 +455,7 @@ DIFFERENCES = (
         NAME,
         "head size",
         SCALED | LONGROPE | {"mrope"},
-        "takes hidden_size / num_attention_heads in place of head_dim",
+        "uses hidden_size / num_attention_heads instead of head_dim",
         f"{_MLX}/{{model}}.py",
         divided_head,
         DIVIDED,
@@ -464,8 +464,8 @@ DIFFERENCES = (
         NAME,
         "positions",
         frozenset({"mrope"}),
-        "rotates every pair by one position, as a model of text alone; reads rope_theta and "
-        "rope_scaling alone",
+        "rotates every pair by one position, like a text-only model; reads only rope_theta and "
+        "rope_scaling",
         f"{_MLX}/qwen2_vl.py",
         mlx_seeing,
         SEEING,
@@ -474,8 +474,8 @@ DIFFERENCES = (
         NAME,
         "positions",
         SCALED | {"mrope"},
-        "rotates every pair by one position, as a model of text alone; takes base and share of "
-        "rope_parameters alone, 100000 and a quarter without",
+        "rotates every pair by one position, like a text-only model; reads base and share only "
+        "from rope_parameters (defaults: 100000 and a quarter)",
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
@@ -493,7 +493,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "takes base and share of each layer's number, and scales the types of yarn_only_types, "
+        "reads base and share by layer number, and scales the layer types in yarn_only_types, or "
         "all without it",
         f"{_MLX}/step3p5.py",
         mlx_step,
@@ -512,7 +512,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates whole heads: its class of this model does not know partial_rotary_factor",
+        "rotates whole heads: its class of this model does not read partial_rotary_factor",
         f"{_MLX}/{{model}}.py",
         always(partial=None),
         frozenset(CLASSES) - READING_SHARES - SEEING,
@@ -521,7 +521,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates the share of the top level, 0.4 of a Phi without it",
+        "rotates the share at the top level (default for Phi: 0.4)",
         f"{_MLX}/phi.py",
         mlx_share,
         frozenset({"phi"}),
@@ -530,8 +530,8 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED | LONGROPE,
-        "reads the keys that its model class names, most of them rope_theta and rope_scaling "
-        "alone, and takes the base of that class where it finds none",
+        "reads only the keys of its model class, mostly rope_theta and rope_scaling, and uses "
+        "that class's base if it finds none",
         f"{_MLX}/{{model}}.py",
         mlx_container,
     ),
@@ -539,7 +539,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED - {"rope"},
-        "builds a plain rotation for this model, whatever rope_scaling says",
+        "builds a plain rotation for this model, regardless of rope_scaling",
         f"{_MLX}/{{model}}.py",
         lambda r: {} if _class(r).stretches else plain(r),
     ),
@@ -547,8 +547,9 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, whatever attention_factor "
-        "says; always truncates, and ramps from 4096 positions where the rope object has no length",
+        "uses the amplitude g(mscale)/g(mscale_all_dim), with defaults 1 and 0, regardless of "
+        "attention_factor; always truncates, and uses 4096 if the rope object has no original "
+        "length",
         f"{_MLX}/rope_utils.py",
         mlx_yarn,
     ),
@@ -556,7 +557,7 @@ DIFFERENCES = (
         NAME,
         "original length",
         frozenset({"rope-llama3"}),
-        "takes 8192 where the rope object has no original length",
+        "uses 8192 if the rope object has no original length",
         f"{_MLX}/rope_utils.py",
         lambda r: {ORIGINAL: original_length(r, NAME, "entry", 8192, null=False)},
     ),
@@ -581,8 +582,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "takes the long factors at every length (here seq_len), the original length and the "
-        "context of the top level, and neither factor nor attention_factor",
+        "uses the long factors at every length (here seq_len); reads original length and context "
+        "at the top level, and ignores factor and attention_factor",
         f"{_MLX}/rope_utils.py",
         mlx_longrope,
     ),

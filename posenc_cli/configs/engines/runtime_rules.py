@@ -257,7 +257,8 @@ def check_full(reading: LayerReading, *, runtime: str, step: int, name: str) -> 
     """
     if not full_every(reading, step):
         raise other_layers(
-            runtime, f"its graph has every {name} layer full, whatever layer_types says"
+            runtime,
+            f"its graph uses full attention in every {name} layer, regardless of layer_types",
         )
     return {}
 
@@ -382,13 +383,13 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     stated = reading.top.count(INTERVAL)
     step = stated.value if stated else 4
     if reading.config.get("layer_types") and not full_every(reading, step):
-        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, whatever layer_types says")
+        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, regardless of layer_types")
     return {}
 
 
 MIMO_KEYS = (
-    "takes rope_theta, swa_rope_theta, swa_head_dim and partial_rotary_factor of the file, and "
-    "nothing of rope_parameters"
+    "reads rope_theta, swa_rope_theta, swa_head_dim and partial_rotary_factor of the file, but not "
+    "rope_parameters"
 )
 _MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
 
@@ -421,7 +422,7 @@ def own_mimo(
         (refused, lambda _: next(iter(null), None)),
         (
             other_layers,
-            lambda _: others and "it goes by hybrid_layer_pattern, whatever layer_types says",
+            lambda _: others and "it goes by hybrid_layer_pattern, regardless of layer_types",
         ),
     )(reading)
     theta = top.number("rope_theta")
@@ -447,7 +448,7 @@ def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
     )
     if not usual or (not turning and step not in (None, 4)):
         raise other_layers(
-            runtime, "its graph leaves every fourth layer unrotated, whatever no_rope_layers says"
+            runtime, "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
         )
     return {}
 

@@ -417,7 +417,7 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "deals pairs out to the axes in turn where mrope_interleaved says so, and rotates by one "
+        "interleaves the pairs of the axes if mrope_interleaved is true, and rotates by one "
         "position without mrope_section",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
@@ -427,7 +427,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         frozenset({"rope", "rope-yarn"}),
-        "rotates halves where rope_interleave is false, for which transformers does not look",
+        "rotates halves if rope_interleave is false; transformers ignores that key",
         f"{_SGLANG}/models/deepseek_v2.py",
         lambda r: (
             {}
@@ -440,7 +440,7 @@ DIFFERENCES = (
         NAME,
         "base",
         frozenset({"rope"}),
-        "takes rope_theta, for which transformers does not look",
+        "reads rope_theta, which transformers ignores",
         f"{_SGLANG}/models/gpt_j.py",
         stated_base,
         frozenset({"gptj"}),
@@ -449,8 +449,8 @@ DIFFERENCES = (
         NAME,
         "layout",
         SCALED | {"nope"},
-        "leaves every fourth layer unrotated, and rotates halves of a text model alone, the rows "
-        "of which it does not move",
+        "leaves every fourth layer unrotated, and rotates halves in text-only models, whose rows "
+        "it does not permute",
         f"{_SGLANG}/models/llama4.py",
         sglang_llama4,
         frozenset({"llama4_text"}),
@@ -459,8 +459,8 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "takes the columns of a head from hidden_size / num_attention_heads in some models, and "
-        "from head_dim alone in others",
+        "computes the head size as hidden_size / num_attention_heads in some models, and reads "
+        "only head_dim in others",
         f"{_SGLANG}/models/{{model}}.py",
         sglang_keys,
     ),
@@ -468,7 +468,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED,
-        "fails on a Step 3.5 whose rope_theta is no list, or without layer_types and "
+        "fails on a Step 3.5 whose rope_theta is not a list, or without layer_types and "
         "partial_rotary_factors",
         f"{_SGLANG}/models/step3p5.py",
         sglang_step,
@@ -478,7 +478,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED - {"rope"},
-        "scales only the layer types that yarn_only_types names, whatever rope_scaling says",
+        "scales only the layer types in yarn_only_types, regardless of rope_scaling",
         f"{_SGLANG}/models/step3p5.py",
         lambda r: {} if r.config.get("yarn_only_types") or not r.config else plain(r),
         frozenset({"step3p5"}),
@@ -487,8 +487,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads this model by a config class of its own, which knows rope_theta and rope_scaling "
-        "alone",
+        "reads this model with its own config class, which has only rope_theta and rope_scaling",
         f"{_SGLANG}/configs/{{type}}.py",
         sglang_own_class,
         OWN_CLASS,
@@ -497,8 +496,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED,
-        "takes base 1000000 whatever the file says: it looks for rope_theta where transformers 5 "
-        "leaves none",
+        "always uses base 1000000: it looks for rope_theta where transformers 5 has none",
         f"{_SGLANG}/models/exaone4.py",
         always(base=1e6),
         frozenset({"exaone4"}),
@@ -507,7 +505,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED | LONGROPE,
-        "cuts the base to a whole number",
+        "truncates the base to an integer",
         f"{_SGLANG}/models/{{model}}.py",
         lambda r: {"base": float(int(r.params["base"]))},
         WHOLE_BASE,
@@ -516,8 +514,8 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates the share that its model class looks for: partial_rotary_factor of the top level, "
-        "in some models none",
+        "rotates the share that its model class reads: partial_rotary_factor of the top level, in "
+        "some models none",
         f"{_SGLANG}/models/{{model}}.py",
         sglang_share,
         (STRETCHED | PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"})) - NESTED_SHARE,
@@ -526,7 +524,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED - {"rope"},
-        "builds a plain rotation for this model, whatever rope_scaling says",
+        "builds a plain rotation for this model, regardless of rope_scaling",
         f"{_SGLANG}/models/{{model}}.py",
         plain,
         PLAIN,
@@ -535,7 +533,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         frozenset({"rope-linear"}),
-        "fails on a factor without a point",
+        "fails on an integer factor",
         f"{_SGLANG}/layers/rotary_embedding/base.py",
         refusing(
             NAME,
@@ -553,8 +551,8 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "takes the original length of the rope object, then max_position_embeddings, and the one "
-        "beside the object in models that follow its Llama alone",
+        "reads the original length from the rope object, then max_position_embeddings; only "
+        "models based on its Llama read the length next to the object",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
     ),
@@ -562,7 +560,7 @@ DIFFERENCES = (
         NAME,
         "truncate",
         YARN,
-        "honours truncate of nested rope_parameters too",
+        "also reads truncate in nested rope_parameters",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         nested_truncate,
         frozenset({"gemma3_text", "olmo3", "step3p5"}),
@@ -571,7 +569,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         YARN,
-        "divides by beta_fast and beta_slow as they stand",
+        "divides by beta_fast and beta_slow even if they are 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         partial(no_beta_of_zero, runtime=NAME),
         STRETCHED | MLA | {"step3p5"},
@@ -580,7 +578,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "reads attn_factor in place of attention_factor, and an mscale of 0 as it stands",
+        "reads attn_factor instead of attention_factor, and uses an mscale of 0 as 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
         STRETCHED | {"step3p5"},
@@ -589,8 +587,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, times attn_factor, "
-        "whatever attention_factor says; always truncates",
+        "uses the amplitude g(mscale)/g(mscale_all_dim) · attn_factor, with defaults 1 and 0, "
+        "regardless of attention_factor; always truncates",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_mla,
         MLA,
@@ -608,8 +606,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "takes s from the two contexts, and short_mscale and long_mscale as amplitudes; ignores "
-        "factor and attention_factor, and takes the long factors one position later",
+        "computes s from the two contexts, and uses short_mscale and long_mscale as amplitudes; "
+        "ignores factor and attention_factor, and uses the long factors one position later",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_longrope,
     ),

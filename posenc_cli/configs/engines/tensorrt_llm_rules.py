@@ -163,7 +163,7 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
     else:
         sliding = [bool(pattern and number % pattern) for number, _ in enumerate(kinds, 1)]
     if sliding != [kind == "sliding_attention" for kind in kinds]:
-        raise other_layers(NAME, "it goes by sliding_window_pattern, whatever layer_types says")
+        raise other_layers(NAME, "it goes by sliding_window_pattern, regardless of layer_types")
     return {}
 
 
@@ -314,8 +314,8 @@ DIFFERENCES = (
         NAME,
         "fields",
         _TABLES | {"nope"},
-        "has every fourth layer full, or those of sliding_window_pattern, whatever layer_types "
-        "says",
+        "uses full attention in every fourth layer, or by sliding_window_pattern, regardless of "
+        "layer_types",
         f"{_SECOND}/models/modeling_exaone4.py",
         tensorrt_layers,
         frozenset({"exaone4"}),
@@ -324,7 +324,7 @@ DIFFERENCES = (
         NAME,
         "base",
         frozenset({"rope"}),
-        "takes rope_theta of the top level before that of rope_parameters which say nothing else",
+        "reads rope_theta at the top level before that of rope_parameters without other keys",
         f"{_CONFIG}/pyexecutor/config_utils.py",
         tensorrt_base,
         TYPED - _SHARED,
@@ -333,7 +333,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         _TABLES,
-        "builds a plain rotation for this model, whatever its rope object says",
+        "builds a plain rotation for this model, regardless of its rope object",
         f"{_SECOND}/attention_backend/interface.py",
         tensorrt_gemma,
         frozenset({"gemma3_text"}),
@@ -342,7 +342,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates only the share partial_rotary_factor states, for every model",
+        "rotates only the share of partial_rotary_factor, for every model",
         f"{_SECOND}/attention_backend/interface.py",
         partial(any_share, runtime=NAME),
         (TYPED | {"gemma3_text"}) - {"deepseek_v3", "minimax_m2"},
@@ -351,7 +351,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         _TABLES,
-        "rotates the columns of rotary_dim, whatever share partial_rotary_factor states",
+        "rotates rotary_dim dimensions, regardless of partial_rotary_factor",
         f"{_SECOND}/attention_backend/interface.py",
         tensorrt_columns,
         frozenset({"minimax_m2"}),
@@ -360,7 +360,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "rotates adjacent dimensions, whatever rope_interleave says",
+        "rotates adjacent dimensions, regardless of rope_interleave",
         f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
         always(layout="interleaved"),
         frozenset({"deepseek_v3"}),
@@ -369,8 +369,8 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "takes the original length of the rope object, then max_position_embeddings, and none "
-        "beside the object",
+        "reads the original length from the rope object, then max_position_embeddings, but not "
+        "the length next to the object",
         f"{_SECOND}/attention_backend/interface.py",
         lambda r: {ORIGINAL: original_length(r, NAME, "entry", "context")} if r.rope else {},
     ),
@@ -378,7 +378,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         YARN,
-        "divides by beta_fast and beta_slow as they stand",
+        "divides by beta_fast and beta_slow even if they are 0",
         f"{_FIRST}/functional_enums.py",
         partial(no_beta_of_zero, runtime=NAME),
     ),
@@ -386,8 +386,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "amplitude is g(mscale)/g(mscale_all_dim) with defaults 1 and 0, whatever "
-        "attention_factor says; always truncates",
+        "uses the amplitude g(mscale)/g(mscale_all_dim), with defaults 1 and 0, regardless of "
+        "attention_factor; always truncates",
         f"{_SECOND}/attention_backend/interface.py",
         partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
@@ -396,8 +396,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         SCALED,
-        "hands neither attention_factor nor mscale nor a share on, always truncates, and fails "
-        "without the keys of yarn",
+        "does not pass on attention_factor, mscale or the rotary share, always truncates, and "
+        "fails without yarn's keys",
         f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
         tensorrt_gpt_oss,
         frozenset({"gpt_oss"}),
@@ -406,8 +406,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses once, by max_seq_len (here seq_len; the long ones by default); takes s from the "
-        "two contexts, and neither factor nor attention_factor",
+        "chooses short or long factors once, by max_seq_len (here seq_len; by default long); "
+        "computes s from the two contexts, and ignores factor and attention_factor",
         f"{_FIRST}/functional_enums.py",
         tensorrt_longrope,
     ),

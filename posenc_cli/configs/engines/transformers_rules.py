@@ -2,7 +2,7 @@
 
 All know ``rope_theta`` and ``rope_scaling`` alone, and from 4.52 on take the original length from
 the rope object. YaRN changed twice: 4.55 learned ``truncate``, and 4.56 stopped to replace the
-factor by the quotient of the two contexts.
+factor by the ratio of the two contexts.
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ def old_yarn(reading: LayerReading) -> Changes:
 _TAGS = f"{HUB}/huggingface/transformers/blob"
 _MORE = {
     "transformers-4.57": "",
-    "transformers-4.55": "; replaces factor by the quotient of the two",
-    "transformers-4.54": "; replaces factor by the quotient of the two, and always truncates",
+    "transformers-4.55": "; replaces factor by the ratio of the two",
+    "transformers-4.54": "; replaces factor by the ratio of the two, and always truncates",
 }
 """What YaRN does besides."""
 
@@ -203,7 +203,7 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
         runtime,
         "scaling",
         YARN,
-        "takes a rope_scaling of null as no scaling",
+        "reads rope_scaling: null as no scaling",
         f"{folder}/models/gpt_oss/configuration_gpt_oss.py",
         null_is_plain,
         frozenset({"gpt_oss"}),
@@ -222,7 +222,7 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             runtime,
             "original length",
             frozenset({"rope-llama3"}),
-            "takes the original length of the rope object alone",
+            "reads the original length only from the rope object",
             f"{folder}/modeling_rope_utils.py",
             lambda r: {ORIGINAL: original_length(r, runtime, "entry")},
         ),
@@ -230,8 +230,8 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             runtime,
             "original length",
             YARN,
-            "ramps from the original length of the rope object, else from max_position_embeddings"
-            + _MORE[runtime],
+            "computes the ramp from the rope object's original length, else from "
+            "max_position_embeddings" + _MORE[runtime],
             f"{folder}/modeling_rope_utils.py",
             partial(span_yarn, runtime=runtime),
         ),
@@ -296,7 +296,8 @@ DIFFERENCES = (
         _OLD,
         "original length",
         YARN,
-        "ramps from max_position_embeddings; knows no mscale and always truncates",
+        "computes the ramp from max_position_embeddings; does not read mscale, and always "
+        "truncates",
         f"{_OLD_FOLDER}/modeling_rope_utils.py",
         old_yarn,
     ),
@@ -304,7 +305,7 @@ DIFFERENCES = (
         _OLD,
         "fields",
         LONGROPE,
-        "takes a mapping of type, short_factor and long_factor alone",
+        "accepts only a mapping of type, short_factor and long_factor",
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
         refusing(_OLD, (refused, _spelling)),
         frozenset({"phi3"}),
