@@ -62,10 +62,10 @@ Grid = Annotated[
         "counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. cogvideox: frames, "
         "x, y, a quarter and three eighths twice of the columns. simple-vit (big_vision, and "
         "vit-pytorch's SimpleViT in 2 and 3 axes): as mae, the last frequency 1/base, and zeros in "
-        "columns left over. tensor2tensor (any "
-        "number of axes): sines then cosines, axis after axis, and zeros in columns left over; "
-        "positional-encodings (up to 3 axes): alternating, axis after axis, cut off at dim. "
-        "Tokens that are on no grid, such as a class token, have no row here."
+        "columns left over. tensor2tensor (any number of axes): sines then cosines, axis after "
+        "axis, and zeros in columns left over; positional-encodings (up to 3 axes): alternating, "
+        "axis after axis, cut off at dim. Tokens outside the grid, such as a class token, have no "
+        "row here."
     ),
 )
 def sinusoidal_nd(
@@ -281,24 +281,22 @@ _SINUSOIDAL = {
     ),
     convention=(
         "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows; "
-        "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions for "
-        "each: as many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); "
-        "hunyuan-video: 16, 56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the "
-        "grid); cogvideox: 16, 24, 24 of 64 (Z-Image: base=256); flux2 (frame, row, column, "
-        "token): 32 each of 128. Layout: half over all columns (pixtral, qwen2-vl, "
-        "hunyuan-image-3, dinov3: HWHW), half within each axis (gemma4: HHWW), interleaved (the "
-        "others). llama4 counts from 1. "
-        "Base: 100 (dinov3, gemma4), e^4 (liere), 256 (hunyuan-video), 2000 (flux2), 10000 (the "
-        "others). eva and eva-pixels are timm's RotaryEmbeddingCat without and with in_pixels, "
-        "whose max_res is eva-pixels' base; lucidrains-pixel is freqs_for='pixel', whose max_freq "
-        "is its base. Tokens that are on no grid (class and register tokens of dinov3, liere and "
-        "llama4, text of cogvideox and hunyuan-video) are not rotated and have no row here. Rows "
-        "are in row-major order: Qwen2-VL feeds its patches in 2 × 2 blocks. Gemma 4's image "
-        "processor gives its module (x, y), whose first half then follows columns: order=wh. "
-        "CogVideoX 1.0 spreads the rows and columns of other sizes over a crop of the grid that "
-        "it was trained on: base_size=30x45; 1.5 counts them. liere is LieRE's fixed form, on the "
-        "size of image that it was made for; of its learned forms those with generators of 2 × 2 "
-        "are rope-mixed."
+        "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions for each: as "
+        "many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); hunyuan-video: 16, "
+        "56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the grid); cogvideox: 16, "
+        "24, 24 of 64 (Z-Image: base=256); flux2 (frame, row, column, token): 32 each of 128. "
+        "Layout: half over all columns (pixtral, qwen2-vl, hunyuan-image-3, dinov3: HWHW), half "
+        "within each axis (gemma4: HHWW), interleaved (the others). llama4 counts from 1. Base: "
+        "100 (dinov3, gemma4), e^4 (liere), 256 (hunyuan-video), 2000 (flux2), 10000 (the others). "
+        "eva and eva-pixels are timm's RotaryEmbeddingCat without and with in_pixels, whose "
+        "max_res is eva-pixels' base; lucidrains-pixel is freqs_for='pixel', whose max_freq is its "
+        "base. Tokens outside the grid (class and register tokens of dinov3, liere and llama4, "
+        "text of cogvideox and hunyuan-video) are not rotated and have no row here. Rows are in "
+        "row-major order: Qwen2-VL feeds its patches in 2 × 2 blocks. Gemma 4's image processor "
+        "gives its module (x, y), whose first half then follows columns: order=wh. CogVideoX 1.0 "
+        "scales other grid sizes to a crop of its trained grid (base_size=30x45); 1.5 counts rows "
+        "and columns. liere is LieRE's fixed form at its own image size; its learned form with 2 × "
+        "2 generators is rope-mixed."
     ),
     inverse=unguessed,
 )
@@ -615,8 +613,8 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
         "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20: the pairs of h and w "
         "alternate before those of t. XD-RoPE: four sections, and as many rows in the file "
-        "(HunYuan: position, width, height, image). TMRoPE is a file whose times are 40 ms apart "
-        "(Qwen2.5-Omni, which cuts them to whole numbers: 25 a second; Qwen3-Omni has fractions)."
+        "(HunYuan: position, width, height, image). For TMRoPE, give a file with times in steps of "
+        "40 ms (Qwen2.5-Omni truncates them to integers, 25 per second; Qwen3-Omni has fractions)."
     ),
     inverse=unguessed,
     mistakes=_mrope_mistakes,

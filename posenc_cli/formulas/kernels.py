@@ -222,9 +222,9 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
     source=f"{_KERPLE}; the authors' ParallelKerpleLog",
     formula="bias_h(i, j) = −r1_h · ln(1 + r2_h · |i − j|)",
     convention=(
-        "The authors' code calls r1 bias_p and r2 bias_a, draws them uniformly below 2 and below 1 "
-        "(the defaults are the means), keeps both at 0.01 or more, and leaves 0 for keys to the "
-        "right, which a causal mask hides."
+        "The authors' code calls r1 bias_p and r2 bias_a, initializes them uniformly below 2 and "
+        "below 1 (the defaults are the means), and clamps both at 0.01. Keys to the right have the "
+        "bias 0, which a causal mask hides."
     ),
     inverse=partial(_fitted, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
 )
@@ -251,8 +251,8 @@ def kerple_log(
     formula="bias_h(i, j) = −r1_h · |i − j|^r2_h",
     convention=(
         "ALiBi is r2 = 1 with its slopes as r1. The authors' code calls r1 bias_a and r2 bias_p, "
-        "draws them uniformly below 1 and below 2 (the defaults are the means), keeps both at 0.01 "
-        "or more, and leaves 0 for keys to the right, which a causal mask hides."
+        "initializes them uniformly below 1 and below 2 (the defaults are the means), and clamps "
+        "both at 0.01. Keys to the right have the bias 0, which a causal mask hides."
     ),
     inverse=partial(_fitted, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )
@@ -318,8 +318,8 @@ def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
     ),
     convention=(
         "sinusoidal: the inner product of two rows of the sinusoidal encoding of that dim and "
-        "base. nemo: the exponents start at 2/dim, and the bias is 0 at no distance. A constant "
-        "makes no difference after the softmax; the exponents do."
+        "base. nemo: the exponents start at 2/dim, and the bias is 0 at distance 0. The softmax "
+        "removes a constant, but not the different exponents."
     ),
     inverse=_sandwich_inverse,
 )

@@ -56,8 +56,8 @@ MaxDistance = Annotated[
     formula="PE[p] = row p + offset of a (max_len, dim) table",
     convention=(
         "OPT and BART read the row of their first token at offset=2, RoBERTa at padding_idx + 1. "
-        "extend=interpolate resizes the table linearly to seq_len rows, row centres half a step "
-        "from the ends and the ends held (PyTorch's align_corners=False); it blends in float64."
+        "extend=interpolate resizes the table linearly to seq_len rows in float64, as PyTorch does "
+        "with align_corners=False."
     ),
     weights=WeightsShape("max_len", "dim", "(max_len, dim)", tensor_names=_TABLE_NAMES),
 )
@@ -229,7 +229,7 @@ def _settled_by_name(name: str, _rows: int) -> dict[str, str]:
         "distance each, the others min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
     ),
     convention=(
-        "bidirectional=true is the encoder's, false the decoder's, where all future keys share "
+        "bidirectional=true is for encoders. false is for decoders; all future keys then share "
         "bucket 0. T5 adds the bias without dividing the scores by √d."
     ),
     weights=WeightsShape(
@@ -349,9 +349,9 @@ def clipped(xp: Any, offsets: Any, farthest: int) -> Any:
     source="Shaw et al. 2018, arXiv:1803.02155 §3.2",
     formula="row of offset j − i: table[clip(j − i, −K, K) + K], K = max_distance",
     convention=(
-        "Rows are of key − query, the first of the farthest key to the left, as in the paper and "
-        "in Wav2Vec2-BERT with both sides alike. SpeechT5 counts query − key: its table is in the "
-        "reverse order."
+        "Rows are for key − query, and the first row is for the farthest key to the left, as in "
+        "the paper and in Wav2Vec2-BERT with equal sides. SpeechT5 counts query − key, so its "
+        "table has the reverse order."
     ),
     weights=WeightsShape(
         "max_distance",

@@ -36,12 +36,12 @@ Frequencies = tuple[float, ...]
         "m_i = base^(−4(i mod d/4)/d), a = 2πu"
     ),
     convention=(
-        "The models learn f and g of each head and layer (`freqs`, x before y); here is one head. "
-        "Without them a seed draws the angle a of a head, as the authors start theirs: f and g are "
-        "then multiples of 2^−32. A class token is not rotated and has no row here. The learned "
-        "form of LieRE (arXiv:2406.10322) with generators of 2 × 2 is this too, its sign and its "
-        "scale of coordinates in the frequencies; larger generators rotate no pairs of dimensions, "
-        "and no table of cosines and sines holds them."
+        "The models learn f and g for each head and layer (`freqs`, x before y); this scheme is "
+        "one head. Without weights, a seed draws the head's angle a, as the authors initialize it; "
+        "f and g are then multiples of 2^−32. A class token is not rotated and has no row here. "
+        "The learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is the same, with its "
+        "sign and coordinate scale in the frequencies. Larger generators do not rotate dimension "
+        "pairs, so cosines and sines cannot express them."
     ),
     inverse=unguessed,
 )

@@ -47,8 +47,8 @@ def _rope_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     formula="θ_i = base^(−2i/d), d = ⌊dim · partial⌋; the pair i of position p rotates by p · θ_i",
     inverse=_rope_inverse,
     convention=(
-        "The frequencies of a partial rotation follow the rotated width d, as in GPT-NeoX, "
-        "Phi and StableLM; the columns past it stay as they are."
+        "The frequencies of a partial rotation use the rotary dim as d, as in GPT-NeoX, Phi and "
+        "StableLM; dimensions past it are unrotated."
     ),
 )
 def rope(
@@ -75,9 +75,9 @@ def rope(
         "⌊seq_len/2⌋ (lucidrains)"
     ),
     convention=(
-        "The centre c keeps the amplitudes of a sequence near 1; it cancels between a query and a "
-        "key only where both have the same. lucidrains: rotary-embedding-torch; flash-attn "
-        "centres so too. Angles count from position 0 in both."
+        "The centre c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query "
+        "and key have the same centre. lucidrains is rotary-embedding-torch; flash-attn has the "
+        "same centre. In both, angles count from position 0."
     ),
     inverse=unguessed,
 )

@@ -79,8 +79,8 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     convention=(
         "The defaults are the paper's. Marian: layout=concat odd=split; XLNet: layout=concat; "
         "tensor2tensor, fairseq, M2M100, Whisper: layout=concat spacing=tensor2tensor odd=pad; "
-        "Musicgen: as those with order=cos-first; positional-encodings: odd=truncate. "
-        "fairseq numbers its first token padding_idx + 1: use --start."
+        "Musicgen: the same with order=cos-first; positional-encodings: odd=truncate. fairseq "
+        "numbers its first token padding_idx + 1: use --start."
     ),
     inverse=_inverse,
 )
@@ -154,8 +154,8 @@ def sinusoidal(
         "downscale_freq_shift)), i = 0 … n − 1, n = ⌊dim/2⌋"
     ),
     convention=(
-        "The defaults are the function's own, and those of DDPM. Stable Diffusion (freq_shift of "
-        "its UNet), ADM, DiT and diffusers' transformers: flip_sin_to_cos=true "
+        "The defaults are those of diffusers' function and of DDPM. Stable Diffusion (freq_shift "
+        "of its UNet), ADM, DiT and diffusers' transformers: flip_sin_to_cos=true "
         "downscale_freq_shift=0 (its DiT: 1). Flux multiplies its timesteps, from 0 to 1, by 1000. "
         "An odd dim ends in a column of zeros. Positions are timesteps."
     ),
@@ -211,10 +211,10 @@ def timestep(
         "max_global_shift, |e_p| ≤ max_local_shift, |s| ≤ ln max_global_scaling"
     ),
     convention=(
-        "The defaults of the shifts are the code's for text, where normalize=false and evaluation "
-        "is then the sinusoidal scheme; for speech it has max_global_shift=60 "
-        "max_global_scaling=1.1 freq_scale=30. The three settings count in training=true alone. "
-        "Each sequence of a batch has draws of its own; here a seed is a sequence."
+        "The default shifts are those of the code for text, which has normalize=false and "
+        "evaluates as the sinusoidal scheme. For speech, the code has max_global_shift=60 "
+        "max_global_scaling=1.1 freq_scale=30. The three settings apply only with training=true. "
+        "Each sequence of a batch has its own random numbers; here a seed is a sequence."
     ),
     inverse=unguessed,
 )
@@ -309,9 +309,9 @@ def cape(
         "p + k, k drawn evenly from 0 … max_shift − 1"
     ),
     convention=(
-        "The authors' code adds max_shift to all positions once it no longer trains; a model that "
-        "counts from 0 then is the sinusoidal scheme. Each sequence of a batch has a shift of its "
-        "own; here a seed is a sequence. Their table ends at 5000 positions."
+        "After training, the authors' code adds max_shift to all positions; a model that then "
+        "counts from 0 is the sinusoidal scheme. Each sequence of a batch has its own shift; here "
+        "a seed is a sequence. The authors' table ends at 5000 positions."
     ),
     inverse=unguessed,
 )
@@ -366,8 +366,9 @@ def _pairs(name: str, dim: int) -> int:
         "row of offset j − i: sin((i − j) · base^(−2k/dim)) for k = 0 … dim/2 − 1, then the cosines"
     ),
     convention=(
-        "A query meets W · r(i − j): the authors number rows from the farthest key to the left, "
-        "i − j = L − 1 … 0, as these rows begin. XLNet goes on to keys on the right, as these do."
+        "A query is multiplied with W · r(i − j). The first row is for the farthest key to the "
+        "left, as in the authors' code (i − j = L − 1 … 0). The rows continue to keys on the "
+        "right, as in XLNet."
     ),
 )
 def transformer_xl(*, dim: Dim = 64, base: Base = 10_000.0) -> Sinusoids:

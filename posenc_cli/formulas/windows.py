@@ -70,10 +70,10 @@ def _window_of_rows(rows: int) -> tuple[int, ...] | None:
     ),
     convention=(
         "Places are in row-major order. class_token=true is BEiT's: position 0 is the class token, "
-        "places follow, and the table ends in three rows: from the class token to a place, from a "
-        "place to it, and its own; transformers 5.23 reads a table of unequal sides sideways. The "
-        "bias is added after the scores are divided by √d. Swin's mask of shifted windows is not "
-        "part of it."
+        "and the table ends in three rows: from the class token to a place, from a place to the "
+        "class token, and from the class token to itself. transformers 5.23 transposes a window "
+        "with unequal sides. The bias is added after the division by √d. It does not include "
+        "Swin's mask of shifted windows."
     ),
     weights=WeightsShape(
         "window_size",
@@ -133,9 +133,10 @@ def swin(
     ),
     convention=(
         "weights=FILE holds the tensors 0.weight, 0.bias and 2.weight of the network; "
-        "weights=FILE:PREFIX those of a checkpoint, as encoder.layers.0.blocks.0.attention.self."
-        "continuous_position_bias_mlp or layers.0.blocks.0.attn.cpb_mlp. Without a file all of "
-        "them are drawn. The network is computed in float64. A side of 1 divides by 1."
+        "weights=FILE:PREFIX those of a checkpoint, as "
+        "encoder.layers.0.blocks.0.attention.self.continuous_position_bias_mlp or "
+        "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. The network is "
+        "computed in float64. A side of 1 divides by 1."
     ),
     weights=WeightsShape(
         "hidden",
@@ -195,12 +196,13 @@ def swin_v2(
         "(f(max(threshold, i)) + 10^−6), f(x) = ln(1 + c · x)"
     ),
     convention=(
-        "Up to the threshold it goes by the distance alone; past it the query's position counts "
-        "too. The authors' code gives keys to the right the score of their distance, which a "
-        "causal mask hides. weights=FILE holds the tensors mlp.0.weight, mlp.0.bias, mlp.2.weight "
-        "and mlp.2.bias, weights=FILE:PREFIX those of a checkpoint; what is learned beside them is "
-        "given by --set c and threshold, which is |L_multiplier · L| of the code. Without a file "
-        "the network is drawn from normal(0, 0.3). It is computed in float64."
+        "Up to the threshold, the score depends only on the distance; past it, it also depends on "
+        "the query's position. In the authors' code, keys to the right have the score of their "
+        "distance, which a causal mask hides. weights=FILE holds the tensors mlp.0.weight, "
+        "mlp.0.bias, mlp.2.weight and mlp.2.bias, weights=FILE:PREFIX those of a checkpoint. Set "
+        "the other learned parameters with --set c and threshold (|L_multiplier · L| in the code). "
+        "Without a file, the weights are random, from normal(0, 0.3). The network is computed in "
+        "float64."
     ),
     weights=WeightsShape(
         "hidden",

@@ -122,7 +122,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "λ < L/high_freq_factor; f/factor where λ > L/low_freq_factor; between them "
         "((1 − t)/factor + t) · f, t = (L/λ − low_freq_factor)/(high_freq_factor − low_freq_factor)"
     ),
-    convention="The defaults are Llama 3.1's, but for base 500000 and layout half.",
+    convention="The defaults are Llama 3.1's, except that Llama has base 500000 and layout half.",
     inverse=_inverse,
     mistakes=_mistakes,
 )

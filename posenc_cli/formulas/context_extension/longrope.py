@@ -138,8 +138,8 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "√(1 + ln s / ln original_max_position_embeddings), s = factor"
     ),
     convention=(
-        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, "
-        "from the context they allocate. Without factor it is "
+        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, by "
+        "the context that they allocate. The default factor is "
         "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
     ),
     inverse=_inverse,

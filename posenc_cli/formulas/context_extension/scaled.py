@@ -296,7 +296,7 @@ def rope_linear(
 @rotary(
     source="bloc97 2023, NTK-aware scaled RoPE; Peng et al. 2023, arXiv:2309.00071 §3.1",
     formula="θ_i = b^(−2i/d), b = base · factor^(d/(d − 2))",
-    convention="Hunyuan's alpha is factor here.",
+    convention="Hunyuan calls the factor alpha.",
     inverse=_ntk_inverse,
     mistakes=_ntk_mistakes,
 )
@@ -370,8 +370,8 @@ def rope_dynamic(
         "i counts all pairs of the head"
     ),
     convention=(
-        "As in Hugging Face and Gemma: not a partial rotation. Pairs span the whole head, the slow "
-        "ones stand still, and exponents divide by the whole dim."
+        "As in Hugging Face and Gemma, this is not a partial rotation: pairs span the whole head, "
+        "low-frequency pairs do not rotate, and exponents divide by the whole dim."
     ),
     inverse=_proportional_inverse,
     mistakes=_proportional_mistakes,
@@ -440,7 +440,7 @@ def _taper(xp: Any, pairs: int, clipped: int) -> Any:
     convention=(
         "CoPE in the authors' code is clip=soft, HardClip clip=hard; both clip 20 of the 64 pairs "
         "of Llama 3, whose base they raise to 10^7. Contextual position encoding (Golovneva et al. "
-        "2024), called CoPE too, is another: it depends on the content."
+        "2024), also called CoPE, is another encoding: it depends on the content."
     ),
     inverse=_clipped_inverse,
 )

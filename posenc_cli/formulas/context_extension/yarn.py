@@ -260,9 +260,10 @@ def _ends(params: Mapping[str, Any]) -> tuple[float, float]:
         "cos and sin times attention_factor = 0.1 · ln(factor) + 1"
     ),
     convention=(
-        "As in the authors' code and Hugging Face: low and high are rounded outward (truncate) and "
-        "held within 0 … d − 1. With mscale and mscale_all_dim both given and not 0, the amplitude "
-        "is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in DeepSeek."
+        "As in the authors' code and Hugging Face, low and high are rounded outward (truncate) and "
+        "clamped to 0 … d − 1. If mscale and mscale_all_dim are both given and not 0, the "
+        "amplitude is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in "
+        "DeepSeek."
     ),
     inverse=yarn_guesses,
     mistakes=_mistakes,
@@ -421,7 +422,7 @@ def _resonance_bases(xp: Any, wavelengths: Any, uncertain: Any) -> Iterator[floa
     convention=(
         "The authors' two classes: ResonanceRotaryEmbedding is factor=1, and "
         "LlamaYaRNScaledResonanceRotaryEmbedding a factor above it. They compute wavelengths in "
-        "float32: one that lies within its error of a half may be rounded to the other side."
+        "float32, so a wavelength near a half may be rounded to the other integer."
     ),
     inverse=_resonance_inverse,
 )
