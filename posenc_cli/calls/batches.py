@@ -111,10 +111,6 @@ class PartOfCall(Record):
         sequence, head, row = self.index
         return self.places[:, :, :1] + of_sequence * sequence + of_head * head + of_row * row
 
-    def shifted(self, shift: int) -> Integers:
-        """Positions that are all off by so much."""
-        return self.places + shift
-
     def in_row(self, number: Integers, *, of_all: bool = False) -> Integers:
         """The positions of numbered rows, of a sequence or ``of_all``, counted again and again."""
         own = self.places[:, 0]
@@ -124,15 +120,16 @@ class PartOfCall(Record):
 
 
 class RowsGuess(Record):
-    """What gives the heads that are wrong: vectors ``x`` at positions ``at``, or left as given.
+    """What gives the heads that are wrong: vectors ``x`` at ``at``, by default their positions.
 
-    Both follow from the result. ``whole`` says that it gives the right heads too, ``tells`` that
-    a function that does so takes the call all the same, ``when`` where it applies, and ``by_head``
-    that heads differ, as those of a function that takes axes for others.
+    Both follow from the result; where ``at`` is None the vectors are left as given. ``whole`` says
+    that it gives the right heads too, ``tells`` that a function that does so takes the call all the
+    same, ``when`` where it applies, and ``by_head`` that heads differ, as those of a function that
+    takes axes for others.
     """
 
     known: str
-    at: Callable[[PartOfCall], Integers] | None = None
+    at: Callable[[PartOfCall], Integers] | None = lambda part: part.places
     x: Callable[[PartOfCall], NumberArray] = lambda part: part.x
     cause: Cause = Cause.POSITION_OFFSET
     whole: bool = False
@@ -193,7 +190,7 @@ BATCH_RULES = (
     *(
         RowsGuess(
             f"sequences of a batch are rotated at other positions than alone: by {shift:+d}",
-            partial(PartOfCall.shifted, shift=shift),
+            partial(lambda shift, part: part.places + shift, shift),
             tells=True,
         )
         for shift in sorted(range(-8, 9), key=abs)
@@ -394,7 +391,7 @@ class Together:
         one = where.startswith(("sequence ", "head "))
         still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
         still += f" in calls with several {'sequences' if several else 'heads'}"
-        yield RowsGuess(still, cause=Cause.NO_ROTATION, tells=several)
+        yield RowsGuess(still, None, cause=Cause.NO_ROTATION, tells=several)
         yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
         right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
         # Of several axes one row may be where the coordinates along one of them are another's.
@@ -414,7 +411,7 @@ class Together:
         """That what is wrong has the vectors of other heads or sequences."""
         if self.parts[-1].times > 1:
             known = "heads of k are repeated all in turn, though neighbouring heads of q share one"
-            yield RowsGuess(known, own_places, lambda part: part.in_turn, Cause.LAYOUT)
+            yield RowsGuess(known, x=lambda part: part.in_turn, cause=Cause.LAYOUT)
         sources = {part.which: self.sources(part) for part in self.wrong}
         names = ("of q ", "of k ") if len(self.parts) > 1 else ("",)
         texts = [
@@ -424,9 +421,8 @@ class Together:
             known = f"heads change places: {'; '.join(texts)}"
             yield RowsGuess(
                 known,
-                own_places,
-                lambda part: part.x[:, sources[part.which]],
-                Cause.LAYOUT,
+                x=lambda part: part.x[:, sources[part.which]],
+                cause=Cause.LAYOUT,
                 tells=True,
             )
         for noun, axis in (("sequence", 0), ("head", 1)):
@@ -438,12 +434,7 @@ class Together:
                     copied = partial(
                         lambda axis, other, part: part.x.take([other], axis), axis, other
                     )
-                    yield RowsGuess(known, own_places, copied, Cause.LAYOUT)
-
-
-def own_places(part: PartOfCall) -> Integers:
-    """The positions that rows should be rotated at."""
-    return part.places
+                    yield RowsGuess(known, x=copied, cause=Cause.LAYOUT)
 
 
 def exchanged_text(sources: Integers) -> str:
@@ -660,7 +651,7 @@ def _shifted_queries(name: str, shift: int) -> RowsGuess:
     side = "before" if shift < 0 else "after"
     return RowsGuess(
         f"{name}, as in decoding with a cache, is rotated {count} {side} its own, the last of k",
-        partial(PartOfCall.shifted, shift=shift),
+        partial(lambda shift, part: part.places + shift, shift),
     )
 
 

@@ -364,7 +364,9 @@ class FormChoice:
             self._lacks[form] = "two heads with the same values give different results"
             return _RUNS, "vectors"
         if not kept:
-            if any(map(_copied_heads, turned)):
+            if vectors[0].heads > 1 and any(
+                np.ptp(own.values, axis=2).max() <= _STANDS_STILL for own in turned
+            ):  # though they were given other vectors
                 self._unlike, self._mistaken = form, True
             self._lacks[form] = "lengths change"
             return _RUNS + 1, "vectors"
@@ -529,12 +531,6 @@ def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bo
         np.allclose(result.values, own.values, rtol=0, atol=_SAME_ROW)
         for result, own in zip(turned, vectors, strict=True)
     )
-
-
-def _copied_heads(result: Returned) -> bool:
-    """Whether all heads are the first, though they were given other vectors."""
-    values = result.values  # (b, n, h, d)
-    return values.shape[2] > 1 and bool(np.ptp(values, axis=2).max() <= _STANDS_STILL)
 
 
 def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:

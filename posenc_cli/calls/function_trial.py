@@ -264,9 +264,8 @@ def _follows_count(trial: FunctionTrial, values: NumberArray) -> str:
     if not (trial.function.follows_length and trial.function.form.any_rows):
         return ""
     many = trial.given(np.tile(trial.x, (times, 1)), np.tile(trial.positions, times))
-    if not trial.differs(many[: len(values)], values):
-        return ""
-    return "the rotation follows how many rows a call has, not the largest position"
+    follows = trial.differs(many[: len(values)], values)
+    return "the rotation follows how many rows a call has, not the largest position" * follows
 
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:

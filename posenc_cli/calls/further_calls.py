@@ -202,8 +202,7 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
         yield PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN)
         return
     before, after = (tried.planes(parts) for parts in (early.first, again))
-    rates = np.angle(after[1] * before[1].conj())  # (pairs,)
-    on = before * np.exp(1j * np.outer(early.positions, rates))
+    on = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
     text += f"; they are those that a call up to {tried.last} has"
     yield PatternFault(
@@ -321,8 +320,9 @@ def _mixed(tried: Tried) -> Iterator[PatternFault]:
         results = tried.function.process.turned(form, np.arange(_ROWS), given)
         if unit(results[roles.index(kept)].dtype) > unit("float32"):
             text = f"called with {other} of {half} and {kept} of float32, {kept} comes back coarser"
-            known = f"{kept} is returned in the number format of {other}"
-            yield PatternFault(text, known, Cause.UNKNOWN)
+            yield PatternFault(
+                text, f"{kept} is returned in the number format of {other}", Cause.UNKNOWN
+            )
 
 
 def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
@@ -366,8 +366,7 @@ def try_later(tried: Tried) -> None:
     """
     compared(_LATER_CALLS, tried, tried.calls, tried.differs)
     left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
-    if left:
-        tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
+    tried.calls.untested += [f"{' and '.join(left)} past position {tried.last}"] * bool(left)
 
 
 def rounded_to(

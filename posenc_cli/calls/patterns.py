@@ -350,12 +350,6 @@ def _long(tried: _Sequence) -> Iterator[EqualRows]:
     yield EqualRows(f"{text}, in the last ones", values[-2:], tried.run(2, count - 2))
 
 
-def _powers(tried: _Sequence) -> list[int]:
-    """Powers of two, from 256 on, behind which there are two positions more."""
-    powers = (1 << power for power in range(8, tried.context.bit_length()))
-    return [first for first in powers if first + 1 < tried.context]
-
-
 _PATTERNS = (
     *(
         Pattern(
@@ -386,7 +380,10 @@ _PATTERNS = (
     ),
     Pattern(
         lambda _: "single rows far from the first",
-        lambda tried: _far(_powers(tried), tried),
+        # Behind powers of two, where there are two positions more.
+        lambda tried: _far(
+            [2**n for n in range(8, tried.context.bit_length()) if 2**n + 1 < tried.context], tried
+        ),
         lambda tried: not tried.form.from_zero and tried.context > _FIRST_FAR,
         last=True,
     ),

@@ -154,8 +154,8 @@ def verdict(report: Report) -> str:
 def _of_calls(report: Report) -> str:
     """What no call of a function tested, and what is unusual of its results and axes."""
     call = report.subject.get("call") or {}
-    leaks = call.get("axes") and report.subject["dtype"] == "float64"
-    untested = "; float32 comes back as float64" if leaks else ""
+    wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
+    untested = "; float32 comes back as float64" * wider
     untested += f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
     if not (usual := call.get("usual_axes")):
         return untested
@@ -180,10 +180,8 @@ def _subject(report: Report) -> str:
 
 def scope(report: Report) -> str:
     """What was checked, on one line."""
-    parts = [_places(report)]
-    if report.pairs:
-        parts.append(_count_text(report.pairs, "frequency pair"))
-    return ", ".join([*parts, str(report.subject["dtype"])])
+    pairs = [_count_text(report.pairs, "frequency pair")] * bool(report.pairs)
+    return ", ".join([_places(report), *pairs, str(report.subject["dtype"])])
 
 
 def farthest_text(report: Report) -> str | None:
