@@ -330,10 +330,6 @@ class CallLog:
         """Make a call of rows that follow on each other."""
         self.rows(np.arange(first, first + count), np.arange(first, first + count))
 
-    def vectors(self, rows: int) -> NumberArray:
-        """What the first rows are given. Shape: (rows, columns)."""
-        return self._x[np.arange(rows) % SEQUENCE]
-
     def _as_vectors(self, values: NumberArray) -> NumberArray | None:
         """What became of vectors; None of tables that have not the reference's pairs."""
         if self.function.outcome == "vectors":
@@ -367,8 +363,9 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     ``dtype`` is the number format of the results. Longer tables, of which rows are chosen, have the
     first positions and those of the call: among the first ones any rule shows.
     """
-    near = [call for call in log.made if call.end <= SEQUENCE or not log.function.form.chosen]
-    return _Calls(log, near, dtype).causes() or _Calls(log, log.made, dtype).causes()
+    near = [call for call in log.made if call.end <= SEQUENCE]
+    parts = [near, log.made] if log.function.form.chosen else [log.made]
+    return next(filter(None, (_Calls(log, own, dtype).causes() for own in parts)), ())
 
 
 def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, ...]:
@@ -408,8 +405,7 @@ def in_a_long_call(
         return (_irregular(crash.cause, crash.known, crash.text),)
     if text not in planned.tried or calls.right:
         return ()
-    row = calls.first_wrong_row
-    text = f"called with {rows} rows it gives other values from row {row} on than it should"
+    text = f"called with {calls.first_wrong} it gives other values than it should"
     message = "the function rotates rows of long calls differently"
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 
@@ -437,7 +433,7 @@ def past_default_length(
         if half:
             coarse = function.varied(last=function.last, dtype=half)
             for where in _around(function, length, last):
-                coarse.all_values(logs[0].vectors(where.size), where)
+                coarse.all_values(np.ones((where.size, function.form.columns), np.float32), where)
         for where, log in product(_around(function, length, last), logs):
             log.rows(np.arange(where.size), where)
         parts += [(_Calls(o, o.made[:1], dtype), _Calls(o, o.made[1:], dtype)) for o in logs]
@@ -502,12 +498,6 @@ class _Calls:
     def first_wrong(self) -> str:
         """The first wrong call, in words."""
         return f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
-
-    @property
-    def first_wrong_row(self) -> int:
-        """The first row of the first wrong call that is not rotated as it should be."""
-        call = self._wrong[0]
-        return int(np.argmin(self._rows_turned_at(call, call.positions)))
 
     def causes(self) -> tuple[Irregularity, ...]:
         """The causes."""
@@ -673,13 +663,9 @@ class _Calls:
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     def _evidence(self, some: Sequence[MadeCall]) -> str:
-        """What was compared with the rule."""
-        lengths = {call.rows for call in some}
-        least, most = min(lengths), rows_text({max(lengths)})
-        of = most if len(lengths) == 1 else f"{least} to {most}"
-        count = sum(call.rows for call in some)
-        text = f"all {count} rows of {len(some)} calls, of {of}, are reproduced so"
-        others = len(self._made) - len(some)
+        """What was held against the rule."""
+        count, others = sum(call.rows for call in some), len(self._made) - len(some)
+        text = f"all {count} rows of {len(some)} calls are reproduced so"
         return text + (f"; the other {others} calls are right" if others else "")
 
 
