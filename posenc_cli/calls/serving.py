@@ -333,12 +333,17 @@ class ServedFunction:
         """
         if self._from_zero or self.form.any_rows:
             return self._once(*self.called_at(positions), given)
-        parts = []
         breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-        for rows in np.split(np.arange(positions.size), breaks):
-            own = given if isinstance(given, Vectors) else [x[rows] for x in given]
-            parts.append(self._once(positions[rows], slice(0, rows.size), own))
-        return _joined(parts)
+        return _joined(
+            [
+                self._once(
+                    positions[rows],
+                    slice(0, rows.size),
+                    given if isinstance(given, Vectors) else [x[rows] for x in given],
+                )
+                for rows in np.split(np.arange(positions.size), breaks)
+            ]
+        )
 
     def _once(
         self, where: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
@@ -350,11 +355,9 @@ class ServedFunction:
         else:
             vectors = []
             for own in given[: len(form.vectors)]:
-                x = own[:, None]
-                if len(own) < where.size or not isinstance(rows, slice):
-                    x = np.ones((where.size, 1, form.columns), np.float32)
-                    x[rows, 0] = own
-                vectors.append(Vectors(x[None], where.size))
+                x = np.ones((1, where.size, 1, form.columns), np.float32)
+                x[0, rows, 0] = own
+                vectors.append(Vectors(x, where.size))
         results = self.process.turned(form, where, vectors)
         return [Returned(result.values[0][rows], result.dtype) for result in results]
 
