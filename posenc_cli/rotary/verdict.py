@@ -598,22 +598,21 @@ def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
 
     The rest is that of the first report that failed, or of the ``last`` one.
     """
-    first = reports[0]
-    findings = []
-    for check in (finding.check for finding in first.findings):
-        findings_of_check = [f for report in reports for f in report.findings if f.check == check]
-        findings.append(max(findings_of_check, key=_severity))
+    every = [finding for report in reports for finding in report.findings]
+    findings = tuple(
+        max((own for own in every if own.check == finding.check), key=_severity)
+        for finding in reports[0].findings
+    )
     wrong = [report for report in reports if not report.ok] or reports[-1:]
     failed = wrong[-1 if last else 0]
     rules = {report.accepted_by for report in reports if not report.ok}
     farthest = [report.farthest for report in reports if report.farthest is not None]
     return replace(
         failed,
-        findings=tuple(findings),
+        findings=findings,
         farthest=max(farthest, key=lambda one: one.value)
         if len(farthest) == len(reports)
         else None,
-        positions=first.positions if len(reports) == 1 else failed.positions,
         accepted_by=failed.accepted_by if len(rules) == 1 else None,
     )
 
