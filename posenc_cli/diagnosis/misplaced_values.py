@@ -13,6 +13,7 @@ import numpy as np
 
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.trial import repeated_columns
 from posenc_cli.inference.turning import LAYOUTS
 from posenc_cli.rotary.findings import without_growth
 from posenc_cli.rotary.verdict import Explanation, Residual
@@ -109,8 +110,8 @@ def _wrong_layouts(
     for of_cos, of_sin in product(LAYOUTS, LAYOUTS):
         if of_cos == of_sin == right or pairs < 2:
             continue
-        c, s = _repeated(cos, of_cos), _repeated(sin, of_sin)
-        rates = [_repeated(frequencies, of_cos)[0], _repeated(frequencies, of_sin)[0]]
+        c, s = repeated_columns(cos, of_cos), repeated_columns(sin, of_sin)
+        rates = [repeated_columns(frequencies, layout)[0] for layout in (of_cos, of_sin)]
         fastest = np.maximum.reduce(
             [table_rates[columns] for table_rates in rates for columns in (first, second)]
         )
@@ -119,7 +120,3 @@ def _wrong_layouts(
             which = f"cos and sin are {of_cos}"
         message = f"{which}, but the rotation pairs dimensions {reference.pairing.text}"
         yield message, (c[:, first], -s[:, first], s[:, second], c[:, second]), fastest
-
-
-def _repeated(values: RealRows, layout: str) -> RealRows:
-    return np.repeat(values, 2, axis=1) if layout == "interleaved" else np.tile(values, (1, 2))

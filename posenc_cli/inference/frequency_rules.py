@@ -139,7 +139,8 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     plain: list[dict[str, object]] = []
     if reference.encoding.bound.scheme is not rope and reference.coordinates is None:
         bases = (base, *known) if base is not None else ()
-        plain = [_plain_params(reference, other) for other in bases]
+        shape = {"dim": reference.head, "partial": 2 * reference.pairs / reference.head}
+        plain = [{**shape, "base": other} for other in bases]
     yield from _differences(reference, rope, plain[:1])
     for kind in COARSE:
         message = f"the frequencies were rounded to {kind}"
@@ -167,7 +168,8 @@ def _rare(reference: Reference) -> Iterator[Alternative]:
     yield from _needless_scalings(reference)
     if base is not None:
         yield from _rounded(reference, base)
-    yield from model_alternatives(reference)
+    if reference.coordinates is None:  # the models that posenc ships
+        yield from _of_presets(reference, presets_of(reference.pairs))
 
 
 def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
@@ -318,12 +320,6 @@ def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
     known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
-
-
-def _plain_params(reference: Reference, base: float) -> dict[str, object]:
-    """The parameters of plain RoPE that rotates as many of the columns as the reference."""
-    share = 2 * reference.pairs / reference.head
-    return {"dim": reference.head, "base": base, "partial": share}
 
 
 # What only a measurement suggests.
@@ -660,12 +656,6 @@ def layer_alternatives(reference: Reference) -> Iterator[Alternative]:
     }
     others = [preset for preset in presets_of(reference.pairs) if preset.model in same]
     yield from _of_presets(reference, others)
-
-
-def model_alternatives(reference: Reference) -> Iterator[Alternative]:
-    """The frequencies of all models that posenc ships and that have as many."""
-    if reference.coordinates is None:
-        yield from _of_presets(reference, presets_of(reference.pairs))
 
 
 def _of_presets(reference: Reference, those: list[PresetProposal]) -> Iterator[Alternative]:

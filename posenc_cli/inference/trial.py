@@ -637,7 +637,8 @@ def part_of(
         none = np.zeros(cells.reshape(rows.size, -1).shape[1])
         return Census(rows.size, array.size, array.size, noise=(none,) if sampled else ())
     difference = distances(cells, predicted.astype(np.float64), table, quantum)
-    ratios = ratios_to(difference, limits())
+    # Of what is no number, without end.
+    ratios = np.where(np.isfinite(difference), difference / limits(), np.inf)
     same = (difference == 0).reshape(array.size, -1).all(axis=1).reshape(rows.size, -1)
     at = np.unravel_index(int(np.argmax(difference)), difference.shape)
     place = (int(rows[at[0]]), *map(int, at[1:]))
@@ -714,11 +715,6 @@ def as_columns(array: NumberArray) -> NumberArray:
         return array
     part = np.float32 if array.dtype.itemsize == 8 else np.float64
     return np.ascontiguousarray(array).view(part)
-
-
-def ratios_to(difference: RealRows, limit: RealRows) -> RealRows:
-    """Differences in units of what right code may show; of what is no number, without end."""
-    return np.where(np.isfinite(difference), difference / limit, np.inf)
 
 
 def bits_of_difference(difference: RealRows, predicted: NumberArray, rounded: DType) -> float:
