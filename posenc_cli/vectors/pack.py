@@ -64,16 +64,22 @@ class WrongValues(Record):
     tolerance: RealRows
 
 
-class KnownMistake(Record):
-    """A known bug: its cause, what it is, and what it makes of the values.
+Cell = tuple[int, int, float, float]
+"""One value of a wrong y: its row and column, the value, and what code in float32 may err by."""
 
-    ``wrong`` is None where it cannot be made of this encoding; ``reason`` says why.
+
+class Outcome(Record):
+    """What becomes of a known bug: ``killed`` by a pack or not, None where it cannot be made.
+
+    ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not killed.
     """
 
     cause: str
     message: str
-    wrong: WrongValues | None
+    killed: bool | None
+    margin: float | None = None
     reason: str = ""
+    cells: tuple[Cell, ...] = ()
 
 
 class PackContent(Record):
@@ -112,10 +118,11 @@ class PackContent(Record):
         """The encoding, on one line."""
         return encoding_text(self.request.encoding)
 
-    def mistakes(self) -> Iterator[KnownMistake]:
-        """The known bugs of the encoding, in a model of so many positions.
+    def mistakes(self) -> Iterator[tuple[Outcome, WrongValues | None]]:
+        """The known bugs of the encoding, in a model of so many positions, and what they make.
 
-        What changes nothing at the positions that show most cannot be made.
+        That is None where a bug cannot be made, as where it changes nothing at the positions that
+        show most.
         """
         e, seen = self.expected, set[str]()
         rotates = e.form == "rotations"
@@ -129,7 +136,7 @@ class PackContent(Record):
                 with np.errstate(all="ignore"):
                     wrong = _values(e, change)
             except PosencError as error:
-                yield KnownMistake(cause, change.text, None, error.message)
+                yield Outcome(cause, change.text, None, reason=error.message), None
                 continue
             if wrong.values.shape != right.values.shape:
                 continue
@@ -138,7 +145,7 @@ class PackContent(Record):
                 reason = "it reads what is not in the table"
             elif self.usual and (apart <= _SAME * wrong.tolerance).all():
                 reason = "it changes no value at the positions that show most"
-            yield KnownMistake(cause, change.text, None if reason else wrong, reason)
+            yield Outcome(cause, change.text, None, reason=reason), None if reason else wrong
 
 
 def _values(e: Expected, change: Change | None = None) -> WrongValues:
@@ -420,24 +427,6 @@ _CELLS = 8
 """That a pack keeps of a mistake, in all parts of the columns."""
 
 
-Cell = tuple[int, int, float, float]
-"""One value of a wrong y: its row and column, the value, and what code in float32 may err by."""
-
-
-class Outcome(Record):
-    """What became of a mistake: detected by a pack, alive, or None where it cannot be made.
-
-    ``margin`` is the largest difference, in tolerances.
-    """
-
-    cause: str
-    message: str
-    killed: bool | None
-    margin: float | None = None
-    reason: str = ""
-    cells: tuple[Cell, ...] = ()
-
-
 class GoldenPack(Record):
     """What an encoding makes of things at positions, what code may err by, and what it detects."""
 
@@ -476,12 +465,16 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
     rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
     outcomes: list[Outcome] = []
     killed: dict[int, RealRows] = {}
-    for mistake in content.mistakes():
-        outcome, wrong = _outcome(mistake, y, allowed, complete=complete)
+    judged = (
+        (made, None) if wrong is None else _outcome(made, wrong, y, allowed, complete=complete)
+        for made, wrong in content.mistakes()
+    )
+    for outcome, wrong in judged:
         if wrong is not None:
             some, near = wrong.values[rows], _SAME * wrong.tolerance[rows]
             margins = ((n, outcomes[n].margin) for n in killed)
-            alike = (n for n, margin in margins if _is_near(margin, outcome.margin))
+            own = outcome.margin or 0  # the same but for roundings
+            alike = (n for n, m in margins if m == own or abs((m or 0) - own) <= _SAME * own)
             with np.errstate(invalid="ignore", over="ignore"):
                 same = next((n for n in alike if (np.abs(some - killed[n]) <= near).all()), None)
             if same is not None:  # one thing, by another name
@@ -493,18 +486,10 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
     return tuple(outcomes)
 
 
-def _is_near(margin: float | None, other: float | None) -> bool:
-    """Whether two margins are the same but for roundings."""
-    return margin == other or abs((margin or 0) - (other or 0)) <= _SAME * (other or 0)
-
-
 def _outcome(
-    mistake: KnownMistake, y: RealRows, allowed: RealRows, *, complete: bool
+    made: Outcome, wrong: WrongValues, y: RealRows, allowed: RealRows, *, complete: bool
 ) -> tuple[Outcome, WrongValues | None]:
-    """Whether a mistake is detected, the entries that show it best, and its values."""
-    cause, message, wrong = mistake.cause, mistake.message, mistake.wrong
-    if wrong is None:
-        return Outcome(cause, message, None, reason=mistake.reason), None
+    """What becomes of a known bug, with the cells that show it best; its values where killed."""
     with np.errstate(invalid="ignore", over="ignore"):
         wrong = WrongValues(single(wrong.values), single(wrong.tolerance))
         missed = np.abs(wrong.values - y)
@@ -513,12 +498,10 @@ def _outcome(
         margin = float(np.nan_to_num(missed / allowed, nan=np.inf, posinf=np.inf).max())
     if margin <= 1:
         if complete and np.array_equal(wrong.values, y):
-            reason = "it changes no value at any position that there is"
-            return Outcome(cause, message, None, reason=reason), None
+            return replace(made, reason="it changes no value at any position that there is"), None
         reason = f"no value differs by more than {margin:.2g} of the tolerance"
-        return Outcome(cause, message, False, margin, reason), None
-    cells = _spread_cells(wrong, shown)
-    return Outcome(cause, message, True, margin, cells=cells), wrong
+        return replace(made, killed=False, margin=margin, reason=reason), None
+    return replace(made, killed=True, margin=margin, cells=_spread_cells(wrong, shown)), wrong
 
 
 def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:

@@ -147,10 +147,10 @@ def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(s
     pack = pack_of(scheme)
     write_pack(pack, str(tmp_path / "pack"))
     kept = json.loads((tmp_path / "pack" / "mistakes.json").read_text())["mistakes"]
-    mistakes = [one for one in pack.content.mistakes() if one.wrong is not None]
+    mistakes = [(one, wrong) for one, wrong in pack.content.mistakes() if wrong is not None]
     same = {one.message: one.cause for one in pack.known}
-    for mistake in mistakes[::9]:
-        values = mistake.wrong.values.reshape(pack.content.shape)
+    for mistake, wrong in mistakes[::9]:
+        values = wrong.values.reshape(pack.content.shape)
         comparison = comparison_of(tmp_path / "pack", tmp_path, values)
         causes = [cause for cause, _ in comparison.causes]
         alike = {cause for message, cause in same.items() if mistake.message in message}
