@@ -9,7 +9,7 @@ import numpy as np
 from posenc_cli.diagnosis.bug_search import RotaryBug, named, pairs_text, ratio_text, spec
 from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import round_to_half
+from posenc_cli.inference.formats import on_grid
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
@@ -124,11 +124,8 @@ def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
             values = subject.own.read(rows).turned.view(np.float64)
         else:
             values = subject.vectors(rows)[1]
-        with np.errstate(all="ignore"):
-            halves = [
-                half for half in halves if np.array_equal(round_to_half(values, half), values)
-            ]
-        if not halves:
+        halves = [half for half in halves if on_grid(values, half)]
+        if not halves or not np.isfinite(values).all():
             return None
         if len(sizes) <= _SIZES_OF_ANY:
             sizes.update(

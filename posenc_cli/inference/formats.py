@@ -11,7 +11,7 @@ from posenc_cli.numerics.rounding import round_to
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.numerics.arrays import ComplexRows, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, NumberArray, Reals
 
 HALVES = {"bfloat16": BFLOAT16, "float16": FLOAT16}
 CUT_BFLOAT16 = "bfloat16 toward zero"
@@ -68,6 +68,21 @@ def round_to_half(values: Reals, dtype: str) -> Reals:
         bits = np.asarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
         return bits.view(np.float32).astype(np.float64)
     return np.asarray(round_to(np.asarray(values, np.float64), FLOAT64, _FLOATS[dtype]), np.float64)
+
+
+def on_grid(values: NumberArray, coarse: str) -> bool:
+    """Whether all values that are finite are numbers of a format of `COARSE`.
+
+    >>> on_grid(np.array([1.0, 257.0]), "bfloat16"), on_grid(np.array([1.0, 257.0]), "float16")
+    (False, True)
+    """
+    with np.errstate(all="ignore"):
+        single = np.ascontiguousarray(values, np.float32)
+        if coarse == "float16":
+            rounded = single.astype(np.float16).astype(np.float32)
+        else:
+            rounded = (single.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    return bool(((rounded == values) | ~np.isfinite(values)).all())
 
 
 HALF_CELLS = {half: CellFormat(half) for half in COARSE}

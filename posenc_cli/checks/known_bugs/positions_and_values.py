@@ -19,7 +19,7 @@ from posenc_cli.checks.known_bugs.bug import (
 )
 from posenc_cli.checks.measured import common_factors, nonfinite, row_maps
 from posenc_cli.errors import InvalidInput
-from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, round_to_half
+from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -166,13 +166,7 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
 
 def _on_grid(e: Expected, half: str) -> bool:
     """Whether all values that are numbers are numbers of a half precision too."""
-    with np.errstate(all="ignore"):
-        values = e.found if e.vectors is None else e.found + e.vectors
-        single = np.ascontiguousarray(values, np.float32)
-        coarse = (single.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
-        if half == "float16":
-            coarse = single.astype(np.float16).astype(np.float32)
-    return bool(((coarse == values) | ~np.isfinite(values)).all())
+    return on_grid(e.found if e.vectors is None else e.found + e.vectors, half)
 
 
 def _usual_roundings(e: Expected, _: int) -> Iterator[Change]:
