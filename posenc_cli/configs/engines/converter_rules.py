@@ -34,6 +34,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_on_null,
     lacking,
     not_read,
+    of_two_contexts,
     of_types,
     original_length,
     other_class,
@@ -234,22 +235,6 @@ _check_phi3 = refusing(
         for key in ("short_mscale", "long_mscale")
     ),
 )
-
-
-def onnx_phi3(reading: LayerReading) -> Changes:
-    """The context must be the original length of a plain Phi-3, and of no scaled one.
-
-    Raises: InvalidInput where the class fails.
-    """
-    _check_phi3(reading)
-    if reading.scheme == "rope":
-        return {}
-    return {
-        "factor": None,
-        ORIGINAL: _onnx_original(reading),
-        "max_position_embeddings": reading.length,
-        "attention_factor": None,
-    }
 
 
 _PHI3_ORIGINAL = 4096
@@ -472,7 +457,10 @@ DIFFERENCES = (
         LONGROPE | {"rope"},
         "reads the original length at the top level, and ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
-        onnx_phi3,
+        lambda r: {
+            **_check_phi3(r),
+            **({} if r.scheme == "rope" else of_two_contexts(r, **{ORIGINAL: _onnx_original(r)})),
+        },
         frozenset({"phi3"}),
     ),
     RuntimeDifference(

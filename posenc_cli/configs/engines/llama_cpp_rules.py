@@ -33,6 +33,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     no_beta_of_zero,
     not_read,
     null_is_plain,
+    of_two_contexts,
     of_types,
     other_layers,
     own_mimo,
@@ -387,6 +388,7 @@ WRITING_SHARES = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemot
 DIVIDED = frozenset({"gpt_neox", "granite_swa", "phi", "stablelm", *GRANITE})
 """Those whose class takes hidden_size over num_attention_heads for the columns of a head."""
 _SHARE_OF_NEOX = 0.25
+_RAMP = {"beta_fast": 32.0, "beta_slow": 1.0}
 _STRETCH = (
     *("factor", ORIGINAL, "beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
     *("attention_factor", "truncate"),
@@ -403,24 +405,22 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
     return changes
 
 
-def llama_cpp_llama3(reading: LayerReading) -> Changes:
-    """Llama 3's rule is in divisors, which other classes do not write.
-
-    Raises: InvalidInput.
-    """
-    if reading.model_type in GRANITE:
-        raise refused(NAME, f"its converter fails on llama3 in {reading.model_type}")
-    return plain(reading)
-
-
-def llama_cpp_hybrid(reading: LayerReading) -> Changes:
-    """Qwen 3.5's layers are counted by an interval, and its columns written as head_dim says.
-
-    Raises: InvalidInput.
-    """
-    if reading.config and reading.top.count("head_dim") is None:
-        raise not_read(NAME, f"{reading.model_type} without head_dim")
-    return check_interval(reading, runtime=NAME)
+_check_llama3 = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: r.model_type in GRANITE and f"its converter fails on llama3 in {r.model_type}",
+    ),
+)
+_check_head = refusing(
+    NAME,
+    (
+        not_read,
+        lambda r: (
+            r.config and r.top.count("head_dim") is None and f"{r.model_type} without head_dim"
+        ),
+    ),
+)
 
 
 def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
@@ -458,23 +458,6 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
     if reading.model_type == "ministral3":
         return {**changes, "mscale": 1.0, "mscale_all_dim": all_dim.value}
     return changes
-
-
-def llama_cpp_betas(reading: LayerReading) -> Changes:
-    """llama.cpp ramps from 32 to 1 rotations whatever a file says, but in Ministral 3."""
-    usual = {"beta_fast": 32.0, "beta_slow": 1.0}
-    params = reading.params
-    return {name: None for name, turns in usual.items() if params.get(name, turns) != turns}
-
-
-def llama_cpp_longrope(reading: LayerReading) -> Changes:
-    """llama.cpp chooses the factors once, and takes s from the two contexts."""
-    return {
-        "factor": None,
-        "max_position_embeddings": reading.length,
-        "attention_factor": None,
-        "seq_len": reading.length,
-    }
 
 
 _LLAMA_CPP = f"{HUB}/ggml-org/llama.cpp"
@@ -574,7 +557,7 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "finds the attention layers by full_attention_interval, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/qwen35.cpp",
-        llama_cpp_hybrid,
+        lambda r: {**_check_head(r), **check_interval(r, runtime=NAME)},
         HYBRID,
     ),
     RuntimeDifference(
@@ -712,7 +695,7 @@ DIFFERENCES = (
         frozenset({"rope-llama3"}),
         "does not scale: its converter writes divisors only for Llama-like models",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
-        llama_cpp_llama3,
+        lambda r: {**_check_llama3(r), **plain(r)},
         STRETCHED | GRANITE,
         converted=True,
     ),
@@ -810,7 +793,9 @@ DIFFERENCES = (
         "computes the ramp from 32 to 1 rotations, regardless of beta_fast and beta_slow: its "
         "loader reads their keys only for Ministral 3",
         f"{_LLAMA_CPP}/blob/master/src/llama-hparams.h",
-        llama_cpp_betas,
+        lambda r: {
+            name: None for name, usual in _RAMP.items() if r.params.get(name, usual) != usual
+        },
         OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
     ),
     RuntimeDifference(
@@ -820,7 +805,7 @@ DIFFERENCES = (
         "chooses short or long factors once, by the context it allocates (here seq_len; by "
         "default the whole context); ignores factor and attention_factor",
         f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
-        llama_cpp_longrope,
+        lambda r: of_two_contexts(r, seq_len=r.length),
     ),
     RuntimeDifference(
         NAME,

@@ -309,15 +309,6 @@ def _stands_alone(reading: LayerReading) -> bool:
     return bool(reading.config) if reading.model_type in HYBRID else own
 
 
-def mlx_seeing(reading: LayerReading) -> Changes:
-    """Qwen 2's rotation, by one position, of a model of text and images.
-
-    Raises: InvalidInput where the class fails.
-    """
-    _check_seeing(reading)
-    return {**mlx_container(reading), **plain(reading), "partial": None}
-
-
 def mlx_hybrid(reading: LayerReading) -> Changes:
     """Qwen 3.5: one position, base and share of ``rope_parameters`` alone, or its own.
 
@@ -380,15 +371,6 @@ def mlx_share(reading: LayerReading) -> Changes:
     share = float(stated.value) if stated else _SHARE_OF_PHI
     check_share(NAME, _SHARE, share, reading.params["dim"])
     return {"partial": share}
-
-
-def mlx_yarn(reading: LayerReading) -> Changes:
-    """g(mscale)/g(mscale_all_dim), 1 and 0 by default; 4096 for a length that is missing."""
-    return {
-        **refusing(NAME, (refused, lambda r: fails_on_null(r, "factor")))(reading),
-        ORIGINAL: original_length(reading, NAME, "entry", 4096, null=False),
-        **magnitude_ratio(reading, NAME),
-    }
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:
@@ -467,7 +449,7 @@ DIFFERENCES = (
         "rotates every pair by one position, like a text-only model; reads only rope_theta and "
         "rope_scaling",
         f"{_MLX}/qwen2_vl.py",
-        mlx_seeing,
+        lambda r: {**_check_seeing(r), **mlx_container(r), **plain(r), "partial": None},
         SEEING,
     ),
     RuntimeDifference(
@@ -551,7 +533,11 @@ DIFFERENCES = (
         "attention_factor; always truncates, and uses 4096 if the rope object has no original "
         "length",
         f"{_MLX}/rope_utils.py",
-        mlx_yarn,
+        lambda r: {
+            **refusing(NAME, (refused, lambda r: fails_on_null(r, "factor")))(r),
+            ORIGINAL: original_length(r, NAME, "entry", 4096, null=False),
+            **magnitude_ratio(r, NAME),
+        },
     ),
     RuntimeDifference(
         NAME,

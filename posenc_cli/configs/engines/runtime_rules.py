@@ -275,6 +275,12 @@ def fails_on_null(reading: LayerReading, *keys: str) -> str | None:
     return f"it fails where {nulls[0]} is null" if nulls else None
 
 
+def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
+    """LongRoPE whose s is of the two contexts, whatever factor and attention_factor say."""
+    length = {"max_position_embeddings": reading.length}
+    return {"factor": None, "attention_factor": None, **length, **more}
+
+
 _KEPT = frozenset({"dim", "base", "layout", "partial"})
 """The parameters of a plain rotation."""
 

@@ -165,16 +165,6 @@ sglang_keys = refusing(
 """What a class cannot be built from, and keys of sglang's own."""
 
 
-def sglang_llama4(reading: LayerReading) -> Changes:
-    """Llama 4's layers: the rows of q and k are moved where images are read too.
-
-    Raises: InvalidInput where the file has other layers unrotated.
-    """
-    check_fourth(reading, runtime=NAME)
-    alone = reading.config and not reading.prefix and reading.scheme != "nope"
-    return {"layout": "half"} if alone else {}
-
-
 _check_own_class = refusing(
     NAME,
     (
@@ -303,12 +293,6 @@ def sglang_yarn(reading: LayerReading) -> Changes:
     if weight is None or all_dim is None:
         weight, all_dim = 1.0, 0.0
     return yarn_amplitude(reading, weight, all_dim, _own_factor(reading))
-
-
-def sglang_mla(reading: LayerReading) -> Changes:
-    """DeepSeek's: 1 and 0 for scales that are missing; always truncates."""
-    _check_yarn(reading)
-    return magnitude_ratio(reading, NAME, _own_factor(reading))
 
 
 _check_dynamic = refusing(
@@ -452,7 +436,10 @@ DIFFERENCES = (
         "leaves every fourth layer unrotated, and rotates halves in text-only models, whose rows "
         "it does not permute",
         f"{_SGLANG}/models/llama4.py",
-        sglang_llama4,
+        lambda r: {
+            **check_fourth(r, runtime=NAME),  # rows of q and k are moved where images are read too
+            **({"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {}),
+        },
         frozenset({"llama4_text"}),
     ),
     RuntimeDifference(
@@ -590,7 +577,7 @@ DIFFERENCES = (
         "uses the amplitude g(mscale)/g(mscale_all_dim) · attn_factor, with defaults 1 and 0, "
         "regardless of attention_factor; always truncates",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        sglang_mla,
+        lambda r: {**_check_yarn(r), **magnitude_ratio(r, NAME, _own_factor(r))},
         MLA,
     ),
     RuntimeDifference(

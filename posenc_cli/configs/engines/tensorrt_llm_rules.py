@@ -9,7 +9,7 @@ Qwen 2 with yarn), dynamic ones, and amplitudes of rotated dimensions two by two
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
@@ -28,6 +28,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     magnitude_ratio,
     no_beta_of_zero,
     not_read,
+    of_two_contexts,
     of_types,
     original_length,
     other_class,
@@ -199,15 +200,6 @@ _check_gemma = refusing(
 )
 
 
-def tensorrt_gemma(reading: LayerReading) -> Changes:
-    """Gemma 3's rope objects by layer type, of which the bases alone are read.
-
-    Raises: InvalidInput.
-    """
-    _check_gemma(reading)
-    return {} if reading.scheme == "rope" else plain(reading)
-
-
 def tensorrt_columns(reading: LayerReading) -> Changes:
     """The columns that ``rotary_dim`` counts, before a share.
 
@@ -248,16 +240,6 @@ _check_gpt_oss = refusing(
 )
 
 
-def tensorrt_gpt_oss(reading: LayerReading) -> Changes:
-    """Its gpt-oss is scaled by YaRN, of four keys, and rotates whole heads.
-
-    Raises: InvalidInput.
-    """
-    _check_gpt_oss(reading)
-    unread = dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial"))
-    return {**unread, **always_truncated(reading)}
-
-
 def tensorrt_longrope(reading: LayerReading) -> Changes:
     """The factors are chosen once, the long ones without a length, and s is of the two contexts.
 
@@ -269,13 +251,7 @@ def tensorrt_longrope(reading: LayerReading) -> Changes:
         turned = int(hidden.value // heads.value * reading.params.get("partial", 1.0))
         if len(reading.params["short_factor"]) != turned // 2:
             raise refused(NAME, "it holds factors to hidden_size / num_attention_heads columns")
-    changes: dict[str, Any] = {
-        "factor": None,
-        "max_position_embeddings": reading.length,
-        "attention_factor": None,
-        "seq_len": max(reading.length, reading.original + 1),
-    }
-    return changes
+    return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 
 _FORK = f"{HUB}/QiJune/TensorRT-LLM/blob"
@@ -335,7 +311,7 @@ DIFFERENCES = (
         _TABLES,
         "builds a plain rotation for this model, regardless of its rope object",
         f"{_SECOND}/attention_backend/interface.py",
-        tensorrt_gemma,
+        lambda r: {**_check_gemma(r), **({} if r.scheme == "rope" else plain(r))},
         frozenset({"gemma3_text"}),
     ),
     RuntimeDifference(
@@ -399,7 +375,11 @@ DIFFERENCES = (
         "does not pass on attention_factor, mscale or the rotary share, always truncates, and "
         "fails without yarn's keys",
         f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
-        tensorrt_gpt_oss,
+        lambda r: {
+            **_check_gpt_oss(r),
+            **dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial")),
+            **always_truncated(r),
+        },
         frozenset({"gpt_oss"}),
     ),
     RuntimeDifference(
