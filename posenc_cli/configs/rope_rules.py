@@ -75,11 +75,6 @@ def _dealt_out(sections: Sourced, pairs: int) -> Sourced:
     return Sourced(dealt, f"derived: {sections.source} dealt out to {pairs} pairs")
 
 
-def linear(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
-    """Positions divided by a factor."""
-    return "rope-linear", {"factor": _needed(keys, rope, "factor")}
-
-
 def dynamic(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
     """A base that grows with the sequence; HunYuan's, with its alpha, does not."""
     if rotated == 2:
@@ -232,12 +227,6 @@ def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -
     }
 
 
-def proportional(_keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
-    """A share of the pairs that rotates, the others at rest."""
-    factor = rope.number("factor")
-    return "rope-proportional", {} if factor is None else {"factor": factor}
-
-
 def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
     """A number of the rope object that must be there.
 
@@ -292,12 +281,15 @@ def _longest(keys: FamilyKeys) -> Sourced:
 
 RULES: Mapping[str, Callable[[FamilyKeys, RopeObject, int], tuple[str, Params]]] = {
     "default": default,
-    "linear": linear,
+    "linear": lambda keys, rope, _: ("rope-linear", {"factor": _needed(keys, rope, "factor")}),
     "dynamic": dynamic,
     "yarn": yarn,
     "longrope": longrope,
     "llama3": llama3,
-    "proportional": proportional,
+    "proportional": lambda _keys, rope, _: (
+        "rope-proportional",
+        _above_zero({"factor": rope.number("factor")}),
+    ),
 }
 """What reads each rope type."""
 

@@ -155,25 +155,12 @@ def _told_apart(kinds: Iterable[Any]) -> list[int]:
     return [known.setdefault(kind, len(known)) for kind in kinds]
 
 
-def _is_of_scaled_layers(holding: Holding, key: str, value: Any) -> bool:
-    """Step's list of the layer types that are scaled, where they are."""
-    scaled = {group.layer_type for group in holding.rotating if "factor" in group.params}
-    return key == "yarn_only_types" and isinstance(value, list) and scaled <= {*map(str, value)}
-
-
 def _says_nothing_of_nope(holding: Holding, key: str, value: Any) -> bool:
     """A plain base, a share or the kinds of layers, where no layer is told positions."""
     if any(group.scheme != "nope" for group in holding.layers):
         return False
     plain = isinstance(value, Mapping) and value.get("rope_type", "default") == "default"
     return plain or key in (*BASES, *_SHARES, *_WIDTHS) or tells_layers(key)
-
-
-def _is_unstretched(holding: Holding, key: str, value: Any) -> bool:
-    """A factor of 1 where nothing is scaled."""
-    plain = all("factor" not in group.params for group in holding.layers)
-    plain |= all(group.scheme == "rope-ntk" for group in holding.layers)
-    return plain and _same(value, 1) and key in _FACTORS
 
 
 def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
@@ -234,8 +221,19 @@ _RULES = (
     lambda _holding, key, value: (
         key in _IDLE or value == [] or any(_same(value, each) for each in _NEUTRAL.get(key, ()))
     ),
-    *(_is_unstretched, _is_original_length, _is_parameter),
-    *(_is_layers, _is_of_scaled_layers),
+    # a factor of 1 where nothing is scaled, or by an alpha
+    lambda holding, key, value: (
+        key in _FACTORS
+        and _same(value, 1)
+        and all("factor" not in g.params or g.scheme == "rope-ntk" for g in holding.layers)
+    ),
+    *(_is_original_length, _is_parameter, _is_layers),
+    # Step's list of the layer types that are scaled, where they are
+    lambda holding, key, value: (
+        key == "yarn_only_types"
+        and isinstance(value, list)
+        and {g.layer_type for g in holding.rotating if "factor" in g.params} <= {*map(str, value)}
+    ),
     # https://github.com/jquesnelle/yarn reads it of dynamic scaling alone
     lambda holding, key, _value: (
         key == "finetuned" and all(group.scheme == "rope-yarn" for group in holding.rotating)

@@ -169,12 +169,12 @@ class Planner:
         Raises: InvalidInput where no length is said.
         """
         params, lengths = self.layers.params, self.lengths
-        if lengths.trained is not None and self.layers.scheme != "rope-dynamic":
-            source = params["original_max_position_embeddings"].source
-            return lengths.trained, source, self._with("rope", {})
         if self.layers.scheme == "rope-dynamic":
             limit = params["max_position_embeddings"]
             return int(limit.value), limit.source, self._with("rope", {})
+        if lengths.trained is not None:
+            original = params["original_max_position_embeddings"]
+            return lengths.trained, original.source, self._with("rope", {})
         context = self.layers.derived.get("context")
         if context is None:
             raise InvalidInput(
