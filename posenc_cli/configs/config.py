@@ -130,22 +130,21 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
     if runtime != TRANSFORMERS:
         raise InvalidInput(f"--as {runtime}: {top.name} is of diffusers, which {runtime} is not")
     class_name, layers = diffusion.layers(top, notes)
-    layers = _checked(top.name, layers)
+    layers = [*_checked(top.name, layers)]
     unread = tuple(top.unread())
     if unread:
         notes.warn(f"nothing read {', '.join(unread)}")
     return notes.resolved(class_name, layers, unread, noun="class")
 
 
-def _checked(name: str, layers: Iterable[Layers]) -> list[Layers]:
+def _checked(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:
     """Layers whose parameters their schemes take.
 
     Raises: InvalidInput.
     """
-    found = list(layers)
-    for group in found:
+    for group in [*layers]:
         check_values(name, group.scheme, group.params)
-    return found
+        yield group
 
 
 def _layers_as(

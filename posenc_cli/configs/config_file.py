@@ -86,19 +86,16 @@ def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
     """The bytes of an open config, or the header of what begins, or is named, as a GGUF file."""
     ahead = file.read(len(MAGIC))
     if ahead != MAGIC and not path.lower().endswith(".gguf"):
-        return _of_allowed_size(ahead + file.read(LARGEST_FILE + 1 - len(ahead)))
+        content = ahead + file.read(LARGEST_FILE + 1 - len(ahead))
+        if len(content) > LARGEST_FILE:
+            raise InvalidInput(f"the file: is larger than {LARGEST_FILE >> 20} MiB")
+        return content
     from posenc_cli.configs.gguf.gguf_file import read_gguf_model
 
     status = os.fstat(file.fileno())
     regular = stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT
     size = status.st_size if regular else None
     return read_gguf_model(file, path, size=size, name=where, ahead=ahead)
-
-
-def _of_allowed_size(content: bytes) -> bytes:
-    if len(content) > LARGEST_FILE:
-        raise InvalidInput(f"the file: is larger than {LARGEST_FILE >> 20} MiB")
-    return content
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -49,6 +49,8 @@ _PLAIN = ("rope", "mrope")
 _OWN_FACTORS = ("rope-ntk", "rope-longrope")
 """Rules that a model was trained with, whose base says nothing of the length."""
 _RECIPES = ("linear", "ntk", "dynamic", "yarn", "llama3", "base")
+_WRITTEN = ("rope-linear", "rope-dynamic", "rope-yarn", "rope-llama3", "rope-proportional")
+"""The rules that a config calls by the rest of their name."""
 _RAISED = {"rope-ntk": "ntk", "rope-linear": "linear", "rope-proportional": "linear"}
 """The recipe that raises the factor of a rule that a model was trained with."""
 
@@ -326,12 +328,10 @@ class Planner:
         """
         assert self.spelling is not None
         assert self.given is not None
-        rule = {"rope-linear": "linear", "rope-dynamic": "dynamic", "rope-yarn": "yarn"}
-        rule |= {"rope-llama3": "llama3", "rope-proportional": "proportional"}
         rope: dict[str, Any] = {}
-        if wanted.scheme in rule:
-            rope = {"rope_type": rule[wanted.scheme]}
-            rope |= {key: more[key] for key in more if key != "max_position_embeddings"}
+        if wanted.scheme in _WRITTEN:
+            kept = {key: more[key] for key in more if key != "max_position_embeddings"}
+            rope = {"rope_type": wanted.scheme.removeprefix("rope-"), **kept}
         elif wanted.scheme == "rope-ntk":
             rope = {"rope_type": "dynamic", "alpha": more["factor"]}
         elif self.layers.scheme not in _PLAIN:

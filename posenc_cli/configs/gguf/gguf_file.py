@@ -50,10 +50,7 @@ def read_gguf_model(
         if number:
             raise InvalidInput(f"{name}: is shard {number + 1} of {count}; the first has the keys")
         return replace(header, absent=tuple(range(2, count + 1)))
-    first = header
-    if number:
-        first = _first_shard(header, path, name, number, count)
-    return _with_shards(first, path, name, count)
+    return _with_shards(header, path, name, number, count)
 
 
 def _stated(header: GGUFHeader, key: str, *, most: int) -> int:
@@ -80,17 +77,6 @@ def _shards(path: str, count: int) -> Iterator[tuple[int, Path]]:
         yield number, Path(f"{match[1]}-{number:05d}-of-{count:05d}{match[4]}")
 
 
-def _first_shard(header: GGUFHeader, path: str, name: str, number: int, count: int) -> GGUFHeader:
-    """The first shard, which alone has the model's keys."""
-    place = next((place for _, place in _shards(path, count)), None)
-    if place is None or not place.is_file():
-        raise InvalidInput(
-            f"{name}: is shard {number + 1} of {count}, and the keys of the model stand in the "
-            "first, which is not beside it"
-        )
-    return _read(place, header.name)
-
-
 def _read(place: Path, name: str) -> GGUFHeader:
     with open_input(place) as file:
         size = os.fstat(file.fileno()).st_size
@@ -98,10 +84,16 @@ def _read(place: Path, name: str) -> GGUFHeader:
         return read_gguf(file, name=beside, size=size, asked=FACTOR_TENSORS)
 
 
-def _with_shards(first: GGUFHeader, path: str, name: str, count: int) -> GGUFHeader:
-    """The first shard with the tensors of those that lie beside it."""
-    tensors, numbers, absent = dict(first.tensors), dict(first.numbers), []
+def _with_shards(header: GGUFHeader, path: str, name: str, own: int, count: int) -> GGUFHeader:
+    """The first shard, which alone has the model's keys, with the tensors of those beside it."""
     places = dict(_shards(path, count))
+    if own and not (1 in places and places[1].is_file()):
+        raise InvalidInput(
+            f"{name}: is shard {own + 1} of {count}, and the keys of the model stand in the "
+            "first, which is not beside it"
+        )
+    first = _read(places[1], header.name) if own else header
+    tensors, numbers, absent = dict(first.tensors), dict(first.numbers), []
     for number in range(2, count + 1):
         place = places.get(number)
         if place is None or not place.is_file():
