@@ -204,17 +204,23 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
         )
     else:
         text = top.section(nested[0]) if nested else None
+    stated = outer.value if outer else None
     if nested and not isinstance(thinker, dict):
-        _check_section(top, outer.value if outer else "", nested[0])
-    default = families.text_model_type(outer.value) if outer else None
+        _check_section(top, stated or "", nested[0])
     if text is None:
-        return _printable_type(top, default or (outer.value if outer else None)), top
+        return _printable_type(top, stated and (families.text_model_type(stated) or stated)), top
+    return _printable_type(text, _inner_type(text, stated, notes)), text
+
+
+def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
+    """The model type of the text model within another: its own, the other's, or its class's."""
+    default = families.text_model_type(outer) if outer else None
     inner = text.text("model_type")
-    if inner and outer and default != inner.value and families.has_fixed_text(outer.value):
-        if inner.value != outer.value:
+    if inner and outer and default != inner.value and families.has_fixed_text(outer):
+        if inner.value != outer:
             notes.warn(
                 f"{inner.source} {abbreviated(inner.value)} has no effect: transformers reads the "
-                f"text model of {outer.value} as {default}"
+                f"text model of {outer} as {default}"
             )
         inner = None
     model_type = inner.value if inner else default
@@ -226,7 +232,7 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
         )
         notes.default("model_type")
         model_type = class_.model_type
-    return _printable_type(text, model_type), text
+    return model_type
 
 
 def _check_section(top: Keys, model_type: str, section: str) -> None:
