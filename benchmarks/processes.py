@@ -89,7 +89,8 @@ def rope(x, positions):
     turned[..., 1::2] = first * sin + second * cos
     return turned
 """
-MEMORY_GOAL = Goal("at most", 12.0)
+MEMORY_GOALS = {65_536: Goal("at most", 12.0), sys.maxsize: Goal("at most", 16.0)}
+"""What a table of up to so many rows may take beyond ``import numpy``, in MiB."""
 
 # What a process was before it ran its program counts into its peak, and this one may be large: a
 # small one in between starts it.
@@ -185,8 +186,8 @@ def memory(sizes: Sizes) -> Section:
 def _peaks(sizes: Sizes) -> Iterator[Measurement]:
     row = partial(Measurement, against="import numpy", unit="MiB", dtype="float32")
     longest = sizes.memory_lengths[-1]
-    lengths = [("numpy", length, MEMORY_GOAL) for length in sizes.memory_lengths]
-    for backend, length, goal in (*lengths, ("fast", longest, MEMORY_GOAL)):
+    for backend, length in (*(("numpy", each) for each in sizes.memory_lengths), ("fast", longest)):
+        goal = next(goal for rows, goal in MEMORY_GOALS.items() if length <= rows)
         name = f"posenc {backend}, {length} rows"
         if sys.platform == "win32":
             yield row(name, spread=None, goal=goal, note="not measured on Windows")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NUMBERS = {
     "context": "positions that the config is for",
-    "never-turned": "pairs whose wavelength is longer than the trained length",
+    "long-wavelengths": "pairs whose wavelength is longer than the trained length",
     "negative-from": "the first distance at which the sum of cosines is negative",
     "unseen": "pairs that show unseen angles at the length",
 }
@@ -85,7 +85,7 @@ def _judgement(planned: LengthPlan | NoPlan, requirement: Requirement) -> Judgem
     value: int
     if name == "context":
         value = planned.lengths.context or planned.trained
-    elif name == "never-turned":
+    elif name == "long-wavelengths":
         value = len(planned.never_turned)
     else:
         value = len(_recipe(planned, requirement, recipe).unseen)

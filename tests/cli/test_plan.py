@@ -93,7 +93,7 @@ def test_a_recipe_can_be_asked_for(call, config):
 @pytest.mark.long
 def test_what_is_required_decides_the_status(call, config):
     asked = ("plan", "--config", config, "--to", "1024", "--require")
-    assert call(*asked, "context>=256,never-turned<=32,yarn.unseen<=0")[0] == 0
+    assert call(*asked, "context>=256,long-wavelengths<=32,yarn.unseen<=0")[0] == 0
     status, out, _ = call(*asked, "context>=1024")
     assert status == 1
     failed, what, *_ = out.splitlines()
@@ -164,7 +164,7 @@ def test_a_learned_table_has_no_recipe(call):
     ]  # fmt: skip
     assert call("plan", "-m", "gpt2", "--to", "2048", "--require", "context>=2048")[0] == 1
     assert call("plan", "-m", "gpt2", "--to", "512", "--require", "context>=1024")[0] == 0
-    assert call("plan", "-m", "mpt-7b", "--to", "512", "--require", "never-turned<=9")[0] == 1
+    assert call("plan", "-m", "mpt-7b", "--to", "512", "--require", "long-wavelengths<=9")[0] == 1
 
 
 def test_a_gguf_file_has_flags_and_no_keys(call, tmp_path):

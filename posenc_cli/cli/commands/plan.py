@@ -72,7 +72,7 @@ def plan(
             "--require",
             metavar="LIST",
             parse=_requirements,
-            help="status 1 unless these hold, comma-separated: context>=N, never-turned<=N, "
+            help="status 1 unless these hold, comma-separated: context>=N, long-wavelengths<=N, "
             "negative-from>=N, unseen<=N for the config as it is; yarn.unseen<=0 for a recipe",
         ),
     ] = (),
