@@ -327,8 +327,8 @@ class Layer(Record):
         bound, rotation = encoding.bound, encoding.bound.rotation
         known = bound.scheme.name, str(bound.params), positions.tobytes()
         if known not in self._tables:
-            table = compute(encoding, "complex", positions, FLOAT64, "exact")
-            self._tables[known] = table.view(np.complex128)
+            parts = compute(encoding, "complex", positions, FLOAT64, "exact")
+            self._tables[known] = parts.view(np.complex128)
         table = self._tables[known]
         columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
         first, second = (list(half) for half in columns)

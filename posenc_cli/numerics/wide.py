@@ -26,11 +26,6 @@ Together 22.5; m is 32 units, 2^(M − 75).
 So the test leaves open one in 2^21 of the entries near 2^M, and in proportion more of smaller ones.
 :mod:`posenc_cli.numerics.judge` settles them.
 
-Pairs. Where columns are a cosine and a sine of each wave, X' + i Y' and U' − i V' are complex
-numbers, with p = q = 0 and the exponent of the scale for M, r and s: the same holds of both parts
-of their product. Where angles are tiny the sines are too far below 2^M for that; then, and where a
-wave stands still, each column has its own grids.
-
 Imports NumPy: import it only where something is computed.
 
 Source: Gal, An accurate elementary mathematical library for the IEEE floating point standard, ACM
@@ -40,7 +35,6 @@ last bit, ACM TOMS 17 (1991).
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,13 +42,13 @@ import numpy as np
 
 from posenc_cli.numerics.cells import rising_by_one
 from posenc_cli.numerics.judge import Doubts, Judge, Table
-from posenc_cli.numerics.layout import Columns, High, Pairing, Placed, low_of
+from posenc_cli.numerics.layout import Columns, High, low_of
 from posenc_cli.numerics.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, StoredRows
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows, StoredRows
     from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.phasors import Phasors
 
@@ -64,7 +58,6 @@ MARGIN_BITS = 75
 SMALLEST_EXPONENT = -300  # of a factor: no rest of a product is too small for float64
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -300, Decimal(2) ** 400
 CANCELLED_BITS = 10
-LEAST_ANGLE = 2.0**-12  # sines of smaller ones are too far below 1 for the grids of pairs
 LAYOUTS_KEPT = 2
 BATCHES_KEPT = 2
 
@@ -88,14 +81,6 @@ class By(NamedTuple):
     second_rest: RealRows
     second_all: RealRows
     margin: RealRows
-
-
-class PairsBy(NamedTuple):
-    """U − i V on its grid, its rest, and rounded: (multiples, pairs) each."""
-
-    grid: ComplexRows
-    rest: ComplexRows
-    whole: ComplexRows
 
 
 def exponents(values: Any) -> Integers:
@@ -160,50 +145,6 @@ class Wide(High):
         return self._batches.get(index, lambda: self.by(self.multiples(index))), place
 
 
-class WidePairs(High):
-    """The factors of columns in pairs as complex numbers, each cut in two.
-
-    Shape: ``grid`` and ``rest`` of X + i Y (rows, pairs); ``columns`` are the first of each pair.
-    """
-
-    def __init__(self, columns: Columns, pairing: Pairing, phasors: Phasors) -> None:
-        self.placed = Placed(columns, pairing)
-        self.pairing = pairing
-        heads = columns.selected(pairing.first)
-        parts = phasors.low_pairs()
-        first, second = low_of(heads, parts[0], parts[2])
-        first_low, second_low = low_of(heads, parts[1], parts[3])
-        super().__init__(heads, phasors, first, second)
-        self.grid, self.rest = (
-            _complex(*both)
-            for both in zip(cut(first, first_low, 0), cut(second, second_low, 0), strict=True)
-        )
-        self._exponent = int(exponents(float(phasors.scale)))
-        self.margin = math.ldexp(1.0, self._exponent - MARGIN_BITS)
-        self._batches = LRUCache[PairsBy](BATCHES_KEPT)
-
-    def batch(self, multiple: int) -> tuple[PairsBy, int]:
-        """Return U − i V of the multiples computed together with one, and its place among them."""
-        index, place = self.located(multiple)
-
-        def made() -> PairsBy:
-            parts = self.phasors.high_pairs(self.multiples(index))
-            first, second = self._high_of(parts[0], parts[2], None)
-            first_low, second_low = self._high_of(parts[1], parts[3], None)
-            grids = cut(first, first_low, self._exponent)
-            other = cut(second, second_low, self._exponent)
-            grid, rest = (_complex(left, -right) for left, right in zip(grids, other, strict=True))
-            return PairsBy(grid, rest, _complex(first, -second))
-
-        return self._batches.get(index, made), place
-
-
-def _complex(real: RealRows, imaginary: RealRows) -> ComplexRows:
-    values: ComplexRows = np.empty(real.shape, np.complex128)
-    values.real, values.imag = real, imaginary
-    return values
-
-
 class WideWaves:
     """Fills tables of float64, whose scale is not 0.
 
@@ -216,10 +157,6 @@ class WideWaves:
         self._scratch = scratch
         self._judge = judge
         self._columns = LRUCache[Wide](LAYOUTS_KEPT)
-        self._pairs = LRUCache[WidePairs](LAYOUTS_KEPT)
-        self._still = np.array([not frequency for frequency in phasors.frequencies])
-        turning = [abs(float(rate)) for rate in phasors.frequencies if rate]
-        self._slowest = min(turning, default=0.0)
         self.ordinary = SMALLEST_SCALE < phasors.scale.copy_abs() < LARGEST_SCALE
 
     def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
@@ -235,12 +172,8 @@ class WideWaves:
             table = Table(out, positions, columns.placed)
             self._judge.settle(table, [Doubts(places, None, None)])
             return
-        pairs = self.paired(columns, positions)
-        placed = columns.placed if pairs is None else pairs.placed
-        table = Table(out, positions, placed)
-        if pairs is not None:
-            doubts = self._fill_pairs(table, pairs)
-        elif rising_by_one(positions) and not self._few(columns, positions):
+        table = Table(out, positions, columns.placed)
+        if rising_by_one(positions) and not self._few(columns, positions):
             doubts = self._fill_rising(table, columns)
         else:
             doubts = self._fill_scattered(table, columns)
@@ -250,42 +183,8 @@ class WideWaves:
         """Whether full tables of these columns, not at hand, would cost more than rows in use."""
         return columns.key not in self._columns and positions.size * 4 < self._phasors.rows
 
-    def paired(self, columns: Columns, positions: Integers) -> WidePairs | None:
-        """Return complex tables of these columns, if they are pairs and using them would pay."""
-        pairing = columns.pairing
-        if pairing is None or not rising_by_one(positions) or self._still.any():
-            return None
-        if int(positions[-1]) * self._slowest < LEAST_ANGLE:
-            return None
-        if columns.key not in self._pairs and positions.size * 4 < self._phasors.rows:
-            return None
-        return self._pairs.get(columns.key, lambda: WidePairs(columns, pairing, self._phasors))
-
     def _wide(self, columns: Columns) -> Wide:
         return self._columns.get(columns.key, lambda: Wide(columns, self._phasors))
-
-    def _fill_pairs(self, table: Table, pairs: WidePairs) -> Iterator[Doubts]:
-        scratch, width = self._scratch, pairs.grid.shape[1]
-        names = ("grid", "rest", "whole")
-        for rows, offsets, multiple, fresh in _spans(table, self._phasors.rows):
-            count = (rows.stop - rows.start) * width
-            if fresh:
-                size = _chunk_rows(2 * width, self._phasors.rows) * width
-                batch, place = pairs.batch(multiple)
-                tiles = [scratch.buffer(name, size, np.complex128) for name in names]
-                for tile, part in zip(tiles, batch, strict=True):
-                    tile.reshape(-1, width)[...] = part[place]
-            grid, rest, whole = (tile[:count] for tile in tiles)
-            low, low_rest = (part[offsets].reshape(-1) for part in (pairs.grid, pairs.rest))
-            exact, total, other = (
-                scratch.buffer(name, count, np.complex128) for name in ("cells", "other", "third")
-            )
-            np.multiply(low, grid, out=exact)
-            np.multiply(low, rest, out=total)
-            np.multiply(low_rest, whole, out=other)
-            np.add(total, other, out=total)
-            cells, rests, free = (part.view(np.float64) for part in (exact, total, other))
-            yield from self._round(table, rows, cells, rests, free, pairs.margin)
 
     def _fill_rising(self, table: Table, columns: Columns) -> Iterator[Doubts]:
         scratch, width = self._scratch, columns.waves.size
