@@ -2,16 +2,11 @@
 
 Owns the fast half of the rounding test for float16 and bfloat16. A float32 is too coarse to tell
 on which side of a tie an entry lies when it falls on the tie, and precise enough elsewhere; so the
-bits of the float32 are rounded as integers, and the few entries at a tie are judged from the
-float64.
+bits of the float32 are rounded as integers, and the few entries near a tie are in doubt.
 
-Ties are float32 numbers themselves. An entry of float64 whose float32 is another number lies half a
-unit of float32 away from the tie or more, and the exact value is closer to the entry than that
-while the margin is at most a quarter of a unit, as it is above 2^26 margins: both lie on the same
-side as the float32. This takes one rounding to float32. Where float16 is concerned the entries
-therefore come scaled by 2^−112, exactly, which turns the exponents of float32 into those of
-float16, subnormals too; a float32 that is scaled afterwards may be rounded twice, so there two
-units on each side of a tie are in doubt.
+Ties are float32 numbers themselves. Where float16 is concerned, entries are scaled by 2^−112,
+exactly, which turns the exponents of float32 into those of float16, subnormals too. They may be
+rounded twice then, so two units of float32 on each side of a tie are in doubt.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -78,18 +73,6 @@ def require_subnormals(dtype: DType) -> None:
         )
 
 
-class Roundings(Record):
-    """Entries rounded to the upper half of each word, ties away from zero, and which are in doubt.
-
-    ``ties`` are the indices of entries at a tie, ``near_zero`` of others whose margin is too large
-    for a float32 to tell, if there are any.
-    """
-
-    words: Words
-    ties: Integers
-    near_zero: Integers | None
-
-
 def suits(magnitude: float, dtype: DType) -> bool:
     """Return whether entries of up to this magnitude can be rounded here.
 
@@ -102,55 +85,8 @@ def suits(magnitude: float, dtype: DType) -> bool:
 
 
 def factor(dtype: DType) -> float:
-    """Return the power of two by which entries are scaled for :func:`rounded_scaled`."""
+    """Return the power of two by which the kernel scales entries."""
     return float(REBIAS) if FORMATS[dtype.name].shift else 1.0
-
-
-def rounded_scaled(
-    single: Float32Cells, margin: float, dtype: DType, scratch: Scratch
-) -> Roundings:
-    """Round entries that are float32 numbers, scaled by the format's `factor`.
-
-    ``margin`` bounds the error they had before they were rounded to float32, and is not scaled.
-
-    Shape: ``single``, whose memory the words take, has one axis.
-    """
-    how = FORMATS[dtype.name]
-    words = single.view(np.uint32)
-    floor = np.float32(margin * factor(dtype) * 2.0**26)
-    least = int(floor.view(np.uint32))
-    near_zero = None
-    # The smallest as unsigned is positive, the smallest as signed negative: by magnitude, both.
-    if words.min() <= least or single.view(np.int32).min() <= least - (1 << 31):
-        near_zero = np.abs(single) <= floor
-    np.add(words, how.tie, out=words)
-    if how.shift:
-        # Five exponent bits, not eight: move the magnitude up to the sign.
-        signs = np.bitwise_and(words, SIGN, out=scratch.buffer("spare", words.size, np.uint32))
-        np.left_shift(words, how.shift, out=words)
-        np.bitwise_or(words, signs, out=words)
-    half = scratch.buffer("half", words.size, np.uint16)
-    np.copyto(half, words, casting="unsafe")
-    ties = np.equal(half, 0, out=scratch.buffer("doubts", words.size, np.bool_))
-    if near_zero is None:
-        return Roundings(words, np.flatnonzero(ties), None)
-    ties[near_zero] = False  # none is told twice
-    return Roundings(words, np.flatnonzero(ties), np.flatnonzero(near_zero))
-
-
-def decided(words: Words, ties: Integers, cells: Reals, margin: float, dtype: DType) -> Flags:
-    """Round entries at ties to their side, where the margin lets it be known; return where it does.
-
-    Shape: ``cells``, in float64 and not scaled, as ``ties``, their indices in ``words``.
-    """
-    how = FORMATS[dtype.name]
-    away = words[ties]
-    tie = (((away & ~SIGN) >> np.uint32(how.shift)) - how.tie).view(np.float32)
-    beyond = np.abs(cells) - tie.astype(np.float64) / factor(dtype)
-    # What was rounded away from zero goes back: the lower half of its word is 0.
-    words[ties] = away - (beyond < 0)
-    known: Flags = np.abs(beyond) > margin
-    return known
 
 
 def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: Scratch) -> Integers:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
         Reals,
         StoredRows,
         StoredValues,
-        Words,
     )
     from posenc_cli.numerics.phasors import Phasors
     from posenc_cli.numerics.placements import Placement
@@ -120,37 +119,13 @@ class Placed:
         if self.in_order or self._pairing is None:
             target[...] = bits.reshape(target.shape)
             return
-        size = target.dtype.itemsize
-        if size == 8:  # there is no integer of 16 bytes
-            target[:, self._pairing.first] = bits[::2].reshape(target.shape[0], -1)
-            target[:, self._pairing.second] = bits[1::2].reshape(target.shape[0], -1)
-            return
-        pairs = bits.view(f"u{2 * size}").reshape(target.shape[0], -1)
-        words = target.view(f"u{size}")
-        low, high = self._low_and_high(self._pairing)
+        pairs = bits.view(np.uint64).reshape(target.shape[0], -1)
+        words = target.view(np.uint32)
+        halves = self._pairing.first, self._pairing.second
+        low, high = halves if sys.byteorder == "little" else halves[::-1]
         np.copyto(words[:, low], pairs, casting="unsafe")
-        np.right_shift(pairs, 8 * size, out=pairs)
+        np.right_shift(pairs, 32, out=pairs)
         np.copyto(words[:, high], pairs, casting="unsafe")
-
-    def place_upper(self, words: Words, target: StoredRows) -> None:
-        """Write the upper halves of 32-bit words, the rounded entries of rows, to columns.
-
-        Shape: ``words`` (cells,); ``target`` has two bytes an entry.
-        """
-        bits = target.view(np.uint16)
-        if self.in_order or self._pairing is None:
-            np.right_shift(words.reshape(target.shape), 16, out=bits, casting="unsafe")
-            return
-        pairs = words.view(np.uint64).reshape(target.shape[0], -1)
-        low, high = self._low_and_high(self._pairing)
-        np.right_shift(pairs, 16, out=bits[:, low], casting="unsafe")
-        np.right_shift(pairs, 48, out=bits[:, high], casting="unsafe")
-
-    @staticmethod
-    def _low_and_high(pairing: Pairing) -> tuple[slice, slice]:
-        """Which columns the lower and the upper halves of pairs belong to, read as one integer."""
-        columns = pairing.first, pairing.second
-        return columns if sys.byteorder == "little" else columns[::-1]
 
 
 def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> list[Columns]:

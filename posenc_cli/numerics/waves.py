@@ -48,7 +48,7 @@ from posenc_cli.numerics.cells import (
     scattered_blocks,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.numerics.halves import require_subnormals, suits
+from posenc_cli.numerics.halves import require_subnormals
 from posenc_cli.numerics.judge import JUDGES_KEPT, Doubts, Judge, Table
 from posenc_cli.numerics.layout import Columns, Factors, Pairs, columns_of
 from posenc_cli.numerics.lru_cache import LRUCache
@@ -180,13 +180,11 @@ class WaveTable:
             return
         scratch, magnitude = self._scratch, self._magnitude
         rising = rising_by_one(positions)
-        if rising and (dtype.name == FLOAT32.name or suits(magnitude, dtype)):
+        if rising and dtype.name == FLOAT32.name:
             pairs = self._pairs(columns, positions)
             if pairs is not None:
                 table = Table(out, positions, pairs.placed)
-                doubts = rounded_pairs(
-                    pairs, table, dtype=dtype, magnitude=magnitude, scratch=scratch
-                )
+                doubts = rounded_pairs(pairs, table, magnitude=magnitude, scratch=scratch)
                 self._judge(dtype).settle(table, doubts)
                 return
         factors = self._factors(columns, positions)
