@@ -564,7 +564,7 @@ def test_a_difference_that_is_not_finite_is_told_apart_from_what_is_equal(call, 
         assert "0 elsewhere" in out
         assert "everywhere" not in out
         assert "?: not finite" in out
-        assert ("each with the farthest" in " ".join(out.split())) is not bool(size)
+        assert ("each cell is the value farthest" in " ".join(out.split())) is not bool(size)
     assert "1 of 2048 values is not finite, shown as a gap" in err
     few = call("compare", "a.npy", "b.npy", "--plot", "--height", "20", "--width", "60")[2]
     assert re.search(r"1 of \d+ values drawn is not finite", few)
