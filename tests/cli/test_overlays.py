@@ -245,6 +245,30 @@ def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeyp
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        ("dot-similarity -s rope -s alibi -s sinusoidal -l 300", "m − n alone"),
+        (
+            "heads -s rope -s sinusoidal -s t5 -s alibi -d 32 --target previous --target first",
+            "For",
+        ),
+        ("order-check -s rope -s alibi -s sinusoidal -s nope --plot", "scores of dog bites man"),
+    ],
+)
+def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in (("COLUMNS", 80), ("LINES", 24), ("NO_COLOR", 1)):
+        monkeypatch.setenv(name, str(value))
+    lines = call(*arguments.split())[1].splitlines()
+    assert lines[0].strip().startswith(first)
+    assert len(lines) <= 23
+    if "order-check" in arguments:  # the change of each, by its whole name
+        names = [f"{name} change" for name in ("rope", "alibi", "sinusoidal", "nope")]
+        assert " ".join(lines[2].split()) == " ".join(names)
+
+
+@pytest.mark.long
 def test_a_wide_screen_has_room_for_three_maps_above_their_curves(call, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for name, value in (("COLUMNS", 200), ("LINES", 50), ("NO_COLOR", 1)):

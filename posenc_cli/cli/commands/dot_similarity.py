@@ -38,7 +38,7 @@ _LEAST_CURVE = 14
 """Lines of a picture of several, for which words and rows make room."""
 _FEWEST_ROWS = 3
 """Rows that a table of several keeps."""
-_NO_MAPS = "no room here for the maps; --out NAME.png draws them"
+_NO_ROOM = "no room here for {}; --out NAME.png draws them"
 _POINTS = 320
 """Points of a curve in the terminal."""
 
@@ -149,8 +149,8 @@ def dot_similarity(
         fields = compared_fields_of(parts, judged, bounded=bounded)
         console.json("dot-similarity", {**fields, **output.path_fields, **size})
     elif not draws:
-        look = replace(picture, title=None)
-        _print(judged, look, output, console, profile=profile, bounded=bounded)
+        look, told = replace(picture, title=None), {"profile": profile, "bounded": bounded}
+        print("\n".join(_print_pictures(judged, look, output, console, **told)))
 
 
 def _parts(
@@ -270,7 +270,7 @@ def _judged(parts: Sequence[SimilarityPart], console: Console) -> list[Judged]:
     return judged
 
 
-def _print(
+def _print_pictures(
     judged: Sequence[Judged],
     look: ColorPictureOptions,
     output: SimilarityOutput,
@@ -278,35 +278,37 @@ def _print(
     *,
     profile: bool,
     bounded: bool,
-) -> None:
-    """Print the maps, the curves and the verdicts.
+) -> list[str]:
+    """Print the maps and the curves that have room above the verdicts, whose lines are returned.
 
-    On a terminal they fill its screen, the map beside the curve where that is wide enough; maps of
-    several that have no room are left out, and that is said.
+    On a terminal they fill its screen, the map beside the curve where that is wide enough; what has
+    no room is left out, and that is said.
     """
     from posenc_cli.render.figures.similarities import similarity_figure
     from posenc_cli.render.terminal.text_pictures import LOWEST
 
-    profile, several = profile or _has_no_map(judged), len(judged) > 1
+    profile = profile or _has_no_map(judged)
     words = _words(judged, look, console, bounded=bounded)
-    page = page_of(look, console)
-    room = look.height and page.height
-    if sys.stdout.isatty() and look.height is None:
-        room = max(LOWEST, page.height - len(words))
+    page, several = page_of(look, console), len(judged) > 1
+    fills = sys.stdout.isatty() and look.height is None
+    room = max(LOWEST, page.height - len(words)) if fills else look.height and page.height
     if not several and not profile and room is not None and page.width >= _BESIDE:
-        figure = similarity_figure(judged, bounded=bounded)
-        show(figure, replace(look, height=room), output, console)
-    else:
-        curves, height = _curves(judged, page.width, bounded=bounded)
-        if several and not profile and room is not None and room < height + _LOWEST_MAP:
-            profile, room = True, max(LOWEST, room - 1)
-            words += wrapped_lines([_NO_MAPS], look, console)
-        if room is not None:
-            height = room if profile else max(LOWEST, min(room // 2, height))
-        if not profile:
-            _print_maps(judged, look, output, console, room and max(LOWEST, room - height))
-        show(curves, replace(look, height=height), output, console)
-    print("\n".join(words))
+        both = similarity_figure(judged, bounded=bounded)
+        show(both, replace(look, height=room), output, console)
+        return words
+    curves, height = _curves(judged, page.width, bounded=bounded)
+    if fills and room is not None and room < height // 2 and hasattr(curves, "panels"):
+        words += wrapped_lines([_NO_ROOM.format("curves")], look, console)
+        return words
+    if several and not profile and room is not None and room < height + _LOWEST_MAP:
+        profile, room = True, max(LOWEST, room - 1)
+        words += wrapped_lines([_NO_ROOM.format("the maps")], look, console)
+    if room is not None:
+        height = room if profile else max(LOWEST, min(room // 2, height))
+    if not profile:
+        _print_maps(judged, look, output, console, room and max(LOWEST, room - height))
+    show(curves, replace(look, height=height), output, console)
+    return words
 
 
 def _curves(judged: Sequence[Judged], width: int, *, bounded: bool) -> tuple[Figure, int]:
@@ -383,13 +385,14 @@ def _draw(
     from posenc_cli.render.figures.similarities import similarity_figure
 
     profile = profile or _has_no_map(judged)
-    figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
-    usual = None
-    if len(judged) > 1 and not profile:
-        usual = min(_PANEL * len(judged), _WIDEST), 2 * _PANEL
-    elif not profile:
+    usual = min(_PANEL * len(judged), _WIDEST), 2 * _PANEL
+    if len(judged) == 1:
         usual = 2 * _PANEL, _PANEL
-    show(figure, look, output, console, usual=usual)
+    show(
+        similarity_figure(judged, profile_alone=profile, bounded=bounded),
+        *(look, output, console),
+        usual=None if profile else usual,
+    )
 
 
 def _has_no_map(judged: Sequence[Judged]) -> bool:

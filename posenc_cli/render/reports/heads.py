@@ -145,7 +145,7 @@ def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
         verb = "has none and is" if left_out == 1 else "have none and are"
         without = f"; {head.target.without} {verb} left out"
     meaning = f"{head.target.name}: {head.target.meaning}{without}"
-    return f"{typesetter.paragraph(meaning)}\n\n{typesetter.table(header, rows)}"
+    return f"{typesetter.paragraph(meaning)}\n{typesetter.table(header, rows)}"
 
 
 def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
@@ -212,28 +212,20 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     )
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
-    untrained = [
-        text for result in results if (text := _untrained_text(result, names[id(result.head)]))
-    ]
+    untrained = [_untrained_text(result, names[id(result.head)]) for result in results]
     rest = [] if pictured else _fit_lines(results)
-    return [*dict.fromkeys([meaning, *rest, *untrained, *drawn])]
+    return [*dict.fromkeys(filter(None, [meaning, *rest, *untrained, *drawn]))]
 
 
 def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     """How heads were fitted, and what of."""
-    head, heads = results[0].head, _distinct_heads(results)
-    gradient = max(head.optimum.gradient for head in heads)
-    fitted = (
-        f"Fitted on positions below {head.trained}, minimizing mean cross-entropy + l2/2 · Σ w², "
-        f"l2 = {head.l2:g}: one optimum; its gradient is below {gradient:.0e}."
-    )
+    head, names = results[0].head, _names_by_head(results)
+    fitted = f"Fitted on positions below {head.trained}, l2 = {head.l2:g}"
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"Under {stretches} what was learned without meets frequencies of the factor "
     stretched += f"length / {head.trained}."
-    names = _names_by_head(results)
-    free = "; of ".join(dict.fromkeys(f"{names[id(head)]}: {head.free}" for head in heads))
-    slow = [text for head in heads if (text := _slow_text(head, names[id(head)]))]
-    return [fitted, *([stretched] if stretches else []), f"Free parameters of {free}.", *slow]
+    slow = [_slow_text(head, names[id(head)]) for head in _distinct_heads(results)]
+    return [fitted, stretched * bool(stretches), *slow]
 
 
 def _slow_text(head: FittedHead, name: str) -> str:
@@ -243,8 +235,8 @@ def _slow_text(head: FittedHead, name: str) -> str:
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} pairs have wavelengths longer "
-        f"than {head.trained} positions; {share} of the squared amplitudes is theirs."
+        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
+        f"{head.trained} positions: {share} of the power"
     )
 
 
