@@ -71,7 +71,7 @@ def target_of(text: str) -> HeadTarget:
             f"--target {abbreviated(text)}: {kind} takes a whole number from 1 to {_LARGEST}",
             hint=_BARE[kind],
         )
-    name, first = f"{kind}:{number}", _queries_below(number)
+    name, first = f"{kind}:{number}", "query 0" if number == 1 else f"queries 0 to {number - 1}"
     if kind == "back":
         return HeadTarget(name, f"the key {number} before the query", first, partial(_back, number))
     if kind == "same":
@@ -79,10 +79,6 @@ def target_of(text: str) -> HeadTarget:
         return HeadTarget(name, meaning, first, partial(_same, number))
     meaning = f"the last {number} keys, the query's own among them"
     return HeadTarget(name, meaning, "", partial(_window, number))
-
-
-def _queries_below(number: int) -> str:
-    return "query 0" if number == 1 else f"queries 0 to {number - 1}"
 
 
 def _back(distance: int, queries: Integers, length: int) -> Flags:

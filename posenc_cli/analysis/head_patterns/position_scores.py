@@ -156,7 +156,8 @@ class LengthEncoding(Record):
         """
         scheme, content = self.query.bound.scheme, self.content
         if scheme.kind == "absolute":
-            rows = basis.projected(_checked(self.rows, scheme))  # (length, width)
+            rows = _checked(self.rows, scheme)  # (length, width)
+            rows = rows if basis.columns is None else rows @ basis.columns  # in the span
             return _bilinear(rows[queries], rows)
         buckets = self.buckets(queries)
         if buckets is not None:
@@ -196,10 +197,6 @@ class Basis(Record):
     def size(self) -> int:
         """How many buckets there are."""
         return 0 if self.buckets is None else self.buckets.size
-
-    def projected(self, rows: RealRows) -> RealRows:
-        """Rows in the span."""
-        return rows if self.columns is None else rows @ self.columns
 
     def places(self, buckets: Integers) -> Integers:
         """The place of each bucket among those met, as many as there are for one that is not."""

@@ -217,11 +217,12 @@ def _power_report(
     assert isinstance(spectrum, PowerSpectrum)
     width, dropped = len(spectrum.dominant), len(spectrum.dropped)
     names = column_names(width, complex_values=complex_values)
-    columns, rows = power_table(spectrum, names)
+    values = zip(names, spectrum.dominant.tolist(), spectrum.share.tolist(), strict=True)
+    rows = [[name, rounded(at), "" if math.isnan(of) else f"{of:.1%}"] for name, at, of in values]
     warning = f"{subject.label}: {dropped} of {width} columns are not finite, and left out"
     return SpectrumReport(
-        columns,
-        rows,
+        ["column", "dominant wavelength", "share of its power"],
+        _some(rows),
         width,
         power_figure([subject]) if spectrum.power.any() else None,
         power_sentences(spectrum),
@@ -439,17 +440,6 @@ def column_names(count: int, *, complex_values: bool) -> list[str]:
     if not complex_values:
         return [str(column) for column in range(count)]
     return [f"{column // 2} {('real', 'imaginary')[column % 2]}" for column in range(count)]
-
-
-def power_table(spectrum: PowerSpectrum, names: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns of a table of columns, and its rows."""
-    rows = [
-        [name, rounded(wavelength), "" if math.isnan(share) else f"{share:.1%}"]
-        for name, wavelength, share in zip(
-            names, spectrum.dominant.tolist(), spectrum.share.tolist(), strict=True
-        )
-    ]
-    return ["column", "dominant wavelength", "share of its power"], _some(rows)
 
 
 def power_sentences(spectrum: PowerSpectrum) -> list[str]:

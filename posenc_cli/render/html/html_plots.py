@@ -432,7 +432,8 @@ class CurvePlot(_Plot):
         dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[look % 4].dashes)
         dash = f' stroke-dasharray="{dashes}"' if dashes and joined else ""
         drawn = f'class="{kind}" style="stroke:var(--c{look % _COLORS})"{dash}'
-        path = f'<path {drawn} d="{_path(x, y) if joined else _dots(x, y)}"/>'
+        parts = [_path(x, y)] if joined else map(_dot, x.tolist(), y.tolist())
+        path = f'<path {drawn} d="{"".join(parts)}"/>'
         key = _key(drawn, curve.name, dot=not joined) if curve.name else ""
         if curve.envelope is not None:
             low, high = (self.y.places(getattr(curve.envelope, side)) for side in _SIDES)
@@ -476,11 +477,10 @@ def _path(x: RealRows, y: RealRows) -> str:
     return "".join(parts)
 
 
-def _dots(x: RealRows, y: RealRows) -> str:
-    """Points that stand alone: lines of no length, whose round ends keep their shape."""
-    seen = np.isfinite(x) & np.isfinite(y)
-    points = zip(x[seen].tolist(), y[seen].tolist(), strict=True)
-    return "".join(f"M{_UNITS * a:.0f} {_UNITS * (1 - b):.0f}h0" for a, b in points)
+def _dot(x: float, y: float) -> str:
+    """A point that stands alone: a line of no length, whose round ends keep their shape."""
+    seen = math.isfinite(x) and math.isfinite(y)
+    return f"M{_UNITS * x:.0f} {_UNITS * (1 - y):.0f}h0" if seen else ""
 
 
 def _key(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:

@@ -50,6 +50,9 @@ _MOST_BANDS = 3
 _NAMED_TWICE = 4
 """Curves that both panels name: more names would hide them."""
 
+_LONGER = "train longer (--steps)"
+"""What to do where something has not learnt its task."""
+
 
 class ExperimentReport(Record):
     """What an experiment found, with losses in a unit: ``nats`` or ``bits`` a token."""
@@ -82,16 +85,12 @@ class ExperimentReport(Record):
             f"{typesetter.paragraph(title)}\n\n{typesetter.table(header, rows)}"
             for title, header, rows in blocks
         ]
+        step = [] if all(item.judged for item in self.summaries) else [f"next: {_LONGER}"]
         answer, notes = (
             "\n".join(map(typesetter.paragraph, lines))
-            for lines in (self._answer_lines(), self._notes())
+            for lines in (self._verdict_lines() + step, self._notes())
         )
         return "\n\n".join([answer, *texts, notes])
-
-    def _answer_lines(self) -> list[str]:
-        """The verdicts, and what to do where there is none."""
-        judged = all(item.judged for item in self.summaries)
-        return self._verdict_lines() + ([] if judged else ["next: train longer (--steps)"])
 
     def _task_blocks(
         self, summaries: Sequence[EncodingSummary]
@@ -190,32 +189,32 @@ class ExperimentReport(Record):
 
     def fields(self) -> dict[str, Any]:
         """The report as JSON has it; losses are in nats."""
-        runs = [self._run_fields(run) for run in self.runs]
+        runs: list[dict[str, Any]] = [
+            {
+                "scheme": run.scheme,
+                "encoding": run.encoding,
+                "stretch": run.stretch,
+                "task": run.task,
+                "seed": run.seed,
+                "learnt": run.learnt,
+                "reason": run.reason,
+                "induction": run.induction,
+                "lengths": [self._length_fields(run, item) for item in run.lengths],
+            }
+            for run in self.runs
+        ]
         size = sum(len(item["curve"]) for run in runs for item in run["lengths"])
         check_size("the runs", size, LISTED_VALUES, "losses in JSON", hint="--csv has them all")
         judged = all(item.judged for item in self.summaries)
         return {
             "verdict": "; ".join(self._verdict_lines()),
             "cause": None,
-            "next": None if judged else "train longer (--steps)",
+            "next": None if judged else _LONGER,
             "runs": runs,
             "summary": [item.fields() for item in self.summaries],
             "rule": RULE,
             "request": self.request.fields(),
             "environment": self._environment(),
-        }
-
-    def _run_fields(self, run: RunResult) -> dict[str, Any]:
-        return {
-            "scheme": run.scheme,
-            "encoding": run.encoding,
-            "stretch": run.stretch,
-            "task": run.task,
-            "seed": run.seed,
-            "learnt": run.learnt,
-            "reason": run.reason,
-            "induction": run.induction,
-            "lengths": [self._length_fields(run, item) for item in run.lengths],
         }
 
     def _length_fields(self, run: RunResult, item: LengthLosses) -> dict[str, Any]:

@@ -53,20 +53,19 @@ def _fields(known: Inspection) -> dict[str, Any]:
         "weights": known.random_weights,
         "parameters": known.parameters,
         "cost": None if known.cost is None else known.cost.as_dict(),
-        "properties": [_property_fields(found) for found in known.properties],
-    }
-
-
-def _property_fields(known: Property) -> dict[str, Any]:
-    return {
-        "name": known.name,
-        "holds": known.holds,
-        "value": finite_or_null(known.value),
-        "at": None if known.at is None else list(known.at),
-        "evidence": known.evidence,
-        "sample": known.sample,
-        "reason": known.reason,
-        **finite_or_null(dict(known.details)),
+        "properties": [
+            {
+                "name": found.name,
+                "holds": found.holds,
+                "value": finite_or_null(found.value),
+                "at": None if found.at is None else list(found.at),
+                "evidence": found.evidence,
+                "sample": found.sample,
+                "reason": found.reason,
+                **finite_or_null(dict(found.details)),
+            }
+            for found in known.properties
+        ],
     }
 
 
@@ -226,7 +225,7 @@ def _column(known: Inspection) -> list[str]:
     """What stands below the name of one of several."""
     cells = [_cell(known.property(name)) for name in PROPERTIES]
     count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
-    return [known.name, count, *cells, _optional(known.parameters)]
+    return [known.name, count, *cells, str("-" if known.parameters is None else known.parameters)]
 
 
 def _legend(
@@ -254,10 +253,6 @@ def _cell(known: Property) -> str:
     proved = "*" if known.evidence == "proved" else ""
     value = _value_text(known)
     return f"{_WORDS[known.holds]}{proved}{f' {value}' if value else ''}"
-
-
-def _optional(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 def _value_text(known: Property) -> str:

@@ -24,8 +24,10 @@ _OF_LAYERS = ("sliding-layers", "unturned-layers")
 def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
     """The answer, both models, and each value that they do not share."""
     lines = [
-        f"{key} {_title(model)}: {_what(model)}"
+        f"{key} {_title(model)}: {reading.noun} {', '.join([reading.model_type, *schemes])}"
         for key, model in zip("AB", result.models, strict=True)
+        for reading in [model.reading]
+        for schemes in [dict.fromkeys(group.scheme for group in reading.layers)]
     ]
     unknown = [
         typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
@@ -81,12 +83,6 @@ def losses_fields(result: ModelComparison) -> dict[str, Any]:
 def _title(model: Model) -> str:
     name = model.name if model.name in library.names() else quoted_name(model.name)
     return name if model.runtime is None else f"{name} as {model.runtime}"
-
-
-def _what(model: Model) -> str:
-    reading = model.reading
-    schemes = dict.fromkeys(group.scheme for group in reading.layers)
-    return ", ".join([f"{reading.noun} {reading.model_type}", *schemes])
 
 
 def _row(loss: Loss) -> list[str]:
