@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from posenc_cli.render.figure import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from posenc_cli.analysis.encoded import EngineFor
     from posenc_cli.choice import Choice
@@ -333,17 +334,16 @@ def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -
             zip(columns, of, strict=False)
         )
     held = {label: sorted(pairs) for label, pairs in groups.items() if pairs}
-    if len(held) < 2:
-        ordered = sorted(pair for pairs in held.values() for pair in pairs)
-        return _DrawnColumns([c for c, _ in ordered], (), [w for _, w in ordered])
-    bands: list[Band] = []
-    points: list[int] = []
-    behind: list[int] = []
-    for label, pairs in held.items():
-        bands.append(Band(label, len(points), len(points) + len(pairs)))
-        points += [column for column, _ in pairs]
-        behind += [wave for _, wave in pairs]
-    return _DrawnColumns(points, tuple(bands), behind)
+    bands = _bands({label: len(pairs) for label, pairs in held.items()}) if len(held) > 1 else ()
+    points, behind = zip(*chain.from_iterable(held.values()), strict=True)
+    return _DrawnColumns(points, bands, behind)
+
+
+def _bands(sizes: Mapping[str, int]) -> tuple[Band, ...]:
+    """Bands of so many columns each, one after the other; of none there is no band."""
+    ends = [0, *accumulate(sizes.values())]
+    bands = map(Band, sizes, ends, ends[1:])
+    return tuple(band for band in bands if band.start < band.stop)
 
 
 def _columns_in_order(columns: _DrawnColumns) -> _DrawnColumns:
@@ -377,15 +377,10 @@ def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     if dims.stop > count:
         raise InvalidInput(f"--dims {dims.start}:{dims.stop}: there are {count}, from 0")
     kept = [i for i, point in enumerate(columns.points) if point in dims]
-    bands: list[Band] = []
-    for band in columns.bands:
-        inside = [i for i in kept if band.start <= i < band.stop]
-        if inside:
-            start = bands[-1].stop if bands else 0
-            bands.append(Band(band.label, start, start + len(inside)))
+    sizes = {band.label: sum(band.start <= i < band.stop for i in kept) for band in columns.bands}
     return _DrawnColumns(
         [columns.points[i] for i in kept],
-        tuple(bands),
+        _bands(sizes),
         columns.waves and [columns.waves[i] for i in kept],
         columns.computed and [columns.computed[i] for i in kept],
     )
