@@ -178,7 +178,7 @@ def _with_further_calls(
     *,
     last: int,
 ) -> Subject:
-    """A subject, with what becomes of several sequences and heads in one call, and of others."""
+    """A subject, with what happens to several sequences and heads in one call, and of others."""
     vectors, grid = function.outcome == "vectors", function.form.has("grid")
     tried = Tried(
         function,

@@ -99,7 +99,7 @@ _DAMAGED = 0.02
 _DAMAGE = 0.02
 """What no row is farther off by, none is damaged by: noise in all of them is."""
 _USUAL = 3.0
-"""The most that a rule with numbers that people use costs: one that gives every cell is no bias."""
+"""The most that a rule with usual numbers costs: one that gives every entry is no bias."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3

@@ -176,7 +176,7 @@ def _grids(view: View, limit: float) -> Iterator[_GridPlaces]:
 
 
 def _is_line_of_waves(view: View) -> bool:
-    """Whether pairs turn from most rows to the next as far as before; bare ones do not show it."""
+    """Whether pairs rotate by the same angle between most rows; bare ones do not show it."""
     rows = spread(view.pairs.shape[0] - 2, _VOTES)
     before, here, after = (view.pairs[rows + step] for step in range(3))
     turned = here * here - before * after

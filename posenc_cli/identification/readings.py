@@ -561,7 +561,7 @@ def _is_repeated(rows: Reals) -> bool:
 
 
 def _some_rows(array: NumberArray) -> Reals:
-    """Some rows of an array, from the first to the last, as float64. Shape: (rows, cells)."""
+    """Some rows of an array, from the first to the last, as float64. Shape: (rows, entries)."""
     rows = spread(array.shape[0], _SOME_ROWS)
     few = np.asarray(array[rows])
     return np.asarray(few.reshape(few.shape[0], -1), np.float64)

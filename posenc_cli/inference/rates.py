@@ -23,7 +23,7 @@ _EVEN = 0.12
 """Radians: phases of float32 code at positions to a million, or of half precision tables."""
 _MOST_TURNS = 96
 _TURNS_AT_ONCE = 1 << 16
-"""Rotations of the slowest pair within which a row is searched, and all rows together."""
+"""Rotations of the lowest-frequency pair within which a row is searched, and all rows together."""
 _CELLS_AT_ONCE = 1 << 16
 """Phases of rows, turns and pairs that are compared together: half a mebibyte."""
 _REACH = 64

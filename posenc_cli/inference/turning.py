@@ -283,7 +283,7 @@ class PositionRows(Record):
 class Sample(Record):
     """A subject at some positions, its columns paired as it pairs them.
 
-    ``stray`` is the norm of all that turns no pair, (positions, pairs) or (positions, 1).
+    ``stray`` is the norm of all that rotates no pair, (positions, pairs) or (positions, 1).
     """
 
     positions: Integers
@@ -307,7 +307,7 @@ class Sample(Record):
     def compared(
         self, predicted: ComplexRows, frequencies: Reals, followed: Integers | Reals | None = None
     ) -> tuple[RealRows, Flags]:
-        """By how much factors (n, pairs) miss each cell, and which they explain; unseen ones by 0.
+        """By how much factors (n, pairs) miss each entry, and which they explain; unseen ones by 0.
 
         Their angles are multiples of ``followed``, (n,) or (n, pairs), by default of the
         reference's own positions.
