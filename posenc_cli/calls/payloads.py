@@ -220,7 +220,6 @@ class _CallArguments:
         return self.payload.array(added, broadcast=(self.batch, 1, queries, rows))
 
 
-
 _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     **dict.fromkeys(("x", "q", "k"), lambda call, _: _vectors(call, next(call.remaining))),
     "v": lambda call, _: _vectors(call, values_beside(call.all_vectors[0])),
