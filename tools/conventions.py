@@ -345,30 +345,30 @@ def page() -> str:
 _INTRODUCTION = """\
 # What libraries compute
 
-How {functions} positional-encoding functions of {libraries} libraries differ. Each was run at the
-version shown, with 64 columns, 8 heads or a small grid, by `python -m tools.conventions`.
-`posenc generate --like NAME` writes the table that a function makes by default; other options
-replace its parameters:
+This table compares {functions} positional-encoding functions of {libraries} libraries.
+`python -m tools.conventions` ran each at the version shown, with 64 columns, 8 heads or a small
+grid. `posenc generate --like NAME` writes the default table of a function; other options change its
+parameters:
 
 ```console
 $ posenc generate --like diffusers:get_2d_sincos_pos_embed --set grid=32x32
 $ posenc generate --like transformers:LlamaRotaryEmbedding --base 500000 --len 8192
 ```
 
-*Columns* says how sines and cosines are ordered, or which two dimensions a rotation pairs.
-*Frequency i* is the formula of the frequencies; the next column has the base and the parameter that
-sets it. *Length* is the default number of positions, and what happens with one more; "any" was
-tested up to 131,072 positions, or 1024 keys for a bias. *Error* is the largest difference from the
-exact value at position 131,071. It comes from rounding the angle to float32; Marian and GluonTS use
-float64 angles. Grids and timesteps do not reach this position, and a bias has no such error.
+*Columns* is the order of sines and cosines, or the layout of a rotation. *Frequency i* is the
+formula of the frequencies; the next column has the base and the parameter that sets it. *Length* is
+the default number of positions, and the result with one more; "any" was tested up to 131,072
+positions, or 1024 keys for a bias. *Error* is the maximum absolute error at position 131,071. It
+comes from rounding the angle to float32; Marian and GluonTS use float64 angles. Grids and timesteps
+do not reach this position, and a bias has no such error.
 
-Functions were called with their defaults, except for these. The tables of `mlx`, `uni2ts`,
-`curated-transformers` and `x-transformers` are compared without the factor that these libraries
-multiply them by (√(2/d); a learned one in x-transformers). `lightly` ran without a class token,
+The functions were called with their defaults, with these exceptions. The tables of `mlx`, `uni2ts`,
+`curated-transformers` and `x-transformers` are compared without their factor (√(2/d); in
+x-transformers, a learned one). `lightly` ran without a class token,
 `timm:RotaryEmbeddingCat` with coordinates instead of pixels, as EVA uses it, and
 `OpenNMT-py:PositionalEncoding` with `SinusoidalInterleaved`.
 
-posenc ran these functions too, but has no scheme for them. `kornia:PositionEncodingSine` (LoFTR)
+posenc has no scheme for these functions. `kornia:PositionEncodingSine` (LoFTR)
 repeats the columns sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x
 and cos x, then sin y and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that
 rotate by row and by column. `labml-nn:get_alibi_biases` counts keys from 1.

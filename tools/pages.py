@@ -114,7 +114,7 @@ def backends() -> str:
         ]
         for name, each in registry.BUILT_IN.items()
     ]
-    cost = f"Where the kernel is missing, {native.COST} ([measured](performance.md))."
+    cost = f"Without the kernel, {native.COST} ([measured](performance.md))."
     return f"{_table('backend | needs | what it is', rows)}\n\n{cost}"
 
 

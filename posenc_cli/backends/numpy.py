@@ -86,7 +86,7 @@ class NumpyBackend:
 
     def status(self) -> Status:
         """NumPy is a dependency: it is there."""
-        return Status(True, np.__version__, ("cpu",), "always there; the reference")
+        return Status(True, np.__version__, ("cpu",), "always installed; the reference")
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None

@@ -25,12 +25,12 @@ class BackendEntry(Record):
 
 BUILT_IN: Mapping[str, BackendEntry] = {
     "numpy": BackendEntry(
-        "posenc_cli.backends.numpy:NumpyBackend", None, "always there; the reference"
+        "posenc_cli.backends.numpy:NumpyBackend", None, "always installed; the reference"
     ),
     "fast": BackendEntry(
         "posenc_cli.backends.fast:FastBackend",
         None,
-        "a kernel in C: wheels for Linux and macOS have it, elsewhere a C compiler builds it",
+        "a C kernel: part of the wheels for Linux and macOS, elsewhere built by a C compiler",
     ),
     "torch": BackendEntry(
         "posenc_cli.backends.torch:TorchBackend",

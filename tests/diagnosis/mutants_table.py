@@ -72,16 +72,16 @@ def mutants_markdown() -> str:
     """Totals, and a row for each cause: how many wrong ones have it, and how many are named."""
     every, passing, named = _totals()
     totals = (
-        f"posenc fails all {every} wrong tables, frequencies and rotations of its tests, given in "
-        f"{len(SHOWN)} ways, and names the cause of {named}. It passes all {len(RIGHTS)} right "
-        f"ones, at positions up to 10^6. {passing} of the wrong ones leave q·k a function of m − n "
-        "alone, so they pass every test of that."
+        f"posenc's tests have {every} wrong tables, frequencies and rotations, in {len(SHOWN)} "
+        f"forms. All of them fail, {named} with the cause. All {len(RIGHTS)} right ones pass, at "
+        f"positions up to 10^6. With {passing} of the wrong ones, q·k still depends only on m − n, "
+        "so every test of that property passes."
     )
     calls = [cause for cause, _ in (mutants_calls.MUTANTS | mutants_calls.HALVES).values()]
     apart = (
         f"{len(calls)} more functions are wrong only in some calls: in batches, heads, chunks or "
-        "half precision, or with positions beside tables. posenc fails all of them, and names the "
-        f"cause of {len(calls) - calls.count(Cause.UNKNOWN)}."
+        "half precision, or with positions beside tables. All of them fail, "
+        f"{len(calls) - calls.count(Cause.UNKNOWN)} with the cause."
     )
     lines = [totals, "", apart, "", "| cause | wrong ones | named |", "|---|---|---|"]
     causes = dict.fromkeys(mutant.causes[0] for mutant in MUTANTS.values())
