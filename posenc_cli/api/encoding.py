@@ -217,8 +217,8 @@ def blocks(
     Every argument is that of `encode`, and is checked before the first block is computed. What has
     several heads comes head by head.
 
-    >>> [block.shape for block in blocks("rope", 5000, dim=256)]
-    [(1024, 256), (1024, 256), (1024, 256), (1024, 256), (904, 256)]
+    >>> [block.shape for block in blocks("rope", 1300, dim=256)]
+    [(512, 256), (512, 256), (276, 256)]
     """
     form = format_of_result(dtype, None, None)
     choice = choice_at(encoding, positions, parameters)

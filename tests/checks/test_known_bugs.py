@@ -281,7 +281,11 @@ OTHERS = {
         {"dim": 64, "grid": "3x4x5", "convention": "cogvideox"},
     ),
     "Wan's timesteps": (
-        *("timestep", "cos-sin-mispaired", "flip_sin_to_cos is false, not true|sin and cos are swapped"),
+        *(
+            "timestep",
+            "cos-sin-mispaired",
+            "flip_sin_to_cos is false, not true|sin and cos are swapped",
+        ),
         halves(AT),
         {"dim": D, "flip_sin_to_cos": "true", "downscale_freq_shift": 0},
     ),

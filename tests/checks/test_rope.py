@@ -355,9 +355,9 @@ def test_pairs_that_are_zero_here_and_there_are_not_held_against_the_subject_but
 @pytest.mark.parametrize(
     ("keep", "words"),
     [
-        ((slice(None), [5, 37]), r"200 of 6400 .* in 31 of 32 pairs of columns \(pair 0\)"),
+        ((slice(None), [5, 37]), r"200 of 6400 .* in 31 of 32 dimension pairs \(pair 0\)"),
         (([0, 1], slice(None)), r"64 of 6400 .* at 198 positions \(position 2\)"),
-        (([0], slice(None)), r"32 of 6400 .* in 32 of 32 pairs"),
+        (([0], slice(None)), r"32 of 6400 .* in 32 of 32 dimension pairs"),
     ],
 )
 def test_vectors_that_leave_pairs_or_positions_unseen_are_refused(keep, words):

@@ -366,7 +366,7 @@ def test_shards_come_to_the_bytes_of_one_run(trained, call):
 
 def test_the_help_says_what_is_promised(call):
     text = " ".join(call("extrapolate", "--help")[1].split())
-    for said in ("the same bytes", "the printed spread", "has learned", "Encodings are not ranked"):
+    for said in ("the same bytes", "the printed spread", "has learned", "does not rank encodings"):
         assert said in text
     assert re.search(r"--stretch NAMES context extension at test time.*: none\| ?linear", text)
 
