@@ -35,6 +35,7 @@ class ScoreScale(Record):
 
 
 _SCALAR = ScoreScale("query_pre_attn_scalar", -0.5, 256.0)
+_ONE = ScoreScale(None, usual=1.0)
 _MULTIPLIER = ScoreScale("attention_multiplier", 1.0, 1.0)
 
 SCALES: Mapping[str, ScoreScale] = {
@@ -46,8 +47,8 @@ SCALES: Mapping[str, ScoreScale] = {
     "granite4_vision_text": _MULTIPLIER,
     "granite_docling_text": ScoreScale("attention_multiplier", 1.0, 0.015625),
     "hyperclovax": ScoreScale("attention_multiplier"),
-    **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), ScoreScale(None)),
-    "embedding_gemma2_text": ScoreScale(None),
+    **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), _ONE),
+    "embedding_gemma2_text": _ONE,
 }
 """By a model type: the families whose scores are not scaled by 1/√d alone."""
 
@@ -105,15 +106,14 @@ def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]
 
 def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
     scale = SCALES.get(model_type)
-    if scale is not None and scale.key is None:
-        yield "attention_scale", Sourced(1.0, f"default of {model_type}")
-    elif scale is not None and scale.key is not None:
-        stated = text.number(scale.key, above=0 if scale.power < 0 else None)
+    if scale is not None:
+        above = 0 if scale.power < 0 else None
+        stated = text.number(scale.key, above=above) if scale.key else None
         if stated is None and scale.usual is not None:
             stated = Sourced(scale.usual, f"default of {model_type}")
         if stated is not None:
             source = stated.source
-            if scale.power < 0 and text.has(scale.key):
+            if scale.power < 0 and scale.key and text.has(scale.key):
                 source = f"derived: {source}^(−1/2)"
             yield "attention_scale", Sourced(float(stated.value) ** scale.power, source)
     if model_type in CAPS:
