@@ -312,7 +312,7 @@ def prompt_of(axes: Integers) -> str | None:
         grids.append(sides)
         texts.append(0)
         at, next_id = end, next_id + max(sides[1:])
-    if not grids:
+    if not grids or not all(texts[1:-1]):  # grids without text between them are one to the models
         return None
     patches = (f"{'video:' * (t > 1)}{t},{2 * h},{2 * w}" for t, h, w in grids)
     words = ["--text", ",".join(map(str, texts)), *(w for p in patches for w in ("--grid", p))]
