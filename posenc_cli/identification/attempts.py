@@ -126,9 +126,7 @@ class Attempt(Record):
 
 def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """What was tried of an array and of the matrices that may be in it, the best first."""
-    # A cube of heads is looked at as a bias before any form, for heads may be alike.
-    square = len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]
-    heads = _bias_attempts(evidence) if square else []
+    heads = _attempts_of_heads(evidence)
     if _is_plain(heads):
         return heads
     known = [heads] if heads else []
@@ -148,6 +146,12 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 def best_of(known: Sequence[list[Attempt]]) -> list[Attempt]:
     """The attempts whose best one stands first."""
     return min(known, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+
+
+def _attempts_of_heads(evidence: Evidence) -> list[Attempt]:
+    """What a cube of heads is as a bias: looked at before any form, for heads may be alike."""
+    square = len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]
+    return _bias_attempts(evidence) if square else []
 
 
 def _is_plain(attempts: Sequence[Attempt]) -> bool:
