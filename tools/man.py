@@ -19,9 +19,9 @@ from posenc_cli.cli.app import (
     program_page,
     program_text,
 )
-from posenc_cli.cli.exits import PATHS
 from posenc_cli.cli.help.completion import SHELLS
 from posenc_cli.cli.help.help_page import HelpPage
+from posenc_cli.cli.help.known_answers import PATHS
 from posenc_cli.cli.streams import WIDEST_PIPED
 
 if TYPE_CHECKING:

@@ -330,7 +330,7 @@ def program_brief(context: Any, width: int) -> str:
 def program_page(context: Any) -> HelpPage:
     """The page of the program."""
     from posenc_cli.cli.help.help_page import HelpPage, entry_of
-    from posenc_cli.cli.help.version import PAGE, address
+    from posenc_cli.cli.help.known_answers import PAGE, address
 
     page = HelpPage.of(context)
     place = address(PAGE)

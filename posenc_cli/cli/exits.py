@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
-from posenc_cli.cli.streams import WIDEST_PIPED, drop_absurd_sizes, text_width
+from posenc_cli.cli.streams import drop_absurd_sizes
 from posenc_cli.errors import PosencError, Unavailable, printable_text
 from posenc_cli.transaction import transaction
 
@@ -113,11 +113,12 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
     """What is printed without importing Typer, which scripts and people need not wait for."""
     if arguments and arguments[0] in ("--version", "-V"):
-        from posenc_cli.cli.help.version import version_text
+        from posenc_cli.cli.help.known_answers import version_text
 
         return version_text(arguments[1:])
     if completing or list(arguments) not in (["--help"], ["-h"]):
         return None
+    from posenc_cli.cli.help.known_answers import rendered_help
 
     return rendered_help(arguments[0])
 
@@ -159,32 +160,10 @@ def _own_error(error: Exception) -> PosencError:
     if isinstance(error, OSError):
         where = "" if error.filename is None else f": {os.fspath(error.filename)!r}"
         return Unavailable(f"{error.strerror or error}{where}")
-    from posenc_cli.cli.help.version import ISSUES, address
+    from posenc_cli.cli.help.known_answers import ISSUES, address
 
     place = address(ISSUES)
     return PosencError(
         f"a bug in posenc: {type(error).__name__}: {error}",
         hint=f"--debug shows where; please report it{f' at {place}' if place else ''}",
     )
-
-
-_FOLDER = os.path.join(os.path.dirname(__file__), "help")  # noqa: PTH118, PTH120 - pathlib is slow
-PATHS = {
-    "--help": os.path.join(_FOLDER, "help.txt"),  # noqa: PTH118
-    "-h": os.path.join(_FOLDER, "help-brief.txt"),  # noqa: PTH118
-}
-
-
-def rendered_help(flag: str) -> str | None:
-    """The help of the program, rendered beforehand: nobody who asks for it waits for Typer.
-
-    The texts are what the program's pages give at the width that help has in a pipe;
-    ``tools/man.py`` writes them, and a test compares. None on a narrow terminal.
-    """
-    if text_width() < WIDEST_PIPED:
-        return None
-    try:
-        with open(PATHS[flag], encoding="utf-8") as file:  # noqa: PTH123
-            return file.read()
-    except OSError:  # who removed it gets the same, later
-        return None

@@ -12,11 +12,11 @@ from email.message import Message
 import pytest
 
 from posenc_cli import catalogue
-from posenc_cli.cli import exits
 from posenc_cli.cli.app import COMMANDS, GROUPS
 from posenc_cli.cli.choosing import ParameterOptions
+from posenc_cli.cli.help import known_answers
 from posenc_cli.cli.help.help_page import EXPLAINED, entry_of
-from posenc_cli.cli.help.version import PAGE, address
+from posenc_cli.cli.help.known_answers import PAGE, address
 from tools import man
 
 ORDER = (
@@ -205,7 +205,7 @@ def project_urls(monkeypatch):
 def test_the_address_of_the_project_ends_the_help_where_the_metadata_have_one(
     call, project_urls, monkeypatch
 ):
-    monkeypatch.setitem(exits.PATHS, "--help", "nowhere")
+    monkeypatch.setitem(known_answers.PATHS, "--help", "nowhere")
     project_urls()
     without = call("--help")[1]
     project_urls("Issues, https://example.org/issues", "Homepage, https://example.org/posenc")

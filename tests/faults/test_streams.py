@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc_cli.cli import exits
+from posenc_cli.cli.help import known_answers
 from tests.cli.test_imported import TYPER
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
@@ -479,7 +479,7 @@ def test_help_is_printed_without_typer(posenc):
     for arguments in (["--help"], ["-h"], ["help"], []):
         done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
         loaded = imported_modules(done)
-        path = exits.PATHS["--help" if {*arguments} & {"--help", "help"} else "-h"]
+        path = known_answers.PATHS["--help" if {*arguments} & {"--help", "help"} else "-h"]
         assert done.stdout == Path(path).read_text(encoding="utf-8")
         assert "posenc_cli.cli.app" not in loaded
         banned = {"typer", "click", "importlib.metadata", "inspect", "textwrap", "json", "numpy"}
@@ -491,7 +491,7 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     for flag in ("-h", "--help"):
         _, fast, _ = call(flag)
-        monkeypatch.setitem(exits.PATHS, flag, "nowhere")
+        monkeypatch.setitem(known_answers.PATHS, flag, "nowhere")
         _, live, _ = call(flag)
         assert fast == live
 

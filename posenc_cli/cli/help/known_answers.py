@@ -1,11 +1,13 @@
-"""``posenc --version``, with ``--verbose`` for bug reports, and posenc's addresses."""
+"""What is known without Typer: the rendered help, the version, and addresses for both."""
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from posenc_cli import __version__
+from posenc_cli.cli.streams import WIDEST_PIPED, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,3 +60,25 @@ def version_text(words: Sequence[str]) -> str:
     ]
     table = console.typesetter.table(["backend", "version", "devices", "what it is"], rows)
     return f"posenc {__version__}, Python {python}, {platform()}\n\n{table}\n"
+
+
+_FOLDER = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is slow
+PATHS = {
+    "--help": os.path.join(_FOLDER, "help.txt"),  # noqa: PTH118
+    "-h": os.path.join(_FOLDER, "help-brief.txt"),  # noqa: PTH118
+}
+
+
+def rendered_help(flag: str) -> str | None:
+    """The help of the program, rendered beforehand: nobody who asks for it waits for Typer.
+
+    The texts are what the program's pages give at the width that help has in a pipe;
+    ``tools/man.py`` writes them, and a test compares. None on a narrow terminal.
+    """
+    if text_width() < WIDEST_PIPED:
+        return None
+    try:
+        with open(PATHS[flag], encoding="utf-8") as file:  # noqa: PTH123
+            return file.read()
+    except OSError:  # who removed it gets the same, later
+        return None
