@@ -10,7 +10,6 @@ more than red and green. Any other name is one of matplotlib's.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from functools import cache
 from importlib.util import find_spec
@@ -187,6 +186,8 @@ def load_matplotlib() -> Any:
 
     Raises: Unavailable where it does not load.
     """
+    import logging  # slow, and no picture in the terminal needs it
+
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         found = find_spec("matplotlib")
