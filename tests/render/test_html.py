@@ -333,6 +333,26 @@ def test_two_values_have_a_swatch_each_and_no_scale():
     assert len(page.all_of("img")) == 1
 
 
+def test_labels_below_a_map_have_room_on_a_telephone():
+    values = np.zeros((2, 200))
+    many = Heatmap(values, Axis("pair", range(2)), Axis("position", range(10**6, 10**6 + 200)))
+    content = page_bytes("a page", [Section(many)]).content.decode()
+    (below,) = re.findall('<div class="along">(.*?)</div>', content)
+    labels = re.findall(r">(1000\d\d\d)<", below)
+    assert len(labels) > 1
+    assert sum(len(label) + 2 for label in labels) <= 48  # letters of 0.8 rem in 19 rem
+
+
+def test_small_panels_fill_their_rows_and_those_that_belong_together_stay_in_one():
+    grids = {}
+    for count, across in ((8, 1), (64, 1), (24, 1), (12, 3)):
+        maps = tuple(heatmap(np.eye(2), title=f"m{i}") for i in range(count))
+        page = page_of(Panels(maps, "maps", across=across))
+        (grid,) = [each for each in page.all_of("div") if "panels many" in str(each.get("class"))]
+        grids[count] = grid["style"]
+    assert grids == {8: "--most:4", 64: "--most:8", 24: "--most:6", 12: "--most:6"}
+
+
 def test_maps_of_one_quantity_share_one_scale():
     maps = (heatmap([[0, 1, 2]], value_label="score"), heatmap([[5, 6, 7]], value_label="score"))
     page = page_of(Panels(maps, "two"))

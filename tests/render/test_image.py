@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from html import unescape
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -393,6 +394,24 @@ def test_maps_on_a_scale_for_all_say_how_far_each_reaches() -> None:
     assert {"head 0: −32 to 0", "head 1: −0.125 to 0"} <= set(found)
     many = texts(Panels((steep, flat) * 40, "many", noun="head"))
     assert "head 0" in many
+    # All say it, or none does: a map whose range has no room is no map without one.
+    long = heatmap(-np.eye(4) / 7, title="a name that leaves its range no room at all")
+    some = texts(Panels((steep, flat, long), "some", noun="head"))
+    assert {"head 0", "head 1"} <= set(some)
+
+
+@pytest.mark.long
+def test_names_of_neighbouring_spans_do_not_lie_on_each_other() -> None:
+    spans = ((-0.5, 28.5, "kept"), (28.5, 34.5, "blended"), (34.5, 63.5, "interpolated"))
+    curve = Curve((0.0, 63.0), (0.0, 1.0))
+    with _settings(SMALL):
+        drawing = Drawing(SMALL)
+        drawing.add(Curves((curve,), "t", "pair", "y", spans=spans))
+        drawing.page.draw_without_rendering()
+        (axes,) = drawing.page.axes
+        boxes = [text.get_window_extent() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == [name for _, _, name in spans]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_nothing_finite_is_refused() -> None:
