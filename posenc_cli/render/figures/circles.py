@@ -103,7 +103,7 @@ class TurnedPairs(Record):
             f"{quoted_name(self.source)}: {title}" if self.source else title,
             shared=False,
             noun="pair",
-            notes=(f"gray line: {first}; blue line: {last}; dots: between", *self.notes),
+            notes=(f"gray line: {first}; blue line: {last}; points: between", *self.notes),
         )
 
     def clocks(self) -> tuple[Clocks, ...]:
