@@ -345,12 +345,6 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
         ) from None
 
 
-@functools.lru_cache(maxsize=8)
-def _shipped_model(name: str) -> ModelEncoding:
-    """What the config of a model that ships with posenc says, read once."""
-    return model_encoding(name)
-
-
 def _is_path(text: str) -> bool:
     own = any(map(catalogue.is_own, catalogue.parts_of(text)))
     return text.endswith((".json", ".gguf")) or (os.sep in text and not own)
@@ -373,6 +367,10 @@ def model_encoding(
     name, content = config_of(config)
     resolved = resolve(content, runtime=runtime or "transformers", name=name)
     return ModelEncoding.of(resolved, name=name, layer_type=layer_type)
+
+
+_shipped_model = functools.lru_cache(maxsize=8)(model_encoding)
+"""What the config of a model that ships with posenc says, read once."""
 
 
 def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
