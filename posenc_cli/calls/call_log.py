@@ -663,7 +663,7 @@ class _Calls:
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     def _evidence(self, some: Sequence[MadeCall]) -> str:
-        """What was held against the rule."""
+        """What was compared with the rule."""
         count, others = sum(call.rows for call in some), len(self._made) - len(some)
         text = f"all {count} rows of {len(some)} calls are reproduced so"
         return text + (f"; the other {others} calls are right" if others else "")

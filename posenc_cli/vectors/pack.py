@@ -69,9 +69,9 @@ Cell = tuple[int, int, float, float]
 
 
 class Outcome(Record):
-    """What becomes of a known bug: ``killed`` by a pack or not, None where it cannot be made.
+    """What happens to a known bug: ``killed`` by a pack or not, None where it cannot be made.
 
-    ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not killed.
+    ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not detected.
     """
 
     cause: str
@@ -309,7 +309,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
 
 
 def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
-    """How vectors turn, in words and in numbers."""
+    """How vectors rotate, in words and in numbers."""
     pairing, turning = reference.pairing, 2 * reference.pairs
     side = None if reference.symmetric else reference.params.get("side")
     turned = {"query": "queries", "key": "keys"}.get(str(side), "queries and keys, both alike")
@@ -489,7 +489,7 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
 def _outcome(
     made: Outcome, wrong: WrongValues, y: RealRows, allowed: RealRows, *, complete: bool
 ) -> tuple[Outcome, WrongValues | None]:
-    """What becomes of a known bug, with the cells that show it best; its values where killed."""
+    """What happens to a known bug, with the entries that show it best; its values if detected."""
     with np.errstate(invalid="ignore", over="ignore"):
         wrong = WrongValues(single(wrong.values), single(wrong.tolerance))
         missed = np.abs(wrong.values - y)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 _MOST_OFFSETS = 1200
-"""Offsets of a curve: of more the first are shown, each of them, for waves turn fast."""
+"""Offsets of a curve: of more the first are shown, each of them, because waves rotate fast."""
 _MOST_TURNS = 24
 """Turns of a curve that leave others to be seen."""
 _SHARE_DIGITS = 3
