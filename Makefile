@@ -41,7 +41,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.python
 endif
 
-.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs site browser gallery bench mutants fuzz peers format lock clean
+.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs site browser browser-packages gallery bench mutants fuzz peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -138,9 +138,11 @@ site: $(DEVELOPED)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --site-dir "$(abspath $(SITE))"
 
 ## browser: pages and the site in Chromium, light and dark, on a desk and on a phone: what readers see, point at and move
-browser: $(DEVELOPED)
-	$(call install,-e ".[dev$(comma)docs$(comma)browser]")
+browser: browser-packages
 	$(RUN) -m pytest tests/browser
+
+browser-packages: $(DEVELOPED)
+	$(call install,-e ".[dev$(comma)docs$(comma)browser]")
 
 ## bench: ratios against floors and peers, side by side; the pages quote the saved result
 bench: $(DEVELOPED)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def started(**theme: Any) -> Iterator[Browser]:
+@cache
+def missing() -> str | None:
+    """Why there is no browser, None where there is: no package, or no library of the system."""
     if find_spec("PySide6") is None or find_spec("PySide6.QtWebEngineCore") is None:
-        pytest.skip("no browser: make browser installs PySide6, and runs these tests")
+        return "no browser: make browser installs PySide6, and runs these tests"
+    command = [sys.executable, "-c", "from PySide6 import QtWebEngineWidgets"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"no browser: {ended.stderr.strip().splitlines()[-1]}" if ended.returncode else None
+
+
+def started(**theme: Any) -> Iterator[Browser]:
+    if (why := missing()) is not None:
+        pytest.skip(why)
     browser = Browser(**theme)
     yield browser
     browser.close()
