@@ -106,6 +106,12 @@ class PartOfCall(Record):
         """The heads as they come where all are repeated one after the other."""
         return np.tile(self.x[:, :: self.times], (1, self.times, 1, 1))
 
+    @property
+    def rotated(self) -> Flags:
+        """Which dimensions change in any row that is rotated alone. Shape: (d,)."""
+        changed: Flags = (self.alone != self.x).any(axis=(0, 1, 2))
+        return changed
+
     def counted(self, of_sequence: int, of_head: int, of_row: int) -> Integers:
         """Positions that go on from the first of a sequence, so much with each index."""
         sequence, head, row = self.index
@@ -369,6 +375,8 @@ class Together:
 
     def holds(self, guess: RowsGuess, parts: Sequence[PartOfCall] = ()) -> bool:
         """Whether what is wrong comes from a guess: one head is looked at before all."""
+        if not all(map(guess.when, self.wrong)):
+            return False
         for part in parts or self.wrong:
             x = np.broadcast_to(guess.x(part), part.x.shape)
             for some in (np.argwhere(part.wrong)[:1], np.argwhere(part.wrong | guess.whole)):
@@ -390,9 +398,18 @@ class Together:
         where, several = self.where, len(self.parts[0].x) > 1
         one = where.startswith(("sequence ", "head "))
         still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
-        still += f" in calls with several {'sequences' if several else 'heads'}"
-        yield RowsGuess(still, None, cause=Cause.NO_ROTATION, tells=several)
+        several_of = "sequences" if several else "heads"
+        still += f" in calls with several {several_of}"
+        yield RowsGuess(still, cause=Cause.NO_ROTATION, tells=several)
         yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
+        yield RowsGuess(
+            f"unrotated dimensions change in calls with several {several_of}",
+            own_places,
+            lambda part: np.where(part.rotated, part.x, part.values),
+            Cause.ROTARY_DIM,
+            tells=True,
+            when=lambda part: bool(part.rotated.any()),
+        )
         right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
         # Of several axes one row may be where the coordinates along one of them are another's.
         one_of_axes = self._function.form.follows_axes and self.parts[0].rows == 1
@@ -402,7 +419,7 @@ class Together:
             yield RowsGuess(known, partial(lambda own, part: part.places[own], other))
         names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
         own = " and ".join(names[part.which] for part in self.wrong)
-        for rule in (own for own in BATCH_RULES if all(map(own.when, self.wrong))):
+        for rule in BATCH_RULES:
             tells = several and (rule.tells or (self._own_positions and not rule.by_head))
             known = rule.known.format(own=own, other=names[1 - self.wrong[0].which])
             yield replace(rule, known=known, whole=True, tells=tells)
@@ -510,14 +527,15 @@ def _untested(
     of k where they come back in another shape and without an error.
     """
     form = tried.form
-    if any(why.startswith(_SHAPED) and own.form.axes == form.axes for own, why in failed):
+    dismissed = [own for own, why in failed if why.startswith((_SHAPED, _UNSUPPORTED))]
+    if any(own.form.axes == form.axes and own.key_heads < own.heads for own in dismissed):
         yield FEWER_KEYS
     if taken is not None and taken.sequences > taken.places and form.placed_by:
         yield f"{form.placed_by} of each sequence"
     refused = () if taken is not None and taken.sequences > 1 else failed
     for own, why in refused:
-        several = own.sequences > 1 == own.places and why != _UNSUPPORTED
-        if several and _takes_one(tried, own):
+        several = own.sequences > 1 == own.places
+        if several and (why == _UNSUPPORTED or _takes_one(tried, own)):
             yield f"batches ({why})"
             return
 
@@ -572,11 +590,12 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
             if other == arrangement.of_heads(MOST_HEADS):
                 # Some code is for a known number of heads, in blocks of fewer.
                 others.append(arrangement.of_heads(MANY_HEADS))
-        elif other.apart and together.wrong and (other.sequences > 1 or not together.some_right):
-            calls.skip(calls.tried.pop(), _UNSUPPORTED)
-            calls.untested += ["vectors (b, n, d)"] * (other.sequences > 1)
+        elif other.apart and together.wrong and (other.sequences > 1 or not together.tells):
+            axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
+            calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
         elif other.key_heads == 1 < arrangement.key_heads == arrangement.heads and together.wrong:
-            calls.skip(calls.tried.pop(), "it is for as many heads of k as of q")
+            why = "it is for as many heads of k as of q"
+            calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
         elif together.wrong:
             calls.fault(together.fault(other.text))
             return
@@ -601,7 +620,7 @@ def try_rows_of_heads(tried: Tried) -> None:
     together = calls.attempt(text, call, surely=False)
     # More than one head of q is right as a whole, or it is not for these.
     if together and together.wrong and (~together.parts[0].wrong).all(axis=0).sum() < 2:
-        calls.skip(f"{calls.tried.pop()}, which it does not take")
+        calls.skip(f"{calls.tried.pop()}, which it does not take", untested=["heads side by side"])
     elif together is not None:
         calls.fault(together.fault(arrangement.text))
 

@@ -427,7 +427,7 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         raise InvalidInput("returned arrays of other widths")
     if len(values) > 1:
         values = [np.concatenate([each.reshape(-1, each.shape[-1]) for each in values])]
-    every = call.accepts(replace(loaded, values=values[0]))
+    every = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
     if added:
         share = 4 * unit(max(loaded.dtype, "float32", key=unit))
         largest = max(float(np.abs(x).max()) for _, _, x in results)
@@ -444,9 +444,17 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
         # Beside noise one half precision may pass for another.
         bare, rows, _ = _with_noise(called, arguments, task, 0.0)
         dtype = max(bare.dtype, task.dtype, key=unit)
+        rows = _batch_first(arguments, task, rows)
         every = call.accepts(replace(bare, values=rows, dtype=dtype))
         found = next((each for each in every if not is_right(each)), found)
     return found
+
+
+def _batch_first(arguments: Arguments, task: FunctionTask, values: NumberArray) -> NumberArray:
+    """Values with the sequences first, where the vectors had them after the positions."""
+    after = any(isinstance(make, partial) and make.keywords.get("batch") for _, make in arguments)
+    swapped = after and task.sequences > 1 and values.ndim > 2
+    return values.swapaxes(0, 1) if swapped else values
 
 
 def _format_in(arguments: Arguments, task: FunctionTask) -> bool:

@@ -78,6 +78,21 @@ class OtherBase(Tutorial):
     base = 1e3
 
 
+class FirstRowInBatches(Tutorial):
+    def __call__(self, x):
+        return x + self.pe[: x.shape[0]][[0] * len(x) if x.shape[1] > 1 else slice(None)]
+
+
+class NothingInBatches(Tutorial):
+    def __call__(self, x):
+        return x if x.shape[1] > 1 else self.forward(x)
+
+
+class ReversedInBatches(Tutorial):
+    def __call__(self, x):
+        return x + self.pe[: x.shape[0]][:: -1 if x.shape[1] > 1 else 1]
+
+
 def slopes(num_heads):
     return 2.0 ** (-8 * np.arange(1, num_heads + 1) / num_heads)
 
@@ -352,6 +367,13 @@ def test_positions_come_first_or_second_in_the_vectors_of_a_function(call, folde
     assert call("check", *ASKED, "--impl", "./mine.py:unbatched")[0] == 0
     status, out, _ = call("check", *ASKED, "--impl", "./mine.py:OtherBase")
     assert (status, "cause: base: base is 1000" in out) == (1, True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["FirstRowInBatches", "NothingInBatches", "ReversedInBatches"])
+def test_batches_are_judged_where_they_come_behind_the_positions(name, call, folder):
+    status, out, _ = call("check", *ASKED, "--impl", f"./mine.py:{name}")
+    assert (status, "called for three sequences" in " ".join(out.split())) == (1, True), out
 
 
 def test_what_causality_hides_is_neither_named_nor_counted(call, tmp_path):
