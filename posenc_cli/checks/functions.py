@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from posenc_cli.calls.call_form import Argument, CallForm
+from posenc_cli.calls.called_function import WrongShape
 from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
@@ -331,8 +332,9 @@ def _called_further(
             except _IgnoredFormat as error:
                 told["untested"].append(error.message)
             except InvalidInput as error:
-                if call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1:
-                    told["untested"].append(text)  # what attention gives, whatever comes back
+                of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
+                if of_attention or isinstance(error, WrongShape):
+                    told["untested"].append(text)
                 why = error.message.partition(": ")[2] or error.message
                 told["refused"].append(f"{text} ({why})")
             else:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.calls.called_function import WrongShape
 from posenc_cli.checks.functions import FurtherCall
 from posenc_cli.encoding.arrays import positions_from
 from posenc_cli.errors import InvalidInput
@@ -176,9 +177,16 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
             return [asked.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
-        axes = 2 if asked.form == "buckets" else 3
+        axes = {"buckets": 2, "scores": 4}.get(asked.form, 3)
+        if several and values.ndim == axes - 1 < 3 and len(values) == np.size(sequences):
+            values = values.reshape(len(sequences), -1, *values.shape[1:])  # as diffusers' come
+        elif (
+            several and (values.ndim < axes or len(values) == 1) and not np.ptp(sequences, 0).any()
+        ):
+            table = values if values.ndim < axes else values[0]  # one for all sequences
+            values = np.stack([table] * len(sequences))
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):
-            raise InvalidInput(f"returned an array of {values.shape}")
+            raise WrongShape(f"returned an array of {values.shape}")
         return [
             replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))
             for part, places in zip(values if several else [values], sequences, strict=True)
