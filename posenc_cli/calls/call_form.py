@@ -286,9 +286,15 @@ def forms(
     vectors may have, ``layer_type`` the name of the reference's layers.
     """
     axes = reference.axes
+    layers = [
+        Argument("layer_type", own.name, own.name)
+        for own in signature.parameters or ()
+        if layer_type and own.default is not None and own.roles()[:1] == ("layer_type",)
+    ]
     assignments = [
         tuple(
-            replace(own, value=layer_type) if own.role == "layer_type" else own for own in arguments
+            replace(own, value=layer_type) if own.role == "layer_type" else own
+            for own in (*arguments, *layers)
         )
         for arguments in (_called(signature, call) if call else _assignments(signature, axes))
         if all(own.role != "grid" for own in arguments) or reference.grid is not None

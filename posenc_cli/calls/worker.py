@@ -344,7 +344,7 @@ def made(function: Any, header: dict[str, Any]) -> Any:
     values = header["values"]
     for name, fields in header["configs"].items():
         parameter = inspect.signature(function).parameters[name]
-        values[name] = config_object(fields, type_name(parameter.annotation))
+        values[name] = config_object(fields, parameter.annotation)
     for name, attribute in header["attributes"].items():
         framework, four = BY_NAME[header["library"]], {"shape": [1], "broadcast": [1]}
         given = {"dtype": "float32", "reshape": [1], **four}
@@ -355,17 +355,21 @@ def made(function: Any, header: dict[str, Any]) -> Any:
     return built
 
 
-def config_object(fields: dict[str, Any], annotation: str) -> Any:
-    """A config of transformers, or the part of it that a class says it takes, else that of text."""
+def config_object(fields: dict[str, Any], annotation: Any) -> Any:
+    """A config of transformers, or the part of it that a class says it takes, else that of text.
+
+    Where transformers does not know its model type, the class that takes it may say of which it is.
+    """
     transformers = sys.modules.get("transformers")
     if transformers is None:
         raise Refused("is a class that needs a config, and imports no transformers to make one")
     try:
         whole = transformers.AutoConfig.for_model(**fields)
     except ValueError:  # of no model that it knows
-        whole = transformers.PretrainedConfig.from_dict(fields)
-    parts = [whole, *vars(whole).values()]
-    named = (part for part in parts if re.search(rf"\b{type(part).__name__}\b", annotation))
+        own = annotation if hasattr(annotation, "from_dict") else transformers.PretrainedConfig
+        whole = own.from_dict(fields)
+    parts, text = [whole, *vars(whole).values()], type_name(annotation)
+    named = (part for part in parts if re.search(rf"\b{type(part).__name__}\b", text))
     return next(named, None) or whole.get_text_config()
 
 

@@ -289,3 +289,48 @@ def test_positions_that_float16_lacks_are_tried_up_to_any_length(length, call):
     pytest.importorskip("torch", reason="torch is not installed")
     wrong = f"{WRONG.with_name('mutants_halves.py')}:rounded_positions_in_float16"
     assert call(*HALF, "--len", length, "--impl", wrong)[0] == 1
+
+
+PARTIAL = """
+import numpy as np
+
+
+def right(x, positions):
+    angles = np.multiply.outer(np.asarray(positions), 1e4 ** (-np.arange(8) / 8))
+    angles = angles[:, None] if angles.ndim == 3 and x.ndim == 4 else angles
+    a, b, rest = np.split(x, [8, 16], axis=-1)
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], -1).astype(x.dtype)
+
+
+def zeroed(x, positions):
+    return np.concatenate([right(x, positions)[..., :16], (x.ndim < 4) * x[..., 16:]], -1)
+
+
+def doubled(x, positions):
+    return right(x, positions) * np.float32(1 + (x.ndim == 4))
+"""
+
+
+@pytest.mark.long
+def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(call, tmp_path):
+    """A function of rows (n, d) that takes batches too, as its rotated dimensions show."""
+    (tmp_path / "mine.py").write_text(PARTIAL)
+    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl")
+    status, out, _ = call(*asked, "./mine.py:zeroed")
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["cause"]) == (1, "rotary-dim"), out
+    assert why["message"] == "unrotated dimensions change in calls with several sequences"
+    status, out, _ = call(*asked, "./mine.py:right")
+    assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False), out
+
+
+@pytest.mark.long
+def test_line_one_names_a_batch_whose_results_are_put_aside(call, tmp_path):
+    (tmp_path / "mine.py").write_text(PARTIAL)
+    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", "./mine.py:doubled")
+    status, out, _ = call(*asked)
+    assert (status, "not tested: batches (results differ" in json.loads(out)["verdict"]) == (
+        0,
+        True,
+    )

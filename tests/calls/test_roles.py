@@ -149,10 +149,11 @@ def test_a_type_tells_the_role_of_a_parameter_whose_name_does_not(annotation, ro
 
 @pytest.mark.long
 @pytest.mark.parametrize("layer_type", ["full_attention", "sliding_attention"])
-def test_a_function_is_told_which_layers_the_reference_is_of(layer_type, call):
+@pytest.mark.parametrize("name", ["by_layer_type", "by_layer_type_or_none"])
+def test_a_function_is_told_which_layers_the_reference_is_of(name, layer_type, call):
     """As Gemma 3's and Olmo 3's classes are, from transformers 5 on."""
     asked = ("rope-check", "-m", "gemma-3-1b", "--layer-type", layer_type, "--len", "64", "--json")
-    status, out, err = call(*asked, "--impl", f"{TOLD}:by_layer_type")
+    status, out, err = call(*asked, "--impl", f"{TOLD}:{name}")
     assert (status, err) == (0, "")
     assert "layer_type that of the chosen layers" in json.loads(out)["subject"]["call"]["text"]
     status, out, _ = call(*asked, "--impl", f"{TOLD}:layer_type_ignored")

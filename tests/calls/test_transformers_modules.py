@@ -26,6 +26,10 @@ class TextConfig(PretrainedConfig):
     pass
 
 
+class OwnConfig(PretrainedConfig):
+    max_position_embeddings = 4096
+
+
 class Device:
     pass
 
@@ -83,6 +87,15 @@ class OtherBase(Rotary):
     def __init__(self, config: TextConfig):
         super().__init__(config)
         self.base = 10000.0
+
+
+class OfItsOwnConfig(Rotary):  # transformers' classes have the type itself for an annotation
+    def __init__(self, config):
+        assert config.max_position_embeddings
+        super().__init__(config)
+
+
+OfItsOwnConfig.__init__.__annotations__["config"] = transformers.OwnConfig
 """
 TEXT = {"hidden_size": 256, "num_attention_heads": 4, "rope_theta": 500000.0}
 
@@ -120,6 +133,13 @@ def test_a_class_is_made_with_the_config_of_the_reference(name, config, made):
     assert f"an object of {name}(config=…)" in " ".join(json.loads(out)["notes"])
     status, out, _ = made("./port.py:OtherBase", config)
     assert (status, json.loads(out)["diagnosis"][0]["cause"]) == (1, "base")
+
+
+@pytest.mark.long
+def test_a_class_says_of_which_config_a_model_type_is_that_transformers_does_not_know(made):
+    """As Kimi K2's is DeepSeek V3's, with the defaults of that."""
+    status, _, err = made("./port.py:OfItsOwnConfig", {"model_type": "own", **TEXT})
+    assert status == 0, err
 
 
 @pytest.mark.long

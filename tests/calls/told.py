@@ -492,5 +492,9 @@ def by_layer_type(x, position_ids, layer_type):
     return np.cos(angles), np.sin(angles)
 
 
-def layer_type_ignored(x, position_ids, layer_type):
+def by_layer_type_or_none(x, position_ids, layer_type=None):
+    return by_layer_type(x, position_ids, layer_type)
+
+
+def layer_type_ignored(x, position_ids, layer_type=None):
     return by_layer_type(x, position_ids, "full_attention")
