@@ -72,12 +72,13 @@ def table_rows(
 ) -> list[Returned] | None:
     """Cosines and sines, a row each; None where results are no tables of so many rows.
 
-    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, the
-    2 × 2 matrix of each pair, or angles, and perhaps a factor of all; axes of length 1 do not
-    count. With ``longer`` a pair of tables may have more rows, of which the first are given.
+    They are a pair of tables, complex numbers, pairs of a cosine and a sine beside each other, all
+    sines beside all cosines, the 2 × 2 matrix of each pair, or angles, and perhaps a factor of all;
+    axes of length 1 do not count. With ``longer`` rows are those from position 0 on, and a pair of
+    tables may have more, of which the first are given.
     """
     if len(results) == 1 or (len(results) == 2 and results[1].values.ndim == 0):
-        pair = _cosines_and_sines(*results)
+        pair = _cosines_and_sines(*results, from_zero=longer)
     else:
         pair = results if [each.values.dtype.kind for each in results] == ["f", "f"] else []
     tables = []
@@ -93,7 +94,9 @@ def table_rows(
     return tables if len({table.values.shape for table in tables}) == 1 else None
 
 
-def _cosines_and_sines(result: Returned, factor: Returned | None = None) -> list[Returned]:
+def _cosines_and_sines(
+    result: Returned, factor: Returned | None = None, *, from_zero: bool
+) -> list[Returned]:
     """Both tables that one array holds, times a factor; none where it is no such array."""
     only, dtype = result.values, result.dtype
     if only.dtype.kind == "c":
@@ -105,10 +108,18 @@ def _cosines_and_sines(result: Returned, factor: Returned | None = None) -> list
             return []
     elif only.shape[-1:] == (2,):
         cos, sin = only[..., 0], only[..., 1]
+    elif from_zero and only.ndim == 2 and only.shape[1] % 2 == 0 and not _are_angles(only):
+        sin, cos = sorted(np.split(only, 2, axis=1), key=lambda half: half[0].sum())
     else:
         cos, sin = np.cos(only, dtype=np.float64), np.sin(only, dtype=np.float64)
     scale = 1.0 if factor is None else float(factor.values)
     return [Returned(scale * part, dtype) for part in (cos, sin)]
+
+
+def _are_angles(table: NumberArray) -> bool:
+    """Whether a table (n, d) from position 0 on is not of sines beside cosines, as GPT-J's is."""
+    squares = np.square(np.split(table, 2, axis=1)).sum(axis=0)
+    return not (squares.min() > 0.5 and np.ptp(squares) <= 0.01 * squares.min())
 
 
 def is_frequencies(result: Returned, pairs: int) -> bool:

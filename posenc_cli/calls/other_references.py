@@ -544,7 +544,10 @@ def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
         if function.outcome == "frequencies":
             rates = function.returned(where)[0].values.reshape(-1)
             return rates.size == wanted.pairs and not tried.differs(rates, wanted.frequencies)
-        values = tried.planes(function.all_values(x, where))
+        parts = function.all_values(x, where)
+    if tried.pairing is not None and parts[0].shape[1] <= max(tried.pairing.second):
+        return False  # tables of fewer dimensions
+    values = tried.planes(parts)
     if wanted.grid is not None and grid:
         where = where % prod(wanted.grid)
     before = _planes_before(tried, x)

@@ -139,7 +139,7 @@ ROLES = (
         "number",
         (
             *("seq_len", "seqlen", "length", "end", "max_len", "max_seq_len", "max_seq_length"),
-            *("max_position_embeddings", "context_length"),
+            *("max_position_embeddings", "context_length", "num_pos", "num_positions"),
         ),
         says="how many positions there are",
     ),

@@ -224,8 +224,7 @@ class ValueCheck(GivenSubject, Asked):
             calls_with_settings,
         )
 
-        relative = isinstance(self.source, Scheme) and self.source.kind == "relative"
-        if task.form == "rows" and not relative:
+        if task.form == "rows":
             yield from calls_of_rows(task, asked)
         if task.form == "scores":
             yield from calls_of_scores(task, asked)

@@ -333,13 +333,17 @@ def _called_further(
                 told["untested"].append(error.message)
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
-                if of_attention or isinstance(error, WrongShape):
+                if of_attention or (
+                    isinstance(error, WrongShape) and not _starts_of_each(given, call)
+                ):
                     told["untested"].append(text)
                 why = error.message.partition(": ")[2] or error.message
                 told["refused"].append(f"{text} ({why})")
             else:
                 placed = told["tried"] or any(_is_offset(own.name) for own, _ in given)
                 kind = _outcome(found, subject, call, placed=bool(placed))
+                if kind == "untested" and _starts_of_each(given, call):
+                    kind = "refused"  # as most code, which takes one number
                 if kind == "wrong":
                     return replace(found, call=text)
                 first = kind == "first"
@@ -355,7 +359,7 @@ def _called_further(
 
 def _outcome(
     found: Any, subject: Any, call: FurtherCall, *, placed: bool
-) -> Literal["wrong", "first", "untested", "tried"]:
+) -> Literal["wrong", "first", "untested", "refused", "tried"]:
     """What the values of a further call show.
 
     ``placed`` says whether the function was seen to follow positions or lengths, so that the scores
@@ -378,7 +382,7 @@ def _left(
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
     names = {own.name for own, _ in arguments}
-    if task.form == "buckets" and names & {*_QUERIES}:
+    if task.form != "scores" and names & {*_QUERIES}:
         yield "fewer queries than keys"  # DeBERTa's are the first, others' the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
@@ -587,7 +591,7 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **dict.fromkeys(_TOKENS, _tokens(task)),
         **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
         **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
-        **task.settings,
+        **{name: own for name, own in task.settings.items() if name != "seq_len"},
     }
     key = _SETTINGS.get(key, key)
     if named.get(key) is not None:
@@ -632,16 +636,20 @@ def _is_offset(name: str) -> bool:
     return roles_of(name)[:1] == ("offset",)
 
 
-def _first_position(task: FunctionTask) -> int:
-    """The first position of all sequences, of scores that of the first query.
+def _starts_of_each(arguments: Arguments, call: FurtherCall) -> bool:
+    """Whether a call has the first position of each sequence, as an array."""
+    task = call.tasks[0]
+    return any(
+        _is_offset(own.name) and isinstance(make(task), np.ndarray) for own, make in arguments
+    )
 
-    Raises: InvalidInput where each has its own.
-    """
-    if np.ptp(task.places.reshape(task.sequences, -1)[:, 0]) != 0:
-        raise InvalidInput("an offset for each sequence")
+
+def _first_position(task: FunctionTask) -> Any:
+    """The first position of all sequences, or of each (b,); of scores that of the first query."""
     if task.form != "rows":
         return task.length - (task.queries or task.length)
-    return task.start
+    starts = task.places.reshape(task.sequences, -1)[:, 0]
+    return starts.astype(np.int64) if np.ptp(starts) else task.start
 
 
 def _guesses(form: str) -> list[Make]:

@@ -56,11 +56,13 @@ def calls_with_settings(
 ) -> Iterator[FurtherCall]:
     """The calls with another value of one setting each, where the reference has it."""
     odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
-    for name, other in (*_OTHER.items(), *odd):
+    squares = (
+        (name, lambda sides: (max(sides) + 2,) * len(sides)) for name in ("grid", "window_size")
+    )
+    for name, other in (*_OTHER.items(), *odd, ("heads", lambda _: 1), *squares):
         own = task.settings.get(name)
-        if own is None:
+        if own is None or (value := other(own)) == own:
             continue
-        value = other(own)
         try:
             changed, asked = of_settings({**given, name: value})
         except InvalidInput:  # as for a learned table of another size
@@ -72,6 +74,14 @@ def calls_with_settings(
 def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     """The calls for fewer rows, at places of their own, in batches and in half precision."""
     count, whole = task.places.size, task.places
+    if getattr(asked.source, "kind", "") == "relative":
+        few = task.length // 2
+        shorter = replace(task, places=whole[np.abs(whole) < few], length=few)
+        if (np.diff(whole) == 1).all():
+            yield FurtherCall(
+                f"{few} positions", (shorter,), _accepting(asked, np.arange(few)), task
+            )
+        return
     if task.sides:
         accepts = _accepting(asked, whole, whole)
         yield FurtherCall("two grids", (replace(task, sequences=2),), accepts, task)
@@ -103,6 +113,8 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         text = "a row of three sequences" if rows == 1 else "three sequences"
         text += f" from position {own[0]:g} on" * bool(first)
         yield call(text, np.stack([own] * 3), np.stack([begin] * 3) if first else begin)
+    square = np.stack([whole[:_ROWS]] * _ROWS)
+    yield call("as many sequences as rows", square, square[0])
     yield from _in_half(task, "vectors", _accepting(asked, whole))
     if task.settings.get("max_period") is not None:
         between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
@@ -177,7 +189,7 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
             return [asked.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
-        axes = {"buckets": 2, "scores": 4}.get(asked.form, 3)
+        axes = {"buckets": 2, "scores": 4}.get(asked.form or "", 3)
         if several and values.ndim == axes - 1 < 3 and len(values) == np.size(sequences):
             values = values.reshape(len(sequences), -1, *values.shape[1:])  # as diffusers' come
         elif (

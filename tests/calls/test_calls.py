@@ -498,3 +498,37 @@ def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp
     untried = json.loads(out)["subject"]["call"]["untried"]
     assert status == 0
     assert "offset, because each call that gives it raised an error" in untried
+
+
+HALVES = """
+import numpy as np
+
+
+def table(num_pos, dim):
+    angles = np.outer(np.arange(num_pos), 1e4 ** (-np.arange(0, dim, 2) / dim))
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
+
+
+def backward(num_pos, dim):
+    sin, cos = np.split(table(num_pos, dim), 2, axis=1)
+    return np.concatenate([-sin, cos], 1)
+
+
+def twice(positions, dim=32):
+    angles = np.outer(positions, 1e4 ** (-np.arange(0, dim, 2) / dim))
+    return np.concatenate([angles, angles], 1)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "status", "cause"),
+    [("table", 0, None), ("backward", 1, "direction"), ("twice", 0, None)],
+)
+def test_one_table_holds_sines_beside_cosines_or_angles_twice(name, status, cause, call, tmp_path):
+    """GPT-J's create_sinusoidal_positions, which transformers has."""
+    (tmp_path / "mine.py").write_text(HALVES)
+    asked = ("rope-check", "-s", "rope", "-d", "32", "-l", "4096", "--json")
+    found, out, err = call(*asked, "--impl", f"./mine.py:{name}")
+    said = json.loads(out)["cause"]
+    assert (found, err, said and said.partition(":")[0]) == (status, "", cause), out
