@@ -307,8 +307,11 @@ class FormChoice:
         """Why a function cannot be called: what it said to the call that its signature names."""
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
+            unmet = ", ".join(signature.unmet)
             return self._process.invalid(
-                f"takes ({signature.text}), not a known call form",
+                f"needs {unmet}, which posenc does not give"
+                if unmet
+                else f"takes ({signature.text}), not a known call form",
                 hint="say what each is for, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",
             )

@@ -298,7 +298,10 @@ HEAD_SIZES = ("head_size", "head_dim", "dim_head", "d_head")
 """Parameters that are the dimensions of a head, also where fewer are rotated."""
 
 UNMET = frozenset(
-    ("cu_seqlens", "block_tables", "slot_mapping", "seq_lens", "seqlens", "context_lens")
+    (
+        *("cu_seqlens", "block_tables", "slot_mapping", "seq_lens", "seqlens", "context_lens"),
+        "pixel_values",
+    )
 )
 """Names of parameters that are for something else, whatever their number."""
 

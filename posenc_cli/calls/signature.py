@@ -115,12 +115,13 @@ class Signature(Record):
         return any(not given.variable for given in self.parameters or ())
 
     @property
-    def unmet(self) -> bool:
-        """Whether a parameter without a default needs what posenc does not give."""
-        return any(
-            given.name.lower().strip("_") in UNMET or "config" in given.roles()
+    def unmet(self) -> list[str]:
+        """The parameters without a default that need what posenc does not give."""
+        return [
+            given.name
             for given in self.required
-        )
+            if given.name.lower().strip("_") in UNMET or "config" in given.roles()
+        ]
 
     @property
     def required(self) -> list[NamedParameter]:

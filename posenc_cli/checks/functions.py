@@ -382,7 +382,7 @@ def _left(
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
     names = {own.name for own, _ in arguments}
-    if task.form != "scores" and names & {*_QUERIES}:
+    if task.form != "scores" and any(n in _QUERIES or "q" in roles_of(n) for n in names):
         yield "fewer queries than keys"  # DeBERTa's are the first, others' the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
@@ -605,6 +605,8 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         "heads": heads,
         "base": task.settings.get("base"),
     }
+    if task.form == "buckets":  # DeBERTa's are for the lengths of q and k
+        of_roles |= {"q": np.zeros((queries, 1)), "k": np.zeros((task.length, 1))}
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 

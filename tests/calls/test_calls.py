@@ -302,6 +302,14 @@ def test_what_needs_more_than_positions_is_given_none_in_its_place(call):
     assert "not a known call form" in err
 
 
+@pytest.mark.long
+def test_an_image_is_not_given_and_the_refusal_says_so(call, tmp_path):
+    """DINOv3's module takes pixel_values, whose size in patches is the grid."""
+    (tmp_path / "mine.py").write_text("def f(pixel_values):\n    return pixel_values\n")
+    status, _, err = call("rope-check", *HALF, "--impl", "./mine.py:f")
+    assert (status, "needs pixel_values, which posenc does not give" in err) == (2, True)
+
+
 @pytest.mark.slow
 def test_heads_side_by_side_in_rows_are_looked_at(call):
     status, out, _ = call("rope-check", *HALF, "--impl", f"{DOUBLES}:flattened", "--json")

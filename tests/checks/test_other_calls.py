@@ -671,10 +671,20 @@ def test_deberta_gives_the_buckets_of_pairs(size):
         log = np.ceil(np.log(far / half) / np.log((max_position - 1) / half) * (half - 1)) + half
         return np.where(np.abs(apart) <= half, apart, np.sign(apart) * log).astype(int)
 
-    report = posenc.check("deberta", impl=build_relative_position, positions=size)
-    assert report.ok, str(report)
-    assert ("max_position=1024" in report.verdict) is (size == 24)
-    assert "fewer queries than keys" in report.verdict
+    def of_layers(query_layer, key_layer, bucket_size=-1, max_position=-1):  # DeBERTa v2's
+        sizes = query_layer.shape[-2], key_layer.shape[-2]
+        return build_relative_position(*sizes, bucket_size, max_position)[None]
+
+    for function in (build_relative_position, of_layers):
+        report = posenc.check("deberta", impl=function, positions=size)
+        assert report.ok, str(report)
+        assert ("max_position=1024" in report.verdict) is (size == 24)
+        assert "fewer queries than keys" in report.verdict
+
+    def transposed(query_layer, key_layer, bucket_size, max_position):
+        return of_layers(query_layer, key_layer, bucket_size, max_position).swapaxes(1, 2)
+
+    assert not posenc.check("deberta", impl=transposed, positions=size).ok
 
 
 @pytest.mark.parametrize("number", [1, 2])
