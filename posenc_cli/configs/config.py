@@ -30,7 +30,7 @@ from posenc_cli.configs.resolved import (
 )
 from posenc_cli.configs.rope import rope_layers
 from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multiplier
-from posenc_cli.configs.scores import with_scores
+from posenc_cli.configs.scores import with_scores, without_window
 from posenc_cli.configs.text_models import (
     KEY,
     SAME,
@@ -103,8 +103,10 @@ def resolve(
         ropes = rope_layers(FamilyKeys(model.keys, model.family, notes, by_own_class=own))
     else:
         ropes = [(group, None) for group in _checked(top.name, _not_rotary(model, notes))]
-    windowed = runtime.startswith(TRANSFORMERS) or not converted
-    ropes = [(with_scores(group, model, rope, windowed=windowed), rope) for group, rope in ropes]
+    ropes = [(with_scores(group, model, rope), rope) for group, rope in ropes]
+    if not runtime.startswith(TRANSFORMERS) and converted:
+        notes.windows_unread = any("window" in name for group, _ in ropes for name in group.derived)
+        ropes = [(without_window(group), rope) for group, rope in ropes]
     layers = tuple(group for group, _ in ropes)
     _note_other_classes(top, model, layers, notes)
     departures: list[Departure] = []

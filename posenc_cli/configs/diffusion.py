@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from posenc_cli.configs.keys import printable
 from posenc_cli.configs.layer_types import LARGEST_LAYERS
 from posenc_cli.configs.resolved import Layers, Sourced
+from posenc_cli.configs.scores import WINDOW
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh, replace
 
@@ -601,7 +602,11 @@ class _DiffusionReader:
             params["base"] = self.keys.number("rope_theta", above=1) or params["base"]
         (layers,) = (key for key in usual if key.endswith(("_layers", "depth")))
         numbers = tuple(range(min(self._count(layers, minimum=0).value, LARGEST_LAYERS)))
-        yield Layers("attention", numbers, "rope", params, {"head_dim": head})
+        derived = {"head_dim": head}
+        window = self.keys.count("sliding_window")
+        if window is not None:
+            derived[WINDOW] = Sourced(window.value, f"{window.source}; of the layers that slide")
+        yield Layers("attention", numbers, "rope", params, derived)
         if self.family.note == THOUSANDS:
             sines_first = Sourced(self.family.shift == 0, self.default)
             shift = Sourced(self.family.shift, self.default)

@@ -50,6 +50,7 @@ class Rotary(Record):
     exceptions: Mapping[str, Sequence[int]] = fresh(dict)
     indices: str | None = None
     pattern: str | None = None
+    window: Mapping[str, Any] = fresh(dict)
     nope_types: tuple[str, str] | None = None
     at_least: str | None = None
     last: str | None = None

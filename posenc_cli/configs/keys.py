@@ -31,8 +31,9 @@ _LAYER_LIKE = re.compile(
     r"^hybrid_(?!override_pattern)|^swa_(?!num_|v_head)"
     r"|^layer_(?!norm|drop|scale|id|num|count|init|act|bias|dim|size|wise|decay)"
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
-    r"|^attn_type_list$|^_?block_types$"
+    r"|^attn_type_list$|^_?block_types$|^attention_types$"
 )
+_WINDOW_LIKE = re.compile(r"window(?!.*_patterns?$)")
 """Keys that say which layers are of which kind, or what sliding layers have of their own."""
 
 
@@ -43,6 +44,15 @@ def tells_layers(key: str) -> bool:
     (True, False)
     """
     return bool(_LAYER_LIKE.search(key))
+
+
+def tells_window(key: str) -> bool:
+    """Whether a key says how many positions some layers see, or which ones.
+
+    >>> tells_window("sliding_window"), tells_window("sliding_window_pattern")
+    (True, False)
+    """
+    return bool(_WINDOW_LIKE.search(key))
 
 
 def is_model(key: str, section: object) -> bool:
@@ -256,6 +266,7 @@ class Keys:
                 continue
             is_read = path in self.read
             meant = whole or _ROPE_LIKE.search(key) or (value and tells_layers(key))
+            meant = meant or tells_window(key)
             if not is_read and not whole and is_model(key, value):
                 continue
             if not is_read and meant:

@@ -11,7 +11,8 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.configs.keys import FamilyKeys
+    from posenc_cli.configs.families import Rotary
+    from posenc_cli.configs.keys import FamilyKeys, Keys
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 """Layer types that have no attention, and so nothing that positions enter."""
@@ -136,7 +137,40 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     indices = text.counts(family.indices) if family.indices else None
     if indices is not None:
         return [_FULL if layer in indices.value else _REST for layer in range(count)]
-    return _cycle_types(keys, count)
+    by_window = family.window.get("layers", "all") != "all"
+    return _types_by_window(keys, count) if by_window else _cycle_types(keys, count)
+
+
+def sliding_window(text: Keys, family: Rotary) -> Sourced | None:
+    """The key of the window and its value, None where there is none or it is switched off."""
+    name = "sliding_window"
+    flag = text.flag("use_sliding_window") if "switch" in family.window else None
+    stated = text.get(name)
+    if "bound" in family.window:
+        text.get("max_window_layers")  # without effect beside a list of layers
+    if "switch" in family.window and not (flag and flag.value):
+        return None
+    if stated is None and not text.has(name) and name in family.defaults:
+        return Sourced(family.defaults[name], family.default_source)
+    return stated
+
+
+def _types_by_window(keys: FamilyKeys, count: int) -> list[str | None]:
+    """The types of layers where some of them see a window, as in Qwen 2; else all have none."""
+    rule = keys.family.window
+    bound = keys.text.count("max_window_layers", minimum=0) if "bound" in rule else None
+    limit = bound.value if bound else rule.get("bound", 0)
+    if sliding_window(keys.text, keys.family) is None:
+        return [None] * count
+    if rule["layers"] == "without rope":
+        slides = [not turns for turns in _rotation_flags(keys, count)]
+    elif rule["layers"] == "even below":
+        slides = [layer < limit and layer % 2 == 0 for layer in range(count)]
+    else:
+        slides = [layer >= limit for layer in range(count)]
+    if not any(slides):
+        return [None] * count
+    return [_SLIDING if each else _FULL for each in slides]
 
 
 def _types_by_flag(keys: FamilyKeys, flags: Sourced, stated: Sourced | None) -> list[str | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.configs.keys import first
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, WITHOUT_ATTENTION
 from posenc_cli.configs.resolved import BIAS_TABLES, SEPARATE, SHARED, Layers, Sourced
+from posenc_cli.configs.scores import WINDOW, WINDOW_OF_ALL
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
@@ -30,7 +31,8 @@ class NonRotaryFamily(Record):
     has them beside those it is said to have (``extra``); ``padding`` stands for pad_token_id + 1.
     ``in_ids`` says that the model's own position ids count from a numeric offset, which other
     families' embeddings add to an id. ``params`` are parameters that no key holds. ``unsaid`` says
-    that published configs leave the number of rows to the class.
+    that published configs leave the number of rows to the class. ``window`` names the key of how
+    many positions layers see.
     """
 
     read: str
@@ -44,6 +46,7 @@ class NonRotaryFamily(Record):
     pad: int | None = None
     params: Mapping[str, Any] | None = None
     unsaid: bool = False
+    window: tuple[str, int] | None = None
 
 
 def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFamily:
@@ -143,7 +146,28 @@ class Reader:
             params["offset"] = offset
         context = Sourced(length.value - offset.value, "derived: max_len − offset")
         self._note_relative_key()
-        yield Layers(None, (), "learned", params, {"context": context})
+        yield Layers(None, (), "learned", params, {"context": context, **self._window()})
+
+    def _window(self) -> dict[str, Sourced]:
+        """The largest window of Longformer's layers, or the one of GPT-Neo's local layers.
+
+        Raises: InvalidInput.
+        """
+        if self.family.window is None:
+            return {}
+        key, default = self.family.window
+        if isinstance(self.text.values.get(key), list):
+            sizes = self.text.counts(key)
+            if sizes and sizes.value:
+                largest = f"{sizes.source}, the largest of {len(sizes.value)}"
+                return {WINDOW_OF_ALL: Sourced(max(sizes.value), largest)}
+        size = self._count((key, default))
+        if self.model_type != "gpt_neo":
+            return {WINDOW_OF_ALL: size}
+        types = self.text.get("attention_types")
+        if types is not None and "local" not in json.dumps(types.value):
+            return {}
+        return {WINDOW: Sourced(size.value, f"{size.source}; of the local layers")}
 
     def _note_relative_key(self) -> None:
         kind = self.text.text("position_embedding_type")

@@ -137,6 +137,8 @@ class Resolved(Record):
     ``headlines`` are the warnings that
     come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
     model type. ``departures`` are where another runtime's reading leaves transformers'.
+    ``windows_unread`` says that the config has windows, and how the other runtime sees them was not
+    read.
     ``config`` is what was read, where it is a config of transformers. ``latent`` are rotary keys of
     a GGUF file that llama.cpp does not read, or without effect there, after the architecture.
     """
@@ -151,6 +153,7 @@ class Resolved(Record):
     headlines: tuple[str, ...] = ()
     noun: str = "model type"
     departures: tuple[Departure, ...] = ()
+    windows_unread: bool = False
     config: Mapping[str, Any] | None = None
     latent: Mapping[str, Any] = fresh(dict)
 
@@ -194,6 +197,7 @@ class Notes:
     defaulted: list[str] = field(default_factory=list)
     contradicted: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
+    windows_unread: bool = False
 
     def resolved(
         self, model_type: str, layers: Sequence[Layers], unread: Sequence[str], **more: Any
@@ -209,6 +213,7 @@ class Notes:
             contradicted=tuple(dict.fromkeys(self.contradicted)),
             lacking=tuple(self.lacking),
             headlines=tuple(dict.fromkeys(self.headlines)),
+            windows_unread=self.windows_unread,
             **more,
         )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs.layer_types import sliding_window
 from posenc_cli.configs.resolved import Sourced
 from posenc_cli.records import Record, replace
 
@@ -60,47 +61,56 @@ CAPS: Mapping[str, float | None] = {
 
 _LLAMA4 = {"attn_scale": 0.1, "floor_scale": 8192}
 
-_WINDOWS = {"sliding": ("sliding_window", "local_attention"), "chunked": ("attention_chunk_size",)}
+_WINDOWS = {
+    "sliding": ("sliding_window", "local_attention", "attention_window_size"),
+    "chunked": ("attention_chunk_size",),
+}
 """The keys of a window, by what the layers that have it are called."""
 _CHUNK = 8192
 """The chunk of Llama 4's layers where its config has none."""
-_ALL_SLIDE = ("mistral", "mixtral", "phi3", "starcoder2")
-"""Model types all of whose layers see a window, where their config has one and no list of types."""
 
 SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length")
 """What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
 
 
-def with_scores(
-    layers: Layers, model: TextModel, rope: RopeObject | None, *, windowed: bool
-) -> Layers:
-    """Layers with their window, and what multiplies and caps their scores, if not 1/√d alone.
+WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
+"""What a window is called in derived values: that of layers of one type, or of all."""
 
-    Only layers that are ``windowed`` get a window: which engines have one was not read.
+
+def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
+    """Layers with their window, and what multiplies and caps their scores, if not 1/√d alone.
 
     Raises: InvalidInput for a value that is not a number.
     """
-    found = dict(_window(model, layers.layer_type)) if windowed else {}
+    found = dict(_window(model, layers.layer_type))
     found |= dict(_scale(model.keys, model.model_type))
     found |= dict(_temperature(model, rope, turns=layers.scheme != "nope"))
     return replace(layers, derived={**layers.derived, **found}) if found else layers
 
 
+def without_window(layers: Layers) -> Layers:
+    """Layers without their window."""
+    derived = {name: value for name, value in layers.derived.items() if "window" not in name}
+    return replace(layers, derived=derived)
+
+
 def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
     """How many positions layers see, where that is not all."""
-    text = model.keys
+    text, family = model.keys, model.family
     names: list[str] = [
         name for kind, keys in _WINDOWS.items() if kind in (label or "") for name in keys
     ]
-    whole = model.model_type in _ALL_SLIDE and not text.values.get("layer_types")
-    if label is None and whole and text.values.get("use_sliding_window", True):
-        names.append("sliding_window")
-    for name in names:
-        usual = _CHUNK if model.model_type == "llama4_text" else None
-        size = text.values.get(name, usual)
-        if type(size) is int and size > 0:
-            source = text.path(name) if text.has(name) else f"default of {model.model_type}"
-            yield "window" if label else "window_of_all", Sourced(size, source)
+    if family is not None and family.window:
+        own = sliding_window(text, family)
+        whole = family.window["layers"] == "all" and not text.values.get("layer_types")
+        sizes = [own] if names or whole else []
+    else:
+        sizes = [*map(text.get, names)]
+        if model.model_type == "llama4_text" and names and not text.has(names[0]):
+            sizes = [Sourced(_CHUNK, "default of llama4_text")]
+    for size in sizes:
+        if size is not None and type(size.value) is int and size.value > 0:
+            yield WINDOW if label else WINDOW_OF_ALL, size
             return
 
 

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
-from posenc_cli.configs.keys import Keys, json_text, printable, tells_layers
+from posenc_cli.configs.keys import Keys, json_text, printable, tells_layers, tells_window
 from posenc_cli.configs.layer_types import KNOWN
 from posenc_cli.configs.rope_rules import RENAMED
+from posenc_cli.configs.scores import WINDOW_OF_ALL
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -179,6 +180,12 @@ def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
     return bool(lengths) and all(value in pair for pair in lengths)
 
 
+def _reaches_all(holding: Holding, value: Any) -> bool:
+    """Whether a window leaves out no position of the context."""
+    contexts = [group.derived.get("context") for group in holding.layers]
+    return type(value) is int and all(each and each.value <= value for each in contexts)
+
+
 def _is_parameter(holding: Holding, key: str, value: Any) -> bool:
     """A parameter or what follows from one, such as truncate, by the scheme's own name."""
     held = [
@@ -209,9 +216,20 @@ _RULES = (
     lambda holding, key, value: (
         key in _ON_AXES and value is any(group.scheme == "mrope" for group in holding.layers)
     ),
-    # the base of layers that slide, where the config tells the types of layers and none slides
+    # the base or the window of layers that slide, where the config tells types and none slides
     lambda holding, key, _value: (
-        key in LOCAL_BASES and not any(g.slides or not g.layer_type for g in holding.layers)
+        (key in LOCAL_BASES or key == "sliding_window")
+        and not any(g.slides or not g.layer_type for g in holding.layers)
+    ),
+    # a window that is switched off, 0 or as long as the context, where no layer has one
+    lambda holding, key, value: (
+        tells_window(key)
+        and (
+            not value
+            or holding.text.values.get("use_sliding_window") is False
+            or (key.endswith("window") and _reaches_all(holding, value))
+        )
+        and not any(g.slides or WINDOW_OF_ALL in g.derived for g in holding.layers)
     ),
     # https://huggingface.co/GSAI-ML/LLaDA-8B-Instruct
     lambda holding, key, _value: (
@@ -265,6 +283,10 @@ def note_unread(
         code = f", nor does transformers' own code; that of {own_code} may"
     elif model.model_type in remotes():
         code = ": its own code does not read it either"
+    if any(
+        map(tells_window, silent)
+    ):  # some code of transformers reads windows for its cache alone
+        code = ""
     if silent:
         notes.warn(f"nothing read {', '.join(silent)}{code}")
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)

@@ -97,6 +97,84 @@ def test_a_temperature_of_no_scale_is_none(beta):
     assert ("temperature_scale" in derived) == bool(beta)
 
 
+QWEN = {"num_hidden_layers": 8, "use_sliding_window": True, "sliding_window": 64}
+QWEN |= {"max_window_layers": 5, "head_dim": 128, "hidden_size": 1024, "num_attention_heads": 8}
+FROM_5, NONE = (5, 6, 7), ()
+
+
+@pytest.mark.parametrize(
+    ("model_type", "config", "sliding"),
+    [
+        *((name, {}, FROM_5) for name in ("qwen2", "qwen3", "dots1")),
+        *((name, {}, FROM_5) for name in ("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni_text")),
+        ("qwen2_moe", {}, (0, 2, 4)),
+        ("qwen2", {"max_window_layers": 0}, tuple(range(8))),
+        ("qwen2", {"max_window_layers": 9}, NONE),
+        ("qwen2", {"use_sliding_window": False}, NONE),
+        ("qwen2_moe", {"use_sliding_window": False}, NONE),
+        ("qwen2", {"sliding_window": None}, NONE),
+        ("qwen2", {"layer_types": ["sliding_attention", "full_attention"] * 4}, (0, 2, 4, 6)),
+        ("dots1", {"use_sliding_window": False}, FROM_5),
+        ("smollm3", {"max_window_layers": None, "no_rope_layers": [1, 1, 1, 0] * 2}, (3, 7)),
+    ],
+)
+def test_layers_slide_as_the_configuration_class_of_transformers_says(model_type, config, sliding):
+    """layer_types of the classes of transformers 5.23, built with these keys."""
+    resolved = resolve({"model_type": model_type, **QWEN, **config})
+    windows = {
+        layer: group.derived["window"].value
+        for group in resolved.layers
+        if "window" in group.derived
+        for layer in group.layers
+    }
+    assert windows == dict.fromkeys(sliding, 64)
+    switch = ("use_sliding_window",)  # dots1 has none
+    assert resolved.unread == (switch if model_type == "dots1" else ())
+
+
+@pytest.mark.parametrize(
+    ("model_type", "config", "window"),
+    [
+        *((name, {}, 64) for name in ("phimoe", "phi3", "starcoder2", "mixtral", "minimax")),
+        ("qwen3_moe", {"use_sliding_window": True}, 64),
+        ("qwen3_moe", {"use_sliding_window": False}, None),
+        ("qwen3_moe", {}, None),
+        ("mistral", {"sliding_window": None}, None),
+        ("longformer", {"attention_window": [32, 64]}, 64),
+    ],
+)
+def test_all_layers_see_the_window_where_the_model_masks_by_it(model_type, config, window):
+    """transformers 5.23: create_sliding_window_causal_mask where config.sliding_window is set."""
+    base = {"model_type": model_type, "num_hidden_layers": 2, "head_dim": 128}
+    resolved = resolve({**base, "sliding_window": 64, **config})
+    found = [
+        group.derived.get("window_of_all", group.derived.get("window")) for group in resolved.layers
+    ]
+    assert [each and each.value for each in found] == [window]
+
+
+def test_gpt_neos_local_layers_have_a_window():
+    config = {"model_type": "gpt_neo", "num_layers": 2, "window_size": 128}
+    assert resolve(config).layer().derived["window"].value == 128
+    only = resolve({**config, "attention_types": [[["global"], 2]]})
+    assert "window" not in only.layer().derived
+    assert only.unread == ()
+
+
+@pytest.mark.parametrize("key", ["sliding_window", "window_size", "local_window"])
+def test_a_window_that_nothing_reads_is_told(key):
+    llama = {"model_type": "llama", "num_hidden_layers": 2}
+    assert resolve({**llama, key: 512}).unread == (key,)
+    assert resolve({**llama, key: None}).unread == ()
+    assert resolve({**llama, key: 512, "use_sliding_window": False}).unread == ()
+
+
+def test_a_window_as_long_as_the_context_leaves_nothing_out():
+    llama = {"model_type": "llama", "num_hidden_layers": 2, "max_position_embeddings": 4096}
+    assert resolve({**llama, "sliding_window": 4095}).unread == ("sliding_window",)
+    assert resolve({**llama, "sliding_window": 4096}).unread == ()
+
+
 @pytest.mark.parametrize(
     ("config", "layer_type", "window"),
     [
@@ -123,5 +201,6 @@ def test_a_window_of_all_layers_is_none_of_layers_that_slide_among_others(call, 
     (tmp_path / "config.json").write_text(json.dumps(config))
     told = call("explain", "config.json")[1]
     assert "window of all layers: 4096 positions (sliding_window)" in " ".join(told.split())
-    (layers,) = resolve({**config, "use_sliding_window": False}).layers
-    assert "window_of_all" not in layers.derived
+    resolved = resolve({**config, "use_sliding_window": False})
+    assert "window_of_all" in resolved.layer().derived
+    assert resolved.unread == ("use_sliding_window",)
