@@ -639,6 +639,10 @@ _DRAWN = 2.6
 """What a drawn direction costs; a list of frequencies tells more, and costs as LongRoPE's."""
 
 
+_LEAST_SIDE = 3
+"""Places along each axis: between two, any frequencies fit."""
+
+
 class _AxisFrequencies(Record):
     """Radians a column and a row of each pair, and what they may be off by. Shapes: (pairs,)."""
 
@@ -656,9 +660,9 @@ def _oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iter
     count = view.pairs.shape[0]
     for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
         found = _solved(view, width, rounding)
-        if found is None or _is_line(found, width):
+        if found is None or _is_line(found, view):
             continue
-        for given, cost in _parameters(found):
+        for given, cost in _parameters(found, listed=min(width, count // width) >= _LEAST_SIDE):
             shown = {} if view.layout is None else {"layout": view.layout}
             grid = {"dim": 2 * view.count, "grid": (count // width, width)}
             yield Hypothesis(
@@ -671,18 +675,26 @@ def _oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iter
             )
 
 
-def _is_line(found: _AxisFrequencies, width: int) -> bool:
-    """Whether one row of the grid goes on where the one before it ends: any width would do.
+def _is_line(found: _AxisFrequencies, view: View) -> bool:
+    """Whether the rows are one line, cut into rows of a grid that begin a whole hop apart.
 
-    Or whether all pairs rotate by one angle from row to row, as from cosines to sines.
+    Any frequencies fit such a table: those along y are a whole multiple of those along x. A pair
+    that is the same everywhere does not show its frequencies. The rows are no grid either where
+    all pairs rotate by one angle from row to row, as from cosines to sines.
     """
+    count = view.pairs.shape[0]
+    hops = np.arange(-count, count + 1)
+    for pair in np.flatnonzero(~_alike(view.pairs, view.pairs[:1], _MISFIT)):
+        apart = np.abs(np.exp(1j * (found.y[pair] - hops * found.x[pair])) - 1)
+        hops = hops[apart <= (np.abs(hops) + 1) * (_LIMIT + 8 * found.errors[pair])]
     alike = np.ptp(np.abs(found.y)) <= 8 * found.errors.max()
-    apart = np.abs(np.exp(1j * (found.y - width * found.x)) - 1)
-    return bool(alike or (apart <= width * (_LIMIT + 8 * found.errors)).all())
+    return bool(alike or hops.size)
 
 
-def _parameters(found: _AxisFrequencies) -> Iterator[tuple[dict[str, Any], float]]:
-    """A seed and a base that draw frequencies, and the frequencies themselves."""
+def _parameters(
+    found: _AxisFrequencies, *, listed: bool
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """A seed and a base that draw frequencies, and if ``listed`` the frequencies themselves."""
     half = found.x.size // 2
     sizes = np.hypot(found.x, found.y)[:half]
     if half > 1 and 2 * half == found.x.size and 0 < sizes[-1] < 1:
@@ -693,8 +705,9 @@ def _parameters(found: _AxisFrequencies) -> Iterator[tuple[dict[str, Any], float
         for seed in range(_SEEDS):
             if abs(float(uniform(seed, 0)) - turn) <= off[0] and base > 1:
                 yield {"base": snap(base, error), "seed": seed}, _DRAWN
-    lists = {"x_frequencies": found.numbers(found.x), "y_frequencies": found.numbers(found.y)}
-    yield lists, _DRAWN + 1
+    if listed:
+        lists = {"x_frequencies": found.numbers(found.x), "y_frequencies": found.numbers(found.y)}
+        yield lists, _DRAWN + 1
 
 
 def _solved(view: View, width: int, rounding: float) -> _AxisFrequencies | None:

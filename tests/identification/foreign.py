@@ -155,6 +155,14 @@ def _damaged(column, change):
     return table
 
 
+def _sine_banks():
+    """Sines whose rows are one line, or begin again: a grid of any lists of frequencies fits."""
+    row, frequencies = np.arange(256)[:, None], 2 * np.pi * np.linspace(0.001, 0.5, 64)
+    starts = {"one line": row, "hops": row % 64 + 10 * (row // 64)}
+    starts["a jump"] = np.where(row < 128, row, row - 120.5)
+    return {name: np.sin(at * frequencies).astype(np.float32) for name, at in starts.items()}
+
+
 def _unlike_cases():
     random = np.random.default_rng(7)
     unit = random.uniform(-3, 3, (ROWS, 16))
@@ -194,6 +202,7 @@ def _unlike_cases():
         "noisy angles": (angles() * (1 + 1e-3 * unit)).astype(np.float32),
         "angles with offsets": (angles() + np.abs(unit[0])).astype(np.float32),
         "Fourier features": np.cos(np.outer(np.arange(ROWS), np.abs(unit[0]))).astype(np.float32),
+        **{f"sines of linear frequencies, {name}": bank for name, bank in _sine_banks().items()},
         "an identity": np.eye(64, dtype=np.float32),
         "a mask": np.tril(np.ones((64, 64), np.float32)),
         **{f"a mask of {size}": np.tril(np.ones((size, size), np.float32)) for size in (4, 16, 32)},
