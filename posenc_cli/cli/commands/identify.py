@@ -98,6 +98,8 @@ def _tensors_text(group: Sequence[PositionalTensor]) -> str:
 
 
 _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
+_NAMED = 4
+"""Positions in the verdict, the first ones."""
 _AXES_OF_TABLES = 2
 """Positions and columns: what posenc writes has no others."""
 
@@ -322,8 +324,9 @@ def _answer(result: Identification, names: list[str]) -> Answer:
     )
     number = f"all {_compared(best)} compared, largest error {_number_text(best.residual)}"
     places = best.positions
-    if places is not None and places.progression is None:  # not those of rows that count
-        params += f", with rows at positions {', '.join(islice(places.names(), 4))} …"
+    if places is not None and places.progression != (0, places.denominator):  # not 0, 1, 2, …
+        more = " …" if places.count > _NAMED else ""
+        models += f", with rows at positions {', '.join(islice(places.names(), _NAMED))}{more}"
     return Answer(True, f"identified: {what} is {best.scheme}{params}{models}", number=number)
 
 
