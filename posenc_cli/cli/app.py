@@ -1,4 +1,4 @@
-"""The table of commands, and the application that Typer makes of it."""
+"""The table of commands, and the Typer application built from it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ GROUPS = {
     "list": ("schemes", "models"),
     "shell": ("completion",),
 }
-"""The commands by what they do, as the help of the program shows them."""
+"""The commands, grouped as the program's help shows them."""
 
 FIRST_STEPS = (
     "posenc heatmap -s sinusoidal",
@@ -71,19 +71,19 @@ FIRST_STEPS = (
     "posenc generate -m llama-3-8b --len 8192 --out tables.npy",
     "posenc identify tables.npy",
 )
-"""What somebody may try who never used the program."""
+"""Commands for a first-time user to try."""
 
 BRIEF = "posenc.brief"
-"""Whether a context of Typer shows the brief page of help."""
+"""The key in Typer's context that says whether to show the brief help page."""
 
 READ_AS = {bool: bool, list: list[str], tuple: tuple[str, str]}
-"""The types as which Typer reads values; it reads all others as text."""
+"""The types that Typer parses itself; it reads all others as text."""
 
 
 def application(arguments: Sequence[str], *, completing: bool = False) -> Program:
-    """The application, with the one command that ``arguments`` name or else with all of them.
+    """Return the application with the one command that ``arguments`` name, or with all commands.
 
-    Importing a command imports what it is made of, which a run of another need not wait for.
+    Importing a command imports its dependencies, so a run imports only the command that it needs.
     """
     first = next((word for word in arguments if not word.startswith("-")), None)
     named = {first: function_of(first)} if first in COMMANDS else {}
@@ -110,12 +110,12 @@ def _application(
         for name in COMMANDS:
             app.command(name)(_mention(name))
     program: Any = get_command(app)
-    program.params = program.params[:2]  # without Typer's own that install completion
+    program.params = program.params[:2]  # drop Typer's own options that install completion
     return program  # type: ignore[no-any-return]
 
 
 def _mention(name: str) -> Callable[[], None]:
-    """What a shell, and an error, knows a command by that is not run."""
+    """Return a stand-in for a command that does not run, for completion and error messages."""
 
     def mention() -> None: ...
 
@@ -126,10 +126,10 @@ def _mention(name: str) -> Callable[[], None]:
 def command(
     function: Callable[..., int | None], *, completing: bool
 ) -> Callable[..., Callable[[], int | None]]:
-    """A command as Typer sees it, with an option for each value that ``function`` is made of.
+    """Return ``function`` as a command for Typer, with one option per value that it needs.
 
-    It runs nothing, and gives what does: Typer only reads a command line.
-    ``completing`` says whether a shell asks what completes options, which takes a while to read.
+    The command runs nothing. It returns a callable that does, because Typer only reads the command
+    line. ``completing`` says whether a shell asks for completions, which are slow to import.
     """
     options = _options(function)
     options |= {name: options.pop(name) for name in Console.parameters() if name in options}
@@ -142,12 +142,12 @@ def command(
     prepared.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [_as_text(*option, completing=completing) for option in options.values()]
     )
-    prepared.__annotations__ = {}  # Typer would look through them too
+    prepared.__annotations__ = {}  # otherwise Typer would read them too
     return prepared
 
 
 def _options(function: Callable[..., Any]) -> dict[str, tuple[Parameter, str]]:
-    """The options of a function, and of the groups that it takes, each with its heading."""
+    """Return the options of a function and of its option groups, each with its heading."""
     heading = getattr(function, "heading", OWN)
     options: dict[str, tuple[Parameter, str]] = {}
     for name, parameter in _parameters(function).items():
@@ -157,7 +157,7 @@ def _options(function: Callable[..., Any]) -> dict[str, tuple[Parameter, str]]:
 
 
 def _value(option: Parameter, given: Any) -> Any:
-    """The value of an option, made of the texts that are given for it, or else its default."""
+    """Return the value of an option, parsed from the given texts, or else its default."""
     parse = _declared(option).parser
     value = option.default if given is None else given
     if parse is None or not isinstance(value, str | list):
@@ -166,9 +166,9 @@ def _value(option: Parameter, given: Any) -> Any:
 
 
 def _as_text(option: Parameter, heading: str, *, completing: bool) -> Parameter:
-    """An option as Typer reads it, a flag or texts, below its own heading in help or this one.
+    """Return an option as Typer reads it: a flag or texts, below its own heading or ``heading``.
 
-    Without what completes it, whose signature Typer would read, unless a shell asks.
+    The completer is dropped unless a shell asks, because Typer would read its signature.
     """
     declared, kind = copy(_declared(option)), option.annotation.__origin__
     declared.rich_help_panel = declared.rich_help_panel or heading
@@ -181,12 +181,12 @@ def _as_text(option: Parameter, heading: str, *, completing: bool) -> Parameter:
 
 
 def _declared(parameter: Parameter) -> Any:
-    """What Typer knows of an option."""
+    """Return Typer's declaration of an option."""
     return parameter.annotation.__metadata__[0]
 
 
 def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """What a function returns, of the values of options and of what groups make of them."""
+    """Call a function with the values of its options and of its option groups."""
     arguments = {}
     for name, parameter in _parameters(function).items():
         maker = _maker(parameter)
@@ -202,7 +202,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 
 def _maker(parameter: Parameter) -> Callable[..., Any] | None:
-    """What makes the value of a parameter that is no option itself."""
+    """Return what builds the value of a parameter that is not itself an option, or None."""
     kind = parameter.annotation
     if isinstance(kind, type) and issubclass(kind, OptionGroup):
         return kind
@@ -210,32 +210,33 @@ def _maker(parameter: Parameter) -> Callable[..., Any] | None:
 
 
 class TypedText(str):
-    """A text that an option was given, and its place among all that were given."""
+    """A text given for an option, and its place among all options given."""
 
     place = 0
 
 
 class Command(TyperCommand):
-    """A command whose options, unless repeatable, may be given again only with the same value.
+    """A command that rejects different values for an option that is not repeatable.
 
-    Left to itself the parser takes the last, and does not say so.
+    By default the parser silently takes the last value.
     """
 
     params: Any
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write its page: the whole one, or the brief one."""
+        """Write the help page, whole or brief."""
         from posenc_cli.cli.help.help_page import HelpPage
 
         page = HelpPage.of(ctx)
         formatter.write((page.brief if ctx.meta.get(BRIEF) else page.text)(formatter.width))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the texts of a line: lists of what may be repeated, and None for what is not given.
+        """Read the texts of a line: a list for a repeatable option, None for an option not given.
 
-        posenc itself makes values of them: Typer, from 0.29 on, would import pydantic for that.
+        posenc converts them to values itself, because Typer 0.29 and later would import pydantic
+        for it.
 
-        Raises: InvalidInput where an option has several values, or an argument is not taken.
+        Raises: InvalidInput if an option has several values, or an argument is unexpected.
         """
         given, rest, order = self._texts(ctx, args)
         completing = ctx.resilient_parsing
@@ -254,9 +255,9 @@ class Command(TyperCommand):
                 value = [*map(TypedText, value or ())]
                 for typed, place in zip(value, places, strict=True):
                     typed.place = place
-            elif not isinstance(value, str | bool | tuple):  # of click 8.3 on, no None either
+            elif not isinstance(value, str | bool | tuple):  # click 8.3+ passes a sentinel
                 value = None
-            if completing:  # a shell asks what is given already
+            if completing:  # a shell asks which options are already given
                 source = parameter.consume_value(ctx, given)[1]
                 ctx.set_parameter_source(parameter.name, source)
             elif parameter.required and value in (None, ()):
@@ -265,9 +266,9 @@ class Command(TyperCommand):
         return rest
 
     def _texts(self, ctx: Any, args: Sequence[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
-        """What is given for each parameter, the words left over, and the parameters in order.
+        """Return the texts of each parameter, the words left over, and the parameters in order.
 
-        Raises: InvalidInput where an option has several values.
+        Raises: InvalidInput if an option has several values.
         """
         options = [each for each in self.params if each.param_type_name == "option"]
         single = [option for option in options if not (option.is_flag or option.multiple)]
@@ -294,26 +295,26 @@ class Command(TyperCommand):
 
 
 class Program(TyperGroup):
-    """The program: its help names the commands by what they do.
+    """The program; its help groups the commands by purpose.
 
-    ``brief`` says that one screen of it is asked for.
+    ``brief`` asks for the one-screen page.
     """
 
     brief = False
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write its page: the whole one, or the brief one."""
+        """Write the help page, whole or brief."""
         text = program_brief if self.brief else program_text
         formatter.write(text(ctx, formatter.width))
 
 
 def program_text(context: Any, width: int) -> str:
-    """The page of the program, as wide as it needs to be or ``width`` allows."""
+    """Return the program's help page, at most ``width`` columns wide."""
     return program_page(context).text(width)
 
 
 def program_brief(context: Any, width: int) -> str:
-    """The page of the program on one screen: what to try first, and the names of commands."""
+    """Return the program's one-screen help page: first steps and the names of commands."""
     from posenc_cli.cli.help.help_page import HelpPage
 
     page = replace(
@@ -328,7 +329,7 @@ def program_brief(context: Any, width: int) -> str:
 
 
 def program_page(context: Any) -> HelpPage:
-    """The page of the program."""
+    """Return the program's help page."""
     from posenc_cli.cli.help.help_page import HelpPage, entry_of
     from posenc_cli.cli.help.known_answers import PAGE, address
 
@@ -352,21 +353,22 @@ def program_page(context: Any) -> HelpPage:
 
 
 def _summary(name: str) -> str:
-    """The first line of what a command says of itself."""
+    """Return the first line of a command's docstring."""
     return (function_of(name).__doc__ or "").strip().partition("\n")[0]
 
 
 def function_of(name: str) -> Callable[..., int | None]:
-    """The function of a command."""
+    """Return the function of a command."""
     module, _, attribute = COMMANDS[name].partition(":")
     function: Callable[..., int | None] = getattr(import_module(module), attribute)
     return function
 
 
 def show_page(text: str) -> None:
-    """Print a page of help, or page through it where a terminal has no room for it.
+    """Print a help page, through a pager if it is longer than the terminal.
 
-    As all of posenc's texts it is printed by Python: Typer writes UTF-8 where ASCII is asked.
+    It uses Python's ``print`` like all of posenc's text, because Typer writes UTF-8 where ASCII is
+    set.
     """
     if sys.stdout.isatty() and text.count("\n") >= terminal_size().lines:
         import pydoc  # slow to import
@@ -387,7 +389,7 @@ def posenc(
         bool,
         typer.Option("--version", "-V", help="print the version; --verbose adds the backends"),
     ] = False,
-    # One of Typer's own has no default, and Typer from 0.29 on would import pydantic for it.
+    # Typer's own --help has no default, and Typer 0.29 and later would import pydantic for it.
     page: Annotated[bool, typer.Option("--help", "-h", is_eager=True, callback=_show_help)] = False,
 ) -> None:
     """Generate, inspect, check and visualize transformer positional encodings.

@@ -1,4 +1,4 @@
-"""Where the report of a check goes, in which format, and the summary of a CI step."""
+"""Where the report of a check goes and in which format, and the summary of a CI step."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 _WORKSPACES = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
-"""Where GitHub and GitLab say that the repository is checked out."""
+"""The variables in which GitHub and GitLab give the folder of the checkout."""
 
 FORMATS = {"table": ".txt", "json": ".json", "junit": ".xml", "github": ".txt"}
-"""The forms of a report, and the suffix of each."""
+"""The report formats, and the file suffix of each."""
 
 
 class CheckOutput(ReportOptions):
-    """Where the report of a check goes, and in which of its forms."""
+    """Where the report of a check goes, and in which format."""
 
     form: Annotated[str | None, form_option(FORMATS)] = None
 
     @property
     def report_form(self) -> str:
-        """The form of the report: as asked for, else by the suffix of the file.
+        """Return the report format: the one asked for, else by the suffix of the file.
 
-        Raises: InvalidInput where a suffix fits none.
+        Raises: InvalidInput if no format has the suffix.
         """
         form = self.form_asked_for(FORMATS)
         if form is None:
@@ -50,7 +50,7 @@ class CheckOutput(ReportOptions):
         return form
 
     def prepare(self) -> None:
-        """Refuse, before anything is checked, a file that could not be written.
+        """Reject an output file that cannot be written, before anything is checked.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -60,10 +60,10 @@ class CheckOutput(ReportOptions):
 
 
 class ReportForms(Record):
-    """The report of a check: each form is made when it is asked for.
+    """The report of a check; each format is built on demand.
 
-    ``passes`` is whether ``--quiet`` prints nothing of it, ``told`` its verdict, for stderr where
-    the report itself is in a file.
+    ``passes`` is whether ``--quiet`` prints nothing. ``told`` is the verdict, for stderr when the
+    report itself goes to a file.
     """
 
     ok: bool
@@ -75,9 +75,9 @@ class ReportForms(Record):
 
 
 class CheckRun(Record):
-    """A check that a ``command`` makes, from the options to the exit status.
+    """One run of a check by ``command``, from the options to the exit status.
 
-    ``place`` is the file of its ``subject``, in which GitHub shows annotations if it ``is_code``.
+    ``place`` is the file of its ``subject``; GitHub shows annotations in it if it ``is_code``.
     """
 
     command: str
@@ -89,7 +89,7 @@ class CheckRun(Record):
     began: float = fresh(time.perf_counter)
 
     def give(self, report: ReportForms) -> int:
-        """Print a report in the form asked for; the exit status."""
+        """Print a report in the format asked for and return the exit status."""
         form, output, console = self.output.report_form, self.output, self.console
         if form == "json":
             console.result(console.json_text(self.command, report.fields()), output)
@@ -102,9 +102,9 @@ class CheckRun(Record):
         return 0 if report.ok else 1
 
     def fail(self, error: PosencError) -> int:
-        """Report a subject that gave nothing to judge; the exit status.
+        """Report a subject that gave nothing to judge and return the exit status.
 
-        Raises: the error itself where no report for CI is asked for.
+        Raises: the error itself, unless a CI report is asked for.
         """
         from posenc_cli.render.reports.ci_forms import FailedSubject
 
@@ -117,7 +117,7 @@ class CheckRun(Record):
         return report_error(error, debug=self.console.debug)
 
     def _print(self, report: CiReport, form: str) -> None:
-        """Print a report for CI, and add it to the summary of a step of GitHub's."""
+        """Print a CI report, and add it to the step summary on GitHub."""
         place = ci_place(self.place) if form == "junit" or self.is_code else None
         text = report.junit(place) if form == "junit" else report.github(place)
         self.console.result(text, self.output)
@@ -126,7 +126,7 @@ class CheckRun(Record):
 
 
 def ci_place(place: SourcePlace | None) -> SourcePlace | None:
-    """The file of a subject as a CI system knows it: by its path in what was checked out."""
+    """Return the file of a subject as a CI system knows it: by its path in the checkout."""
     if place is None:
         return None
     checked_out = next(filter(None, map(os.environ.get, _WORKSPACES)), None)
@@ -137,9 +137,9 @@ def ci_place(place: SourcePlace | None) -> SourcePlace | None:
 
 
 def _note_summary() -> str | None:
-    """The file to which a step of a GitHub workflow adds what its run is to show; None elsewhere.
+    """Return the step summary file of a GitHub workflow, or None elsewhere.
 
-    Raises: InvalidInput where the run reads that file.
+    Raises: InvalidInput if the run reads that file.
     """
     path = os.environ.get(_STEP_SUMMARY) or None
     if path is not None:
@@ -151,13 +151,13 @@ def _note_summary() -> str | None:
 
 
 def _add_to_summary(markdown: str, console: Console) -> None:
-    """Add to the summary when the run has succeeded; one that fails is but a warning."""
+    """Add to the step summary once the run has succeeded; a failed write is only a warning."""
     path = _note_summary()
     data = markdown.encode(errors="backslashreplace")
 
     def add() -> None:
         try:
-            # A FIFO is not waited for: no signal is heeded now.
+            # Do not wait for a FIFO: signals are blocked at this point.
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
             with os.fdopen(os.open(path or "", flags, 0o666), "ab") as file:
                 file.write(data)

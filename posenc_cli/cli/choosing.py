@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 
 LARGEST_THREADS = 256
 NO_CONFIG = "goes with --config or --model"
-"""Why what says how a config is read is refused where none is named."""
+"""The error for options on how to read a config when no config is named."""
 
 
 def check_subject(choices: Sequence[Choice], source: str | None) -> None:
-    """Refuse neither, or both, of an encoding and the file of ``--in``.
+    """Reject neither, or both, of an encoding and the file of ``--in``.
 
     Raises: InvalidInput.
     """
@@ -72,7 +72,7 @@ _SCHEME_HELP = (
 
 
 class SourceOptions(OptionGroup):
-    """What names an encoding, and how a config is read."""
+    """The options that name an encoding, and those on how to read a config."""
 
     heading = ENCODING
 
@@ -115,20 +115,20 @@ class SourceOptions(OptionGroup):
 
     @property
     def names(self) -> dict[str, str]:
-        """The encodings that are named, by the option that names each."""
+        """The named encodings, by option."""
         schemes = "+".join(self.scheme) if self.scheme else None
         sources = {"--scheme": schemes, "--config": self.config, "--model": self.model}
         return {flag: name for flag, name in sources.items() if name is not None}
 
     @property
     def reading(self) -> dict[str, str]:
-        """What is said of how a config is read, by option."""
+        """The options given on how to read a config."""
         options = {"--as": self.runtime, "--layer-type": self.layer_type}
         return {flag: name for flag, name in options.items() if name is not None}
 
 
 class FunctionOptions(SourceOptions):
-    """What names an encoding, also by a library's function, and how a config is read."""
+    """The options of :class:`SourceOptions`, and ``--like`` for a library's function."""
 
     like: Annotated[
         str | None,
@@ -142,12 +142,12 @@ class FunctionOptions(SourceOptions):
 
     @property
     def names(self) -> dict[str, str]:
-        """The encodings that are named, by the option that names each."""
+        """The named encodings, by option."""
         return {**super().names, **({} if self.like is None else {"--like": self.like})}
 
 
 class SchemesOptions(SourceOptions):
-    """What names an encoding, or several schemes, and how a config is read."""
+    """The options of :class:`SourceOptions`, with a repeatable ``--scheme``."""
 
     scheme: Annotated[
         list[str] | None,
@@ -167,14 +167,14 @@ def _positions(_flag: str, text: str) -> Positions:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a specification of positions names a file: by its suffix, or a path from a folder."""
+    """Whether a specification of positions names a file: by its suffix or a leading folder."""
     return bool(re.search(r"^(\.{0,2}|~\w*)[/\\]|\.(?![eE][\d+-])[A-Za-z]\w*(:|$)", text))
 
 
 def positions_in_file(path: str) -> Positions:
-    """The numbers of a file, in their order: floats are the numbers that they are.
+    """Return the positions in a file, in order; floats are taken exactly.
 
-    Raises: InvalidInput where it holds no row of them; Unavailable where it cannot be read.
+    Raises: InvalidInput if it does not hold one row of numbers; Unavailable if it cannot be read.
     """
     from posenc_cli.encoding.arrays import positions_from
     from posenc_cli.files.reading import read_array
@@ -196,7 +196,7 @@ def _start(flag: str, text: str) -> Fraction | int:
 
 
 class PositionOptions(OptionGroup):
-    """Which positions."""
+    """The options that choose positions."""
 
     heading = "Positions"
 
@@ -227,14 +227,14 @@ class PositionOptions(OptionGroup):
 
     @property
     def texts(self) -> dict[str, str]:
-        """What is given, by option."""
+        """The texts given, by option."""
         options = {"--len": self.length, "--start": self.start, "--positions": self.positions}
         return {flag: str(value) for flag, value in options.items() if value is not None}
 
     def resolve(self) -> Positions | None:
-        """The positions asked for, None where the options say nothing.
+        """Return the positions asked for, or None if no option is given.
 
-        Raises: InvalidInput where they contradict each other, or reach past the last exact one.
+        Raises: InvalidInput if options contradict each other, or go past the last exact position.
         """
         if self.positions is not None:
             flag, text = next(iter(self.texts.items()))
@@ -250,7 +250,7 @@ class PositionOptions(OptionGroup):
 
 
 class ParameterOptions(OptionGroup):
-    """The parameters of one scheme or of several, whose declarations read their texts."""
+    """The parameters of one or several schemes; the schemes' declarations parse their texts."""
 
     heading = PARAMETERS
 
@@ -294,20 +294,20 @@ class ParameterOptions(OptionGroup):
 
     @property
     def own(self) -> dict[str, str]:
-        """The parameters that are given by an option of their own."""
+        """The parameters given by an option of their own."""
         values = self.as_dict()
         return {name: values[name] for name in OWN_OPTIONS if values[name] is not None}
 
     @property
     def texts(self) -> dict[str, str]:
-        """What is given, by option; of several settings the first."""
+        """The texts given, by option; only the first of several ``--set``."""
         settings = [("--set", setting.text) for setting in (self.settings or ())[:1]]
         own = [(OWN_OPTIONS[name][0], value) for name, value in self.own.items()]
         return dict([*settings, *own])
 
 
 def device_name(flag: str, name: str) -> str | None:
-    """A device, None for the CPU, which every backend has."""
+    """Return a device name, or None for the CPU, which every backend supports."""
     if name in ("cpu", "cpu:0"):
         return None
     if not re.fullmatch(r"[a-z]+(:[0-9]{1,3})?", name) or name.startswith("cpu"):
@@ -319,7 +319,7 @@ def device_name(flag: str, name: str) -> str | None:
 
 
 class ComputeOptions(OptionGroup):
-    """What computes, where an option or else the environment says so."""
+    """The backend, device and threads, from options or else the environment."""
 
     heading = "Computing"
 
@@ -346,9 +346,9 @@ class ComputeOptions(OptionGroup):
     ] = None
 
     def resolve(self) -> dict[str, Any]:
-        """What a choice holds of it.
+        """Return the fields of a choice that say how to compute.
 
-        Raises: InvalidInput where the environment names what is not there.
+        Raises: InvalidInput if the environment names an unknown backend.
         """
         threads = self.threads
         if threads is None and (text := os.environ.get("POSENC_THREADS")):
@@ -358,7 +358,7 @@ class ComputeOptions(OptionGroup):
 
 
 def _environments_backend() -> str:
-    """The backend that the environment names, else auto."""
+    """Return the backend that the environment names, else auto."""
     name = os.environ.get("POSENC_BACKEND") or "auto"
     if name == "auto":
         return name
@@ -374,9 +374,9 @@ def choice_of(
     computing: ComputeOptions,
     console: Console,
 ) -> Choice | None:
-    """The choice that the options of a command line make, None where none names an encoding.
+    """Return the choice that a command line makes, or None if no option names an encoding.
 
-    Raises: InvalidInput where several do, or an option says something of one that is not named.
+    Raises: InvalidInput if several options do, or an option concerns an encoding that is not named.
     """
     schemes = [*dict.fromkeys(source.scheme or ())]
     if len(schemes) > 1:
@@ -408,7 +408,7 @@ def _several(schemes: Sequence[str], *, hint: str | None = None) -> InvalidInput
 
 
 def _hybrid_hint(schemes: Sequence[str]) -> str | None:
-    """The name of the hybrid of schemes, None where two of its parts would rotate q and k."""
+    """Return a hint that names the hybrid of schemes; None if two parts would rotate q and k."""
     parts = [catalogue.find(part) for scheme in schemes for part in part_names(scheme)]
     if [part.kind for part in parts].count("rotary") > 1:
         return None
@@ -418,7 +418,7 @@ def _hybrid_hint(schemes: Sequence[str]) -> str | None:
 def check_nothing_said(
     source: SourceOptions, where: PositionOptions, parameters: ParameterOptions
 ) -> None:
-    """Refuse what says something of an encoding where none is named.
+    """Reject options on an encoding if no encoding is named.
 
     Raises: InvalidInput.
     """
@@ -428,9 +428,9 @@ def check_nothing_said(
 
 
 def required_choice(choice: Choice | None) -> Choice:
-    """The choice, for a command that cannot do without one.
+    """Return the choice, for a command that needs one.
 
-    Raises: InvalidInput where there is none.
+    Raises: InvalidInput if there is none.
     """
     if choice is None:
         raise InvalidInput(
@@ -441,11 +441,11 @@ def required_choice(choice: Choice | None) -> Choice:
 
 
 FIRST = 512
-"""Positions where none are asked for, of what has as many."""
+"""The default number of positions, for encodings that have as many."""
 
 
 def at_first_positions(choice: Choice) -> Choice:
-    """The choice at its first positions, where neither an option nor a grid says which."""
+    """Return the choice at its first positions, unless an option or a grid gives positions."""
     parts = choice.parts or (choice,)
     contents = [part.encoding().bound.content for part in parts]
     if choice.positions is not None or any(
@@ -456,7 +456,7 @@ def at_first_positions(choice: Choice) -> Choice:
 
 
 LikeChoice = Annotated[Choice, "or a library's function"]
-"""The choice of a command that takes ``--like``."""
+"""The choice of a command that accepts ``--like``."""
 
 
 def like_choice(
@@ -466,7 +466,10 @@ def like_choice(
     computing: ComputeOptions,
     console: Console,
 ) -> Choice:
-    """As `choice_of`, for a command that needs an encoding; a function's begins where it counts."""
+    """Like `choice_of`, but requires an encoding.
+
+    A library function starts at its own first position.
+    """
     if source.like and where.start is None and where.positions is None:
         from posenc_cli.configs.library import find_function
 
@@ -476,7 +479,7 @@ def like_choice(
 
 
 SingleChoice = Annotated[Choice, "no hybrid"]
-"""The choice of a command that takes no hybrid."""
+"""The choice of a command that does not accept a hybrid."""
 
 
 def single_choice(
@@ -486,7 +489,7 @@ def single_choice(
     computing: ComputeOptions,
     console: Console,
 ) -> Choice:
-    """As `choice_of`, for a command that needs one encoding and takes no hybrid.
+    """Like `choice_of`, but requires exactly one encoding, not a hybrid.
 
     Raises: InvalidInput, as `choice_of` and `required_choice` do.
     """
@@ -502,11 +505,11 @@ MAKERS: Mapping[object, Callable[..., Any]] = {
     LikeChoice: like_choice,
     SingleChoice: single_choice,
 }
-"""What makes a command's parameter of such a type, of options and of other such parameters."""
+"""What builds a command's parameter of each type, from options and other such parameters."""
 
 
 def resolved_config(source: SourceOptions, flag: str, name: str) -> Resolved:
-    """What a config, or that of a model, says, as the engine asked for reads it."""
+    """Return what a config, or a model's config, says, as the requested engine reads it."""
     from posenc_cli.configs.config import read_config, resolve
     from posenc_cli.configs.library import find as find_model
 
@@ -522,7 +525,7 @@ def choice_of_config(
     given: Mapping[str, object],
     **fields: Any,
 ) -> Choice:
-    """The choice of a config or a model, whose parameters those ``given`` replace."""
+    """Return the choice of a config or a model; parameters in ``given`` replace its own."""
     origin = {flag.removeprefix("--"): name, "layer_type": source.layer_type, "as": source.runtime}
     return choice_of_layers(
         resolved,

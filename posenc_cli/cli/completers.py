@@ -11,14 +11,13 @@ from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 
 _LONGEST_PLACE = 4
-"""Digits of the place of a word in a line."""
+"""The most digits of a word's place in a line."""
 
 
 def typed_words() -> list[str]:
-    """The words of the command line that is being typed, the one being completed left out.
+    """Return the words of the line being typed, without the one being completed.
 
-    What bash and zsh say in the environment may be missing: Typer, which reads it, finds it there
-    afterwards.
+    Fills in the variables of bash and zsh if they are missing, because Typer reads them afterwards.
     """
     line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
     if "COMP_WORDS" not in os.environ and line:
@@ -36,54 +35,54 @@ def _split(line: str) -> list[str]:
 
     try:
         return shlex.split(line)
-    except ValueError:  # a quote that is still open
+    except ValueError:  # a quote is still open
         return line.split()
 
 
 def scheme_names(incomplete: str) -> list[str]:
-    """Schemes that go on so; the last part of a hybrid."""
+    """Return schemes that start with a text; for a hybrid, completes its last part."""
     before, plus, last = incomplete.rpartition("+")
     return [f"{before}{plus}{name}" for name in catalogue.BUILT_IN if name.startswith(last)]
 
 
 def model_names(incomplete: str) -> list[str]:
-    """Models that go on so."""
+    """Return models that start with a text."""
     from posenc_cli.configs.library import names
 
     return [name for name in names() if name.startswith(incomplete)]
 
 
 def function_names(incomplete: str) -> list[str]:
-    """Functions of libraries that go on so."""
+    """Return library functions that start with a text."""
     from posenc_cli.configs import library
 
     return [name for name in library.function_names() if name.startswith(incomplete)]
 
 
 def backend_names(incomplete: str) -> list[str]:
-    """Backends that go on so."""
+    """Return backends that start with a text."""
     from posenc_cli.backends.registry import names
 
     return [name for name in ("auto", *names()) if name.startswith(incomplete)]
 
 
 def runtime_names(incomplete: str) -> list[str]:
-    """Programs that read configs and go on so."""
+    """Return engines that start with a text."""
     from posenc_cli.configs.engines.runtimes import RUNTIMES
 
     return [name for name in RUNTIMES if name.startswith(incomplete)]
 
 
 def operand_names(incomplete: str) -> list[str]:
-    """Schemes and models that go on so."""
+    """Return schemes and models that start with a text."""
     return [*scheme_names(incomplete), *model_names(incomplete)]
 
 
 def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The parameters of the schemes named before, and the values of those that have some."""
+    """Return parameters of the schemes named before, or the values of one that has choices."""
     try:
         named = [name for name in _named_schemes(ctx.params) if name in catalogue.BUILT_IN]
-        schemes = [catalogue.find(name) for name in named]  # no code of a user's is run
+        schemes = [catalogue.find(name) for name in named]  # do not run users' code
     except PosencError:
         return []
     declared = {name: value for scheme in schemes for name, value in scheme.parameters.items()}
@@ -95,12 +94,12 @@ def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def layout_names(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Layouts of the schemes named before that go on so."""
+    """Return layouts of the schemes named before that start with a text."""
     return [text.partition("=")[2] for text in setting_texts(ctx, f"layout={incomplete}")]
 
 
 def _named_schemes(params: dict[str, Any]) -> list[str]:
-    """The schemes that a command line names; of a model those of its layers."""
+    """Return the schemes that a command line names; for a model, those of its layers."""
     from posenc_cli.configs.config import read_config, resolve
     from posenc_cli.configs.library import find
 

@@ -1,4 +1,4 @@
-"""Where each command writes: results to stdout, everything else to stderr."""
+"""Where commands write: results to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ class Console(OptionGroup):
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a progress bar may be drawn: on a terminal's stderr, unless quiet."""
+        """Whether a progress bar may be drawn: stderr is a terminal, and not quiet."""
         return not self.quiet and sys.stderr.isatty()
 
     def summary(self, text: str) -> None:
-        """A line on what was done, to stderr, unless quiet."""
+        """Print a line on what was done to stderr, unless quiet."""
         if not self.quiet:
             if sys.stderr.isatty():
-                # Only between words: a path is never cut.
+                # Break only between words, so that a path is never cut.
                 text = textwrap.fill(
                     text, self.width, break_long_words=False, break_on_hyphens=False
                 )
             print(text, file=sys.stderr, flush=True)
 
     def done(self, text: str) -> None:
-        """A summary of what was written, once the run has succeeded and files have their names."""
+        """Print a summary once the run has succeeded and files have their names."""
         with transaction() as files:
             files.say_at_end(lambda: self.summary(text))
 
     def warning(self, *texts: str) -> None:
-        """A line to stderr for each text, even if quiet."""
+        """Print a line to stderr for each text, even if quiet."""
         for text in texts:
             print(f"posenc: warning: {text}", file=sys.stderr)
 
     def result(self, text: str, output: OutputOptions | None = None) -> None:
-        """A result as text, to stdout or to the file of ``--out`` (``-`` is stdout too)."""
+        """Print a result as text, to stdout or to the file of ``--out`` (``-`` is stdout too)."""
         if output is None or output.out is None or output.to_stdout:
             print(text)
             return
@@ -70,7 +70,7 @@ class Console(OptionGroup):
             stream.write(f"{text}\n".encode())
 
     def json(self, schema: str, fields: Mapping[str, Any]) -> None:
-        """A result as one JSON object, to stdout."""
+        """Print a result as one JSON object, to stdout."""
         print(self.json_text(schema, fields), flush=True)
 
     def either(
@@ -81,14 +81,14 @@ class Console(OptionGroup):
         *,
         as_json: bool,
     ) -> None:
-        """A result to stdout: as one JSON object, or as text."""
+        """Print a result to stdout, as one JSON object or as text."""
         if as_json:
             self.json(schema, fields())
         else:
             self.result(text())
 
     def json_text(self, schema: str, fields: Mapping[str, Any]) -> str:
-        """One JSON object: strict, the schema first."""
+        """Return one strict JSON object; ``schema`` comes first."""
         import json  # slow to import; most reports are text
 
         document = {"schema": f"posenc/{schema}/1", **fields}
@@ -96,7 +96,7 @@ class Console(OptionGroup):
 
     @property
     def typesetter(self) -> Typesetter:
-        """What sets text for stdout: as wide as it, and in what it can show."""
+        """The typesetter for stdout, with its width, colors and characters."""
         from posenc_cli.render.typesetting import Typesetter
 
         spelled = streams.ascii_spelling if self.ascii_only else str
@@ -104,7 +104,7 @@ class Console(OptionGroup):
 
     @property
     def medium(self) -> Medium:
-        """What pictures on stdout may be made of."""
+        """The colors and characters that pictures on stdout may use."""
         from posenc_cli.render.terminal.blocks import Medium
 
         return Medium.of(
@@ -115,7 +115,7 @@ class Console(OptionGroup):
         )
 
     def command_text(self, command: str, *, indent: int = 2) -> str:
-        """A command that a shell reads as one, on lines that fit the terminal where that can be."""
+        """Return a command on lines that fit the terminal if possible and that a shell can read."""
         margin = " " * indent
         *first, last = continued_command(command, self.width - indent).split(" \\\n")
         pieces = [_broken(margin + line, self.width - 2) for line in first]
@@ -123,17 +123,17 @@ class Console(OptionGroup):
 
     @property
     def width(self) -> int:
-        """Columns that text may take: the terminal's, and at most 80 where stdout is none."""
+        """The width for text: that of the terminal, or at most 80 if stdout is not a terminal."""
         return text_width()
 
     @property
     def height(self) -> int:
-        """Lines of the terminal."""
+        """The lines of the terminal."""
         return terminal_size().lines
 
     @property
     def ascii_only(self) -> bool:
-        """Whether stdout can show ASCII alone."""
+        """Whether stdout supports only ASCII."""
         return streams.ascii_only(sys.stdout)
 
     def uses_color(self, stream: Any) -> bool:
@@ -152,7 +152,7 @@ class Console(OptionGroup):
 
 
 def _broken(line: str, width: int) -> str:
-    """A line of a command, in pieces that a shell puts together where it holds no quotes."""
+    """Split a line of a command into pieces that a shell joins, unless the line has quotes."""
     if len(line) <= width or {*line} & {"'", '"'}:
         return line
     pieces = [line[at : at + width - 1] for at in range(0, len(line), width - 1)]
@@ -160,7 +160,7 @@ def _broken(line: str, width: int) -> str:
 
 
 def continued_command(command: str, width: int) -> str:
-    r"""A command on lines of a width, which a shell reads as one.
+    r"""Return a command on lines of at most ``width`` columns, which a shell reads as one.
 
     >>> print(continued_command("posenc generate --scheme rope --len 4096", 24))
     posenc generate \
@@ -172,7 +172,7 @@ def continued_command(command: str, width: int) -> str:
     words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
     lines = [words[0]]
     for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
-        # An option and its value stay together, where they have room.
+        # Keep an option and its value together if there is room.
         together = word if following.startswith("-") else f"{word} {following}"
         own = word if lines[-1].split(" ")[-1].startswith("-") else together
         if len(f"{lines[-1]} {own} \\") <= width:

@@ -1,4 +1,4 @@
-"""The one place where an error becomes a line and an exit status."""
+"""Where errors become an error line and an exit status."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
-OBJECTS_LOOKED_THROUGH = 50_000  # for garbage, at a time: NumPy's import makes 20,000
+OBJECTS_LOOKED_THROUGH = 50_000  # between garbage collections: NumPy's import makes 20,000
 COMPLETION = "_POSENC_COMPLETE"
-"""The variable by which a shell's script asks for completions."""
+"""The variable with which a shell's script asks for completions."""
 
 
 def run() -> NoReturn:
     """Run the command line of this process, and exit with its status."""
     streams.guard()
-    # Of Python's and the libraries', which are for developers, whatever PYTHONWARNINGS asks for;
-    # an error that one becomes would end the run.
+    # Ignore warnings of Python and libraries, whatever PYTHONWARNINGS says: they are for
+    # developers. One that is turned into an error would end the run.
     warnings.simplefilter("ignore")
-    gc.disable()  # what a command is made of, imported first, is no garbage
+    gc.disable()  # the modules imported first are not garbage
     status = main(sys.argv[1:], ready=_collect_again, last=True)
     interrupts.ignore()
-    gc.freeze()  # or Python would look through all there is before it ends
+    gc.freeze()  # otherwise Python would scan all objects before it ends
     sys.exit(status)
 
 
 def main(
     arguments: Sequence[str], *, ready: Callable[[], object] | None = None, last: bool = False
 ) -> int:
-    """Run one command and give its exit status; every error is reported here.
+    """Run one command and return its exit status; every error is reported here.
 
-    ``ready`` is called once the command is imported, before it runs. The ``last`` of a process
-    ignores signals once it has succeeded.
+    ``ready`` is called after the command is imported and before it runs. With ``last``, for the
+    last command of a process, signals are ignored once it has succeeded.
     """
     try:
         with transaction(last=last):
@@ -74,7 +74,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     if answer is not None:
         print(answer, end="")
         return 0
-    # posenc has threads of its own, and starting BLAS's takes as long as importing NumPy.
+    # posenc has its own threads, and starting BLAS's takes as long as importing NumPy.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import typer
 
@@ -82,7 +82,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
     drop_absurd_sizes()
 
-    # The base of all usage errors, which Typer does not export under a name.
+    # The base class of all usage errors, which Typer does not export.
     usage_error: type[Exception] = typer.BadParameter.mro()[1]
     try:
         if completing:
@@ -90,20 +90,20 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
             arguments = typed_words()
         app = application(arguments, completing=completing)
-        # Nothing runs in Typer: below so many frames NumPy would take longer to import.
+        # Typer runs nothing: under that many frames, importing NumPy would take longer.
         prepared: Callable[[], int | None] | int | None = app(
             [*map(str, arguments)], prog_name="posenc", standalone_mode=False
         )
     except PosencError:
         if not completing:
             raise
-        return 0  # of a line that is wrong so far nothing is completed, and nothing said
+        return 0  # an invalid line gets no completions and no error
     except usage_error as error:
         from posenc_cli.cli.help.usage import usage_message
 
         raise usage_message(error, *arguments[:1]) from None
     if not callable(prepared):
-        return prepared or 0  # what was asked for is written: help, or completions
+        return prepared or 0  # help or completions are already printed
     check_room(ROOM_TO_START)
     if ready is not None:
         ready()
@@ -111,7 +111,7 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
 
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
-    """What is printed without importing Typer, which scripts and people need not wait for."""
+    """Return what can be printed without importing Typer, or None."""
     if arguments and arguments[0] in ("--version", "-V"):
         from posenc_cli.cli.help.known_answers import version_text
 
@@ -124,9 +124,9 @@ def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:
 
 
 def _collect_again() -> None:
-    """Collect garbage from now on, but look for none in what is imported.
+    """Collect garbage from now on, but not in what is already imported.
 
-    A short command makes none, and would look for it among all that NumPy's import makes.
+    A short command makes no garbage, and would scan all the objects of NumPy's import.
     """
     gc.freeze()
     gc.set_threshold(OBJECTS_LOOKED_THROUGH)
@@ -134,7 +134,7 @@ def _collect_again() -> None:
 
 
 def report_error(error: Exception, *, debug: bool) -> int:
-    """Report an error on standard error, and give its status."""
+    """Print an error to standard error, and return its status."""
     known = _own_error(error)
     if debug:
         import traceback
@@ -147,10 +147,10 @@ def report_error(error: Exception, *, debug: bool) -> int:
 
 
 def _own_error(error: Exception) -> PosencError:
-    """An error as one of posenc's own: what none of them stands for is a bug."""
+    """Return an error as one of posenc's own; any other error is a bug."""
     if isinstance(error, PosencError):
         return error
-    # A thread that finds no room for its stack is told as a RuntimeError.
+    # Python raises RuntimeError if a thread has no memory for its stack.
     if isinstance(error, MemoryError) or str(error) == "can't start new thread":
         return Unavailable("not enough memory")
     from posenc_cli.cli.help.usage import unloaded_dependency

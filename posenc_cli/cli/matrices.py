@@ -1,4 +1,4 @@
-"""Shared by commands that read or write a matrix."""
+"""Options shared by commands that read or write a matrix."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MatrixOutput(OutputOptions):
     )
 
     def watch(self, matrix: Matrix, console: Console, *, may_overflow: bool) -> Matrix:
-        """``matrix`` with what is seen of it while it is drawn: a warning, and a progress bar."""
+        """Return ``matrix`` with a warning of overflow and a progress bar while it is computed."""
         if may_overflow:
             matrix = with_overflow_warning(matrix, console)
         if console.shows_progress and not self.to_stdout:

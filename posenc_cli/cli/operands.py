@@ -36,14 +36,13 @@ _LLAMA_CPP = "llama.cpp"
 
 
 def models_of(names: tuple[str, str | None], runtimes: Sequence[str]) -> list[Model] | None:
-    """A and B where one is a GGUF file, a checkpoint, or a model whose layers differ; else None.
+    """Return A and B as models, or None if they are compared as encodings.
 
-    The other must be a model too; without a B, A is read as another engine does.
+    They are models if one is a GGUF file, a checkpoint, or a model whose layers differ, and the
+    other is a model too. Without B, A is read as another engine reads it. Next to a GGUF file, a
+    config is read as llama.cpp reads it if that is known and no engine is named.
 
-    Beside a GGUF file a config is read as llama.cpp reads it, where that is known and no engine is
-    named.
-
-    Raises: InvalidInput, Unavailable: one cannot be read.
+    Raises: InvalidInput; Unavailable if one cannot be read.
     """
     a, b = names
     if b is None and not runtimes:
@@ -78,26 +77,30 @@ def _model(name: str, runtime: str | None) -> Model:
         try:
             reading = resolve(config, runtime=_LLAMA_CPP, name=name, converted=False)
             return Model(name, reading, _LLAMA_CPP)
-        except InvalidInput:  # what llama.cpp makes of it was not read, or is nothing
+        except InvalidInput:  # llama.cpp's reading is unknown, or it cannot read it
             runtime = TRANSFORMERS
     reading = resolve(config, runtime=runtime, name=name)
     return Model(name, reading, runtime, drafter=is_drafter(config))
 
 
 def _are_told_by_name(names: Sequence[str]) -> bool:
-    """Whether a model is a drafter or no one rotation, or two treat scores differently."""
+    """Whether configs must be compared as models.
+
+    That is if one is a drafter or does not use one rotation throughout, or if two scale scores
+    differently.
+    """
     from posenc_cli.comparison.losses import WITHOUT_ROTATION
 
     scores = []
     for name in names:
-        if name == "-" or Path(name).is_fifo():  # which can be read but once
+        if name == "-" or Path(name).is_fifo():  # can be read only once
             continue
         try:
             config = _config_of(name)
             if not isinstance(config, GGUFHeader) and is_drafter(config):
                 return True
             layers = resolve(config, name=name).layers
-        except PosencError:  # which is told where it is read
+        except PosencError:  # reported where it is read
             continue
         if layers and (
             layers[0].scheme in WITHOUT_ROTATION or not all(map(layers[0].same_encoding, layers))
@@ -127,7 +130,7 @@ def _checkpoint(name: str) -> Model:
 
 
 def _is_checkpoint(text: str) -> bool:
-    """Whether a text names a .safetensors file, their index, or a folder of them with no config."""
+    """Whether a text names a .safetensors file, an index of them, or a folder without config."""
     from posenc_cli.comparison.stored_tensors import stored_names
 
     place = Path(text)
@@ -137,7 +140,7 @@ def _is_checkpoint(text: str) -> bool:
         if place.is_dir():
             return not (place / FILE).exists() and bool(list(place.glob("*.safetensors")))
         is_file = place.suffix.lower() == ".safetensors" and place.is_file()
-        return is_file and bool(stored_names([text]))  # and no array of numbers
+        return is_file and bool(stored_names([text]))  # not an array of numbers
     except (OSError, ValueError):
         return False
 
@@ -156,9 +159,9 @@ def _is_model(text: str) -> bool:
 
 
 def engines_of(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | None]:
-    """The engines of A and B; one name is for both, but of A alone for B.
+    """Return the engines of A and B; one name applies to both, or to B if A is alone.
 
-    Raises: InvalidInput where a name is not known, or there is none and no B.
+    Raises: InvalidInput if a name is unknown, or A is alone and no engine is named.
     """
     if names:
         from posenc_cli.configs.engines.runtimes import RUNTIMES
@@ -183,9 +186,9 @@ def sides_of(
     layer_types: Sequence[str],
     parameters: ParameterOptions,
 ) -> list[Side]:
-    """A and B as a command line names them; without a B, A as another engine reads it.
+    """Return A and B of a command line; without B, A as another engine reads it.
 
-    Errors say which of the two they are of.
+    Errors say which of the two they concern.
 
     Raises: InvalidInput, Unavailable.
     """
@@ -207,9 +210,9 @@ def sides_of(
 
 
 def _layer_type(key: str, layer_types: Sequence[str]) -> str | None:
-    """The layer type of a side: its own, ``a.NAME``, else that of both.
+    """Return the layer type of a side: its own, ``a.NAME``, else that of both.
 
-    Raises: InvalidInput where there are two.
+    Raises: InvalidInput if there are two.
     """
     own = [text[2:] for text in layer_types if text.startswith(f"{key.lower()}.")]
     both = [text for text in layer_types if not text.startswith(("a.", "b."))]
@@ -220,13 +223,13 @@ def _layer_type(key: str, layer_types: Sequence[str]) -> str | None:
 
 
 def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
-    """The side that an operand names.
+    """Return the side that an operand names.
 
-    A file of numbers goes by its suffix, ``path:member`` included; a .json file, a folder or a
-    .gguf file is a config; any other name is that of a model or a scheme, and else that of a file
-    whose content tells.
+    A file of numbers is recognized by its suffix, also as ``path:member``. A .json file, a folder
+    or a .gguf file is a config. Any other name is a model or a scheme, or else a file that is
+    recognized by its content.
 
-    Raises: InvalidInput, Unavailable: there is no such thing, or it cannot be read.
+    Raises: InvalidInput if it does not exist; Unavailable if it cannot be read.
     """
     if not _is_array(text):
         if PurePath(text).suffix.lower() in (".json", ".gguf") or Path(text).is_dir():
@@ -250,7 +253,7 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
 
 def _is_array(text: str) -> bool:
     if PurePath(text).suffix.lower() == ".gguf":
-        return False  # a model; one of its tensors is named as FILE:TENSOR
+        return False  # a model; FILE:TENSOR names one of its tensors
     path, colon, _ = text.partition(":")
     suffixes = [PurePath(name).suffix.lower() for name in (text, path)[: 1 + bool(colon)]]
     return text == "-" or any(suffix in READ_BY_SUFFIX for suffix in suffixes)
@@ -286,11 +289,11 @@ def _side_of_config(
 
 
 def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> list[Side]:
-    """The sides with the parameters that a command line gives both, or one as ``a.`` and ``b.``.
+    """Return the sides with the parameters of a command line, for both or for one (``a.``, ``b.``).
 
-    A parameter for both goes to those that have it.
+    A parameter for both goes to each side that has it.
 
-    Raises: InvalidInput for one that none has, or that is given twice.
+    Raises: InvalidInput if neither side has it, or it is given twice.
     """
     own = [(name, value, flag(name)) for name, value in parameters.own.items()]
     settings = [(each.name, each.value, each.option) for each in parameters.settings or ()]
@@ -325,7 +328,7 @@ def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> lis
 
 
 def _softmax(side: Side, given: Mapping[str, Any]) -> Sourced | None:
-    """What multiplies scores beside the rotation, by the parameters as they are given now."""
+    """Return the softmax multiplier for the parameters as given now."""
     factor, over_all = given.get("factor"), given.get("mscale_all_dim")
     if side.softmax is None or given == side.given or factor is None or over_all is None:
         return side.softmax

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 ENCODING, PARAMETERS, OWN, EVERY_COMMANDS = "Encoding", "Parameters", "Options", "General"
-"""Headings of help, under which several declarations put options."""
+"""Headings of help that several declarations use."""
 
 
 LARGEST_SEED = 2**64 - 1
 
 ALIASES = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
-"""What people type for number formats."""
+"""Common short names of number formats."""
 
 
 def option(
@@ -39,10 +39,10 @@ def option(
     parse: Callable[[str, str], Any] | None = None,
     **settings: Any,
 ) -> Any:
-    """What ``Annotated`` says of an option: its flags, and how its text becomes a value.
+    """Return the ``Annotated`` metadata of an option: its flags, and how its text is parsed.
 
-    ``parse`` makes the value of the longest flag and the text; ``known`` are the only texts that
-    there may be. ``settings`` are Typer's own.
+    ``parse`` converts the longest flag and the text to a value. ``known`` lists the only texts
+    allowed. ``settings`` go to Typer.
     """
     if known:
         parse = partial(one_of, known=known)
@@ -58,9 +58,9 @@ def option(
 
 
 def refuse(given: Mapping[str, object], why: str, *, hint: str | None = None) -> None:
-    """Refuse the first option that has a value, of some by flag.
+    """Reject the first option in ``given`` that has a value.
 
-    Raises: InvalidInput, which says ``why`` after the option and its value.
+    Raises: InvalidInput, with ``why`` after the option and its value.
     """
     for flag, value in given.items():
         if value is not None and value is not False:
@@ -70,12 +70,12 @@ def refuse(given: Mapping[str, object], why: str, *, hint: str | None = None) ->
 
 
 def completed_from(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """What completes a text to one of some names, for a shell."""
+    """Return a shell completer for some names."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
 def form_option(forms: Mapping[str, str]) -> Any:
-    """What ``Annotated`` says of a report's ``--format``; ``forms`` name their suffixes."""
+    """Return the option ``--format`` of a report; ``forms`` maps each format to its suffix."""
     return option(
         "--format", known=forms, help=f"{'|'.join(forms)} [default: by the suffix, table]"
     )
@@ -84,13 +84,13 @@ def form_option(forms: Mapping[str, str]) -> Any:
 def whole_option(
     *flags: str, minimum: int | None = None, most: int | None = None, **settings: Any
 ) -> Any:
-    """What ``Annotated`` says of an option that is a whole number."""
+    """Return an option that is an integer."""
     parse = partial(whole_number, minimum=minimum, most=most)
     return option(*flags, parse=parse, **{"metavar": "N", **settings})
 
 
 def number_format_option(flag: str, **settings: Any) -> Any:
-    """What ``Annotated`` says of an option that is a number format."""
+    """Return an option that is a number format."""
     known = completed_from(REAL_DTYPES)
     return option(
         flag, parse=number_format, **{"metavar": "NAME", "autocompletion": known, **settings}
@@ -98,7 +98,7 @@ def number_format_option(flag: str, **settings: Any) -> Any:
 
 
 def settings_option(help: str) -> Any:  # noqa: A002 - as Typer calls it
-    """What ``Annotated`` says of a ``--set``, of which there may be many."""
+    """Return a repeatable ``--set`` option."""
     return option(
         "--set",
         metavar="NAME=VALUE",
@@ -109,7 +109,7 @@ def settings_option(help: str) -> Any:  # noqa: A002 - as Typer calls it
 
 
 def one_of(flag: str, text: str, known: Iterable[str]) -> str:
-    """``text``, after a check that it is one of the known.
+    """Return ``text`` if it is one of the known texts.
 
     Raises: InvalidInput with the nearest known text as a hint.
     """
@@ -125,7 +125,7 @@ def one_of(flag: str, text: str, known: Iterable[str]) -> str:
 
 
 def some_of(flag: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Each of some known names, separated by commas, once.
+    """Return comma-separated known names, each once.
 
     Raises: InvalidInput with the nearest known name as a hint.
     """
@@ -133,7 +133,7 @@ def some_of(flag: str, text: str, known: Iterable[str]) -> tuple[str, ...]:
 
 
 def test_lengths(flag: str, text: str) -> tuple[str, ...]:
-    """Lengths, or multiples of the trained length: whole numbers, some followed by an x.
+    """Parse comma-separated lengths, or multiples of the trained length such as ``2x``.
 
     Raises: InvalidInput.
     """
@@ -146,7 +146,7 @@ def test_lengths(flag: str, text: str) -> tuple[str, ...]:
 def whole_number(
     flag: str, text: str, *, minimum: int | None = None, most: int | None = None
 ) -> int:
-    """The integer that ``text`` writes: 131072, 131_072 or 1e6.
+    """Parse an integer: 131072, 131_072 or 1e6.
 
     Raises: InvalidInput naming the option.
     """
@@ -163,7 +163,7 @@ def whole_number(
 
 
 def number_format(flag: str, text: str) -> DType:
-    """The number format of a name.
+    """Parse the name of a number format.
 
     Raises: InvalidInput naming the option.
     """
@@ -171,7 +171,7 @@ def number_format(flag: str, text: str) -> DType:
 
 
 class Setting(Record):
-    """A parameter that ``--set NAME=VALUE`` gives, beside the text that was typed."""
+    """A parameter from ``--set NAME=VALUE``, and the text as typed."""
 
     name: str
     value: str
@@ -179,7 +179,7 @@ class Setting(Record):
 
     @classmethod
     def parse(cls, flag: str, text: str) -> Setting:
-        """The setting that a text is; a dash in its name is an underscore.
+        """Parse a setting; a hyphen in its name is an underscore.
 
         Raises: InvalidInput.
         """
@@ -196,9 +196,9 @@ class Setting(Record):
 
 
 def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -> dict[str, str]:
-    """The parameters that ``--set`` options give, none of them twice nor ``given`` before.
+    """Return the parameters of ``--set`` options.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput if a parameter is given twice, or is already in ``given``.
     """
     taken, values = set(given), dict[str, str]()
     for setting in settings or ():
@@ -209,7 +209,7 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
     return values
 
 
-# Options that several commands have, and mean the same by.
+# Options that several commands share.
 _MODEL = ("--model", "-m")
 ModelName = Annotated[
     str | None,
@@ -254,7 +254,7 @@ TableName = Annotated[
 
 
 TestLengths = Annotated[
-    Any,  # tuple[str, ...] | None, which Typer would read word by word
+    Any,  # tuple[str, ...] | None, which Typer would split into words
     option(
         "--test",
         metavar="LENGTHS",
@@ -265,18 +265,18 @@ TestLengths = Annotated[
 
 
 class OptionGroup(Record):
-    """Options that commands share: each field is one, with its default.
+    """Options that commands share; each field is an option with its default.
 
-    A command takes them as one value: ``output: OutputOptions``. What derives from a group has
-    its options too, and may say anew what one of them means. A field that is not ``Annotated``
-    keeps its default. Help shows them under the ``heading``.
+    A command takes a group as one parameter: ``output: OutputOptions``. A subclass inherits the
+    options and may redefine them. A field that is not ``Annotated`` is not an option and keeps its
+    default. Help lists the options under ``heading``.
     """
 
     heading: ClassVar[str] = OWN
 
     @classmethod
     def parameters(cls) -> dict[str, Parameter]:
-        """The options, by the names of the fields."""
+        """Return the options, by field name."""
         hints: dict[str, Any] = {}
         for group in reversed(cls.__mro__):
             hints |= get_annotations(group, eval_str=True) if issubclass(group, OptionGroup) else {}
@@ -290,7 +290,7 @@ class OptionGroup(Record):
 
 
 class ModelChoice(OptionGroup):
-    """The one model or config that a command is about."""
+    """The one model or config of a command."""
 
     heading = ENCODING
 
@@ -305,9 +305,9 @@ class ModelChoice(OptionGroup):
     ] = None
 
     def read(self) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
-        """The name, and what its config holds.
+        """Return the name, and the content of its config.
 
-        Raises: InvalidInput where both options are given, or none; Unavailable.
+        Raises: InvalidInput if both options are given, or neither; Unavailable.
         """
         from posenc_cli.configs.config import read_config
         from posenc_cli.configs.library import find
@@ -326,12 +326,12 @@ class ModelChoice(OptionGroup):
 class OutputOptions(OptionGroup):
     """Where a command's result goes: to a file, or to standard output.
 
-    A command that has several formats says in ``form`` which.
+    A command with several formats has the chosen one in ``form``.
     """
 
     heading = "Output"
     file_flag: ClassVar[str] = "--out"
-    """The option that names the file, where a command calls it otherwise."""
+    """The option that names the file, if a command uses another name."""
 
     out: Annotated[
         str | None, option("--out", "-o", metavar="FILE", help="write to a file instead of stdout")
@@ -349,21 +349,21 @@ class OutputOptions(OptionGroup):
 
     @property
     def to_stdout(self) -> bool:
-        """Whether ``--out -`` names standard output as the file."""
+        """Whether ``--out -`` sends the file to standard output."""
         return self.out == STANDARD_OUTPUT
 
     @property
     def place(self) -> str:
-        """Where the file goes, as a summary says it."""
+        """The name of the file in summaries."""
         return "standard output" if self.to_stdout else quoted_name(self.out or "")
 
     @property
     def path_fields(self) -> dict[str, str]:
-        """The file as JSON names it, nothing where there is none."""
+        """The JSON field of the file; empty if there is none."""
         return {} if self.out is None else {"path": self.out}
 
     def check_stdout(self) -> None:
-        """Refuse to write both a file and JSON to standard output.
+        """Reject writing both a file and JSON to standard output.
 
         Raises: InvalidInput.
         """
@@ -373,7 +373,7 @@ class OutputOptions(OptionGroup):
             )
 
     def prepare(self) -> None:
-        """Refuse, before anything is computed, a file that could not be written.
+        """Reject a file that cannot be written, before anything is computed.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -382,14 +382,14 @@ class OutputOptions(OptionGroup):
 
 
 class ReportOptions(OutputOptions):
-    """Where a report goes, and in which form, of which JSON is one."""
+    """Where a report goes, and in which format; JSON is one of them."""
 
     json: Annotated[bool, option("--json", help="the same as --format json")] = False
 
     def form_asked_for(self, suffixes: Mapping[str, str]) -> str | None:
-        """The form that ``--format`` or ``--json`` names, after a check that the file's name fits.
+        """Return the format that ``--format`` or ``--json`` names, if the file's suffix fits it.
 
-        ``suffixes`` are those of the forms.
+        ``suffixes`` has the suffix of each format.
 
         Raises: InvalidInput.
         """
@@ -404,5 +404,5 @@ class ReportOptions(OutputOptions):
 
     @property
     def suffix(self) -> str:
-        """The suffix of the file, in small letters."""
+        """The suffix of the file, in lower case."""
         return PurePath(self.out or "").suffix.lower()

@@ -34,24 +34,24 @@ Graphics = Literal["auto", "blocks", "kitty", "iterm", "sixel", "none"]
 GRAPHICS: tuple[Graphics, ...] = ("auto", "blocks", "kitty", "iterm", "sixel", "none")
 
 CELL = 10, 20
-"""Pixels of a cell, across and down, of a terminal that does not say."""
+"""Width and height of a cell in pixels, if the terminal does not report them."""
 _LARGEST_CELL = 100
 _KITTY_TERMS = ("xterm-kitty", "xterm-ghostty")
 _ITERM_PROGRAMS = {"iTerm.app", "iTerm2", "WezTerm"}
 _SIXEL_TERMS = ("foot", "mlterm", "yaft", "contour")
 _ASKED_TERMS = ("xterm", "wezterm", "vt340")
-"""What the names of terminals begin with that have sixels, and of those worth asking."""
+"""Prefixes of TERM: terminals that support sixel, and terminals to ask."""
 _PATIENCE = 0.15
-"""Seconds that a terminal on this machine has to answer: it takes a few thousandths of one."""
+"""Seconds that a local terminal has to answer; it takes a few milliseconds."""
 _ATTRIBUTES = rb"\x1b\[\?([0-9;]*)c"
 _SIXEL = b"4"
 
 
 def detected(environment: Mapping[str, str] = os.environ) -> Protocol | None:
-    """How the terminal on stdout shows pixels; None where it does not, or nobody knows.
+    """Return how the terminal on stdout shows pixels; None if it does not, or if that is unknown.
 
-    Never where stdout is no terminal, in CI, over a multiplexer of terminals, or by a terminal
-    that is called dumb.
+    It is None if stdout is not a terminal, in CI, within a terminal multiplexer, or for a dumb
+    terminal.
     """
     term = environment.get("TERM", "")
     multiplexed = within_tmux(environment) or environment.get("STY")
@@ -76,7 +76,7 @@ def within_tmux(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def cell_size() -> tuple[int, int]:
-    """The width and height of a cell of the terminal on stdout, in pixels."""
+    """Return the width and height of a cell of the terminal on stdout, in pixels."""
     try:
         import fcntl
         import termios
@@ -91,7 +91,7 @@ def cell_size() -> tuple[int, int]:
 
 
 def _announces_sixel() -> bool:
-    """Whether the terminal says that it has sixels."""
+    """Whether the terminal reports that it supports sixel."""
     try:
         import termios
         import tty
@@ -102,7 +102,7 @@ def _announces_sixel() -> bool:
     try:
         with contextlib.suppress(OSError, termios.error):
             if os.tcgetpgrp(terminal) != os.getpgrp():
-                return False  # a job in the background would be stopped
+                return False  # a background job would be stopped
             before = termios.tcgetattr(terminal)
 
             def restore() -> None:
@@ -111,7 +111,7 @@ def _announces_sixel() -> bool:
             interrupts.clean_up_by(restore)
             try:
                 tty.setcbreak(terminal, termios.TCSANOW)
-                # What somebody has typed ahead would be read with the answer, and lost.
+                # Input typed ahead would be read with the answer, and lost.
                 answer = b"" if _is_waiting(terminal, 0) else _attributes(terminal)
             finally:
                 restore()
@@ -123,7 +123,7 @@ def _announces_sixel() -> bool:
 
 
 def _attributes(terminal: int) -> bytes:
-    """What the terminal answers to the question for its attributes, empty where it does not."""
+    """Return the terminal's device attributes; empty if it does not answer."""
     os.write(terminal, b"\x1b[c")
     answer, deadline = b"", time.monotonic() + _PATIENCE
     while (left := deadline - time.monotonic()) > 0 and _is_waiting(terminal, left):
@@ -142,20 +142,20 @@ FigureOfKind = TypeVar("FigureOfKind", "Heatmap", "Curves", "Figure")
 
 THEMES = ("light", "dark")
 IMAGES: dict[str, PictureFormat] = {".png": "png", ".svg": "svg", ".pdf": "pdf", ".html": "html"}
-"""The suffixes of files that hold a picture."""
+"""The suffixes of picture files."""
 
 _ROWS_OF_DATA, _COLUMNS_OF_DATA = 512, 1024
 _SIDES_OF_DATA = range(1, 1 << 16)
-_LARGEST_PAGE = 1000  # no terminal has as many lines or columns
+_LARGEST_PAGE = 1000  # no terminal has that many lines or columns
 _DPI = range(10, 1201)
 _RANDOM = r"random [^();:]*seed \d+|(?:content )?random \([^()]*seed \d+\)"
-"""What a title says of random draws."""
+"""The text on random draws in a title."""
 _LOWEST_ABOVE = 12
-"""Lines of a picture above a text, at least."""
+"""The fewest lines of a picture above a text."""
 
 
 class PictureOptions(OptionGroup):
-    """How a picture is to look."""
+    """How a picture looks."""
 
     heading = "Picture"
 
@@ -201,7 +201,7 @@ class PictureOptions(OptionGroup):
 
     @property
     def given(self) -> dict[str, str]:
-        """The options that say other than the default, by flag."""
+        """The options that differ from their defaults, by flag."""
         defaults = type(self)()
         return {
             f"--{name}": str(value)
@@ -210,9 +210,9 @@ class PictureOptions(OptionGroup):
         }
 
     def titled(self, figure: FigureOfKind) -> FigureOfKind:
-        """A figure under the title asked for, in which nothing steers a terminal.
+        """Return a figure with the requested title, without terminal control characters.
 
-        What its own title says of random draws becomes a note.
+        What its own title says about random draws becomes a note.
         """
         if self.title is None:
             return replace(figure, title=printable_text(figure.title))
@@ -222,7 +222,7 @@ class PictureOptions(OptionGroup):
         return replace(figure, title=printable_text(self.title), notes=notes)
 
     def check_text(self) -> None:
-        """Refuse what only a picture of pixels can follow.
+        """Reject options that only a picture of pixels supports.
 
         Raises: InvalidInput.
         """
@@ -230,7 +230,7 @@ class PictureOptions(OptionGroup):
         refuse(pixels, "needs --out, or a terminal that shows pixels")
 
     def check_file(self, form: PictureFormat) -> None:
-        """Refuse what only a picture in a terminal can follow, or of pixels.
+        """Reject options that this file format does not support.
 
         Raises: InvalidInput.
         """
@@ -243,9 +243,9 @@ class PictureOptions(OptionGroup):
 
 
 def colour_map(flag: str, name: str) -> str:
-    """The name of a colour map.
+    """Return the name of a colour map.
 
-    Raises: InvalidInput where it is empty.
+    Raises: InvalidInput if it is empty.
     """
     if not name.strip():
         raise InvalidInput(f"{flag} {abbreviated(name)}: no colour map has that name")
@@ -253,7 +253,7 @@ def colour_map(flag: str, name: str) -> str:
 
 
 class ColorPictureOptions(PictureOptions):
-    """How a picture that shows values as colours is to look."""
+    """How a picture with values as colours looks."""
 
     cmap: Annotated[
         str | None,
@@ -278,7 +278,7 @@ class FigureOutput(OutputOptions):
     )
 
     def prepare(self) -> None:
-        """Refuse, before anything is computed, a file that no picture could be written to.
+        """Reject a file that cannot hold a picture, before anything is computed.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -289,7 +289,7 @@ class FigureOutput(OutputOptions):
 
 
 class PlotOutput(FigureOutput):
-    """Where the picture goes of what is text otherwise."""
+    """Where the optional picture of a text report goes."""
 
     plot: Annotated[bool, option("--plot", help="draw a picture in the terminal")] = False
     out: Annotated[
@@ -308,7 +308,7 @@ class PlotOutput(FigureOutput):
         return self.plot or self.out is not None
 
     def check(self, look: PictureOptions) -> None:
-        """Refuse the look of a picture that is not drawn, and a file that none could be written to.
+        """Reject picture options without a picture, and a file that cannot hold one.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -326,7 +326,7 @@ class PlotOutput(FigureOutput):
         look: PictureOptions,
         console: Console,
     ) -> None:
-        """Print what was found, as text or as JSON, and draw it where that is asked for."""
+        """Print the result as text or JSON, and draw it if asked for."""
         found = (name, fields()) if self.json else None
         if self.draws:
             show(figure(), self.look_above(text, look, console), self, console, json=found)
@@ -336,21 +336,21 @@ class PlotOutput(FigureOutput):
             self.report(text)
 
     def look_above(self, text: str, look: PictureOptions, console: Console) -> PictureOptions:
-        """How a picture looks that fills a screen together with the text below it."""
+        """Return the look of a picture that fills a screen together with the text below it."""
         if not sys.stdout.isatty() or self.out is not None or look.height is not None:
             return look
         room = console.height - 1 - len(text.splitlines())
         return replace(look, height=max(_LOWEST_ABOVE, room))
 
     def report(self, text: str) -> None:
-        """Say in text what the picture is of: to stderr where the picture is on stdout."""
+        """Print the text report: to stderr if the picture goes to stdout."""
         print(text, file=sys.stderr if self.to_stdout else sys.stdout)
 
 
 def image_format(out: str, flag: str = "--out") -> PictureFormat:
-    """The format of a picture, by the suffix of the file that an option names; PNG to stdout.
+    """Return the format of a picture by the suffix of its file; PNG for stdout.
 
-    Raises: InvalidInput where no picture has that suffix.
+    Raises: InvalidInput if no picture format has the suffix.
     """
     from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
 
@@ -378,11 +378,11 @@ def show(
 ) -> None:
     """Draw a figure to the terminal, or to the file that the options name.
 
-    ``usual`` are its width and height in a file where the options say nothing of them. ``json``,
-    the name of a command and what its JSON begins with, asks for the plotted data on stdout; in
-    the terminal they take the place of the picture. ``live`` makes what moves on a page.
+    ``usual`` is its default width and height in a file. ``json``, a command's name and the first
+    fields of its JSON, asks for the plotted data on stdout; without a file, they replace the
+    picture. ``live`` makes the interactive parts of a page.
 
-    Raises: InvalidInput, Unavailable: as options, figure and file do.
+    Raises: InvalidInput, Unavailable: for wrong options, figure or file.
     """
     figure = look.titled(figure)
     picture: Picture[Any]
@@ -413,7 +413,7 @@ def _saved_picture(
     usual: tuple[int, int] | None,
     live: Callable[[], Sequence[Live]],
 ) -> Picture[bytes]:
-    """The picture, which is in its file by now."""
+    """Write the picture to its file, and return it."""
     flag = output.file_flag
     form = image_format(output.out or "", flag)
     look.check_file(form)
@@ -433,9 +433,9 @@ def _saved_picture(
 def saved_page(
     title: str, sections: Sequence[Section], output: OutputOptions, **look: Any
 ) -> Picture[bytes]:
-    """Figures as a page, which is in its file by now; ``look`` is as for `page_bytes`.
+    """Write figures to a file as a page, and return it; ``look`` is as for `page_bytes`.
 
-    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    Raises: InvalidInput if no value is finite, or the colour map does not exist.
     """
     from posenc_cli.render.html.page import page_bytes
 
@@ -443,7 +443,7 @@ def saved_page(
 
 
 def _written(picture: Picture[bytes], output: OutputOptions) -> Picture[bytes]:
-    """A picture, which is in its file by now."""
+    """Write a picture to its file, and return it."""
     from posenc_cli.files.atomic import replacing, standard_output
 
     out = output.out or ""
@@ -454,7 +454,7 @@ def _written(picture: Picture[bytes], output: OutputOptions) -> Picture[bytes]:
 
 
 def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> Picture[Any]:
-    """The picture, which the terminal has by now."""
+    """Print the picture to the terminal, and return it."""
     from posenc_cli.render.figure import Picture
 
     how: Graphics | None = look.graphics
@@ -480,7 +480,7 @@ def _printed_picture(figure: Figure, look: PictureOptions, console: Console) -> 
 def _shown_picture(
     figure: Figure, look: PictureOptions, console: Console, protocol: Protocol
 ) -> Picture[bytes]:
-    """The figure of a file, as large as one of text would be, which the terminal has by now."""
+    """Print a figure as pixels, as large as its text version, and return it."""
     from posenc_cli.render.drawing.image import image_bytes
     from posenc_cli.render.style import LARGEST, SMALLEST, Style
     from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
@@ -496,15 +496,15 @@ def _shown_picture(
     )
     picture = image_bytes(figure, "png", style)
     sequence = picture_sequence(picture.content, protocol)
-    within = within_tmux() and protocol != "sixel"  # which tmux draws itself
+    within = within_tmux() and protocol != "sixel"  # tmux draws sixel itself
     console.result(through_tmux(sequence) if within else sequence)
     return picture
 
 
 def _data(figure: Figure, look: PictureOptions) -> Picture[str]:
-    """What a picture shows, without the picture.
+    """Return what a picture shows, without the picture.
 
-    Raises: InvalidInput where nothing is finite.
+    Raises: InvalidInput if no value is finite.
     """
     from posenc_cli.render.figure import Picture, heatmaps_of, scale_of, warnings_of
 
@@ -517,9 +517,9 @@ def _data(figure: Figure, look: PictureOptions) -> Picture[str]:
 
 
 def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[int, int]:
-    """At most how many rows and columns of each heatmap are told as numbers.
+    """Return the most rows and columns of each heatmap to list as numbers.
 
-    Raises: InvalidInput where the options ask for more than is told.
+    Raises: InvalidInput if the options ask for too many.
     """
     rows = _size("--height", look.height, _SIDES_OF_DATA) or _ROWS_OF_DATA
     columns = _size("--width", look.width, _SIDES_OF_DATA) or _COLUMNS_OF_DATA
@@ -539,21 +539,21 @@ def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[i
 
 
 def page_of(look: PictureOptions, console: Console) -> Page:
-    """The room that a picture has in the terminal.
+    """Return the size that a picture has in the terminal.
 
-    Raises: InvalidInput where there is none of the size asked for.
+    Raises: InvalidInput if the size asked for is not possible.
     """
     from posenc_cli.render.terminal.blocks import Page
     from posenc_cli.render.terminal.text_pictures import LOWEST, NARROWEST
 
-    # A line less than the terminal has: the prompt will take one.
+    # One line less than the terminal has, for the prompt.
     height = _size("--height", look.height, range(LOWEST, _LARGEST_PAGE)) or console.height - 1
     width = _size("--width", look.width, range(NARROWEST, _LARGEST_PAGE)) or console.width
     return Page(width, height, console.medium, look.cmap)
 
 
 def wrapped_lines(sentences: Sequence[str], look: PictureOptions, console: Console) -> list[str]:
-    """Sentences as lines that are no wider than the picture they go with."""
+    """Wrap sentences into lines no wider than their picture."""
     page = page_of(look, console)
     return [
         line
@@ -567,7 +567,7 @@ def wrapped_lines(sentences: Sequence[str], look: PictureOptions, console: Conso
 
 
 def _style(look: PictureOptions, usual: tuple[int, int] | None) -> Style:
-    """How an image is to look."""
+    """Return the style of an image."""
     from posenc_cli.render.style import LARGEST, SMALLEST, Style
 
     sides = range(SMALLEST, LARGEST + 1)
@@ -582,9 +582,9 @@ def _style(look: PictureOptions, usual: tuple[int, int] | None) -> Style:
 
 
 def _size(flag: str, number: int | None, allowed: range) -> int | None:
-    """A size, None where none is given.
+    """Return a size, or None if none is given.
 
-    Raises: InvalidInput where it is not allowed.
+    Raises: InvalidInput if it is out of range.
     """
     if number is not None and number not in allowed:
         rule = f"at least {allowed.start}" if number < allowed.start else f"at most {allowed[-1]}"

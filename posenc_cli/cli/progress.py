@@ -1,4 +1,4 @@
-"""A progress bar, and a warning of infinities, while a matrix is drawn."""
+"""A progress bar, and a warning of infinities, while a matrix is computed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 1.0
 
 
 def with_progress(matrix: Matrix, stream: TextIO) -> Matrix:
-    """``matrix``, with a bar on ``stream`` of how much of it has been drawn, after a second."""
+    """Return ``matrix`` with a progress bar on ``stream``, which appears after a second."""
 
     def blocks() -> Iterator[NDArray[Any]]:
         done = 0
@@ -43,7 +43,7 @@ def with_progress(matrix: Matrix, stream: TextIO) -> Matrix:
 
 @contextlib.contextmanager
 def progress_bar(stream: TextIO) -> Iterator[Progress]:
-    """A bar that is gone at the end, also where a signal is the end, and the cursor is back."""
+    """Yield a bar; at the end, or on a signal, it is removed and the cursor restored."""
     from rich.console import Console as RichConsole
     from rich.progress import Progress
 
@@ -59,13 +59,13 @@ def progress_bar(stream: TextIO) -> Iterator[Progress]:
 
 
 def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
-    """``matrix``, with a warning at the first value too large for its number format."""
+    """Return ``matrix`` with a warning at the first value too large for its number format."""
 
     def blocks() -> Iterator[NDArray[Any]]:
         from posenc_cli.numerics.rounding import widen
 
         warned = False
-        parts = matrix.dtype.component or matrix.dtype  # of a complex number, both
+        parts = matrix.dtype.component or matrix.dtype  # both parts of a complex number
         for block in matrix.blocks():
             if not warned and math.isinf(abs(widen(block.view(parts.numpy), parts)).max()):
                 warned = True
@@ -77,7 +77,7 @@ def with_overflow_warning(matrix: Matrix, console: Console) -> Matrix:
 
 @contextlib.contextmanager
 def steps_shown(console: Console, what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """What shows how many of some things are done, after a second; None where nothing is shown."""
+    """Yield a function that shows progress after a second; None if no progress is shown."""
     if not console.shows_progress:
         yield None
         return
@@ -87,7 +87,7 @@ def steps_shown(console: Console, what: str) -> Iterator[Callable[[int, int], No
 
 @contextlib.contextmanager
 def _bar_after_a_moment(stream: TextIO, what: str) -> Iterator[Callable[[int, int], None]]:
-    """What shows on a stream how much is done of how much, after a second."""
+    """Yield a function that shows progress on a stream after a second."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         bars: list[tuple[Progress, TaskID]] = []
@@ -103,12 +103,12 @@ def _bar_after_a_moment(stream: TextIO, what: str) -> Iterator[Callable[[int, in
 
 
 def _clear_line(stream: TextIO) -> None:
-    """Take the bar off a terminal and show the cursor, unless the terminal takes nothing now.
+    """Remove the bar and show the cursor, unless the terminal does not accept output now.
 
-    Rich's own way would wait for that, or for a thread that waits for it.
+    Rich would wait for the terminal, or for a thread that waits for it.
     """
     descriptor = stream.fileno()
-    blocking = os.get_blocking(descriptor)  # the terminal's own, which others share
+    blocking = os.get_blocking(descriptor)  # of the terminal, which other processes share
     os.set_blocking(descriptor, False)
     try:
         os.write(descriptor, b"\r\x1b[2K\x1b[?25h")

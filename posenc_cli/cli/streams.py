@@ -26,11 +26,11 @@ _ASCII = {
 
 
 class ReaderGone(BaseException):
-    """The reader of standard output went away; nobody is left to tell."""
+    """The reader of standard output is gone, so nothing can be reported."""
 
 
 class _Stream(io.RawIOBase):
-    """An open file descriptor, or none where the process was started without it."""
+    """An open file descriptor, or none if the process was started without it."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -50,15 +50,15 @@ class _Stream(io.RawIOBase):
         while True:
             try:
                 return os.write(self.fileno(), data)
-            except BlockingIOError:  # a pipe that someone has set to non-blocking
+            except BlockingIOError:  # a pipe that another process made non-blocking
                 select.select([], [self], [])
 
 
 class _StandardOutput(_Stream):
-    """File descriptor 1, whose failures are posenc's own errors.
+    """File descriptor 1; its failures become posenc's own errors.
 
-    Typer turns a broken pipe into status 1 and the interpreter's own flush at exit hides a full
-    disk; neither sees these.
+    Typer turns a broken pipe into status 1, and the interpreter's flush at exit hides a full disk.
+    Neither sees these errors.
     """
 
     discarding = False
@@ -75,9 +75,9 @@ class _StandardOutput(_Stream):
 
 
 class _StandardError(_Stream):
-    """File descriptor 2, on which no write fails: what cannot be said changes no status.
+    """File descriptor 2; its write errors are ignored and do not change the status.
 
-    The interpreter's own flush at exit would make a summary that nobody can read status 120.
+    Otherwise the interpreter's flush at exit would turn an unreadable summary into status 120.
     """
 
     def write(self, data: Any) -> int:
@@ -88,7 +88,7 @@ class _StandardError(_Stream):
 
 
 def guard() -> None:
-    """Put guarded streams in the place of ``sys.stdout`` and ``sys.stderr``."""
+    """Replace ``sys.stdout`` and ``sys.stderr`` with guarded streams."""
     codecs.register_error("posenc.ascii", _ascii)
     _reserve_descriptors()
     sys.stdout = _guarded_stream(sys.stdout, _StandardOutput)
@@ -96,7 +96,7 @@ def guard() -> None:
 
 
 def _guarded_stream(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
-    """A stream of ``kind`` in the place of one of Python's, which is None where it is closed."""
+    """Return a stream of ``kind`` that replaces one of Python's, which is None if closed."""
     raw = kind(None if given is None else given.fileno())
     stream = io.TextIOWrapper(
         io.BufferedWriter(raw, buffer_size=1 << 16),
@@ -110,10 +110,10 @@ def _guarded_stream(given: Any, kind: type[_Stream]) -> io.TextIOWrapper:
 
 
 def _reserve_descriptors() -> None:
-    """Open the null device as each of descriptors 0, 1 and 2 that is closed.
+    """Open the null device for each of descriptors 0, 1 and 2 that is closed.
 
-    Or the next file to be opened would take its number, and get what a library or a process of
-    ours writes to standard error.
+    Otherwise the next file opened would get its number, and receive what a library or a child
+    process writes to standard error.
     """
     if None not in (sys.stdin, sys.stdout, sys.stderr):
         return
@@ -124,7 +124,7 @@ def _reserve_descriptors() -> None:
 
 
 def discard() -> None:
-    """Drop what standard output still holds, so that no later flush fails on it."""
+    """Drop what standard output still holds, so that no later flush fails."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _StandardOutput):
         raw.discarding = True
@@ -140,7 +140,7 @@ def ascii_only(stream: Any) -> bool:
 
 
 def ascii_spelling(text: str) -> str:
-    r"""``text`` in ASCII: the nearest spelling of each character, or an escape.
+    r"""Return ``text`` in ASCII: the nearest spelling of each character, or an escape.
 
     >>> ascii_spelling("d ≥ 2 · π"), ascii_spelling("é")
     ('d >= 2 * pi', '\\xe9')
@@ -150,7 +150,7 @@ def ascii_spelling(text: str) -> str:
 
 
 def _ascii(error: UnicodeError) -> tuple[str, int]:
-    """A codec error handler that spells what the stream lacks in ASCII."""
+    """Handle a codec error: spell in ASCII what the stream lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return ascii_spelling(error.object[error.start : error.end]), error.end
@@ -159,25 +159,25 @@ def _ascii(error: UnicodeError) -> tuple[str, int]:
 WIDEST_PIPED = 80
 WIDEST_HELP = 100
 NARROWEST = 20
-_LINES = 24  # of the terminals that others imitate
-_SIZE_DIGITS = 3  # as many as --width and --height take; int() refuses thousands of them
+_LINES = 24  # as in the terminals that others imitate
+_SIZE_DIGITS = 3  # as for --width and --height; int() rejects thousands of digits
 
 
 def drop_absurd_sizes() -> None:
-    """Take sizes that are no terminal's from the environment, where libraries would read them."""
+    """Remove impossible terminal sizes from the environment, because libraries would read them."""
     for name in ("COLUMNS", "LINES"):
         if os.environ.get(name) and not _environment_size(name):
             del os.environ[name]
 
 
 def _environment_size(name: str) -> int:
-    """The size that a variable of the environment asks for, 0 where it asks for none."""
+    """Return the size in an environment variable, 0 if there is none."""
     text = os.environ.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _SIZE_DIGITS else 0
 
 
 def terminal_size() -> os.terminal_size:
-    """Return the terminal's size: COLUMNS and LINES first, then what stdout's terminal says."""
+    """Return the terminal's size, from COLUMNS and LINES first, then from stdout's terminal."""
     try:
         size = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError):
@@ -187,6 +187,6 @@ def terminal_size() -> os.terminal_size:
 
 
 def text_width() -> int:
-    """Columns that text may take: the terminal's, and at most 80 where stdout is none."""
+    """Return the width for text: the terminal's, or at most 80 if stdout is not a terminal."""
     columns = terminal_size().columns
     return max(NARROWEST, columns if sys.stdout.isatty() else min(columns, WIDEST_PIPED))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class SeveralSourceOptions(SchemesOptions):
-    """What names some encodings and files of numbers, and how a config is read."""
+    """The options that name encodings and files of numbers, and those on how to read a config."""
 
     config: Annotated[
         list[str] | None,
@@ -58,25 +58,25 @@ class SeveralSourceOptions(SchemesOptions):
 
     @property
     def in_order(self) -> list[tuple[str, str]]:
-        """All that is named, each after its option, in the order of the command line."""
+        """All names with their options, in the order of the command line."""
         options = {"--scheme": self.scheme, "--config": self.config, "--model": self.model}
         return in_order({**options, "--in": self.file})
 
 
 def in_order(options: Mapping[str, Sequence[str] | None]) -> list[tuple[str, str]]:
-    """What is given to some options, each after its option, in the order of the command line."""
+    """Return the values of some options with their flags, in the order of the command line."""
     named = [(flag, name) for flag, names in options.items() for name in names or ()]
     return sorted(named, key=lambda pair: getattr(pair[1], "place", 0))
 
 
 class EncodingSourceOptions(SeveralSourceOptions):
-    """What names some encodings, and how a config is read."""
+    """The options that name encodings, and those on how to read a config."""
 
     file: list[str] | None = None
 
 
 class Subjects(Record):
-    """The encodings, and the files of numbers by path, that a command line names, in its order."""
+    """The encodings, and the paths of files of numbers, that a command line names, in order."""
 
     items: tuple[Choice | str, ...]
 
@@ -88,9 +88,9 @@ class Subjects(Record):
         computing: ComputeOptions,
         console: Console,
     ) -> Subjects:
-        """What the options of a command line name; the parts of a hybrid each by itself.
+        """Return the encodings and files that the options name; each part of a hybrid separately.
 
-        Raises: InvalidInput where nothing is named, or an option says something of what is not.
+        Raises: InvalidInput if none is named, or an option concerns an encoding that is not named.
         """
         named = _named(source, where, parameters, computing, console)
         if not named:
@@ -105,7 +105,7 @@ class Subjects(Record):
 
 
 class ComparedEncodings(Record):
-    """The encodings that a command line names, in its order; a hybrid is one."""
+    """The encodings that a command line names, in order; a hybrid counts as one."""
 
     items: tuple[Choice, ...]
 
@@ -117,9 +117,9 @@ class ComparedEncodings(Record):
         computing: ComputeOptions,
         console: Console,
     ) -> ComparedEncodings:
-        """What the options of a command line name, which may be nothing.
+        """Return the encodings that the options name; there may be none.
 
-        Raises: InvalidInput where an option says something of an encoding that is not named.
+        Raises: InvalidInput if an option concerns an encoding that is not named.
         """
         named = _named(source, where, parameters, computing, console)
         return ComparedEncodings(tuple(hybrid(choices) for _, choices in named))
@@ -132,7 +132,7 @@ def _named(
     computing: ComputeOptions,
     console: Console,
 ) -> list[tuple[str, list[Choice]]]:
-    """All that is named, in order: the choices of the parts of an encoding, of a file none."""
+    """Return each name with the choices of its parts, in order; a file has none."""
     named = [
         (flag, name, part_names(name) if flag == "--scheme" else [name])
         for flag, name in source.in_order
@@ -163,11 +163,11 @@ def _named(
 def _maker(
     flag: str, name: str, source: SeveralSourceOptions, fields: dict[str, Any], *, several: bool
 ) -> tuple[Scheme, Callable[[dict[str, object]], Choice]]:
-    """The scheme of an encoding that is named, and what makes its choice of its parameters."""
+    """Return the scheme of a named encoding, and a function from its parameters to its choice."""
     if flag == "--scheme":
         return catalogue.find(name), partial(choice_of_schemes, name, **fields)
     resolved, reading = resolved_config(source, flag, name), source
     if several and all(layers.layer_type is None for layers in resolved.layers):
-        reading = replace(source, layer_type=None)  # which is of others
+        reading = replace(source, layer_type=None)  # it concerns others
     scheme = catalogue.find(resolved.layer(reading.layer_type).scheme)
     return scheme, partial(choice_of_config, resolved, reading, flag, name, **fields)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 BUCKETS = "buckets"
 _NEAREST = Positions.contiguous(-600, 1201)
-"""Relative positions past the last that either rule tells apart: 128 of T5, 512 of DeBERTa."""
+"""Reaches past all offsets that the rules distinguish: 128 for T5, 512 for DeBERTa."""
 
 
 def half_open(flag: str, text: str) -> range:
-    """The columns or rows that ``A:B`` names, or ``A`` alone.
+    """Parse a range of dimensions or rows: ``A:B``, or ``A`` alone.
 
     Raises: InvalidInput.
     """
@@ -44,7 +44,7 @@ def half_open(flag: str, text: str) -> range:
 
 
 class ViewOptions(OptionGroup):
-    """Which part of an encoding, or of a file, is looked at."""
+    """Which part of an encoding or of a file is shown."""
 
     table: TableName = None
     head: Annotated[
@@ -66,7 +66,7 @@ class ViewOptions(OptionGroup):
     ] = None
 
     def check(self, *, encodings: bool, files: bool) -> None:
-        """Refuse what goes with neither the encodings nor the files that there are.
+        """Reject options that apply neither to the encodings nor to the files given.
 
         Raises: InvalidInput.
         """
@@ -79,9 +79,9 @@ class ViewOptions(OptionGroup):
             raise InvalidInput(f"--table {abbreviated(self.table)}: cannot go with --in")
 
     def stored_figure(self, path: str, *, split: bool = True) -> tuple[Figure, dict[str, Any]]:
-        """The figure of the array in a file, and how JSON says which it is.
+        """Return the figure of the array in a file, and its JSON fields.
 
-        Raises: InvalidInput, Unavailable: it cannot be read, or has no such part.
+        Raises: InvalidInput, Unavailable: if it cannot be read, or has no such part.
         """
         from posenc_cli.files.reading import read_array
         from posenc_cli.render.figures.stored import figure_of_array
@@ -95,7 +95,7 @@ class ViewOptions(OptionGroup):
 
 
 class CurveOptions(ViewOptions):
-    """Which part of an encoding, or of a file, is drawn as curves."""
+    """Which part of an encoding or of a file is drawn as curves."""
 
     table: Annotated[
         str | None,
@@ -110,9 +110,9 @@ class CurveOptions(ViewOptions):
     def buckets(
         self, source: SeveralSourceOptions, where: PositionOptions, parameters: ParameterOptions
     ) -> tuple[Figure, dict[str, Any]]:
-        """The buckets of relative positions as a figure, and as JSON has them.
+        """Return the buckets of relative positions as a figure and as JSON fields.
 
-        Raises: InvalidInput where another than one rule is named, or a parameter is none of its.
+        Raises: InvalidInput unless exactly one rule is named, or if it lacks a given parameter.
         """
         from posenc_cli.encoding.scores import assign_buckets
         from posenc_cli.formulas.buckets import RULES

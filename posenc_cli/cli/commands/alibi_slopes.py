@@ -1,4 +1,4 @@
-"""``posenc alibi-slopes``: the slope of each head, and a check of others' slopes."""
+"""``posenc alibi-slopes``: the slope of each head, and a check of given slopes."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Curves
 
 FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
-"""The forms of the slopes, and the suffix of each."""
+"""The output formats, and the file suffix of each."""
 
 _SCHEME = catalogue.BUILT_IN["alibi"]
 _DECLARED = _SCHEME.parameters
-_LINES, _FEWEST_LINES = 20, 11  # of a picture that nobody gave a height
+_LINES, _FEWEST_LINES = 20, 11  # of a picture without --height
 _COMPARED = ["", "largest", "smallest", "differing heads", "largest ratio"]
 
 
 def _declared(flag: str, name: str, metavar: str) -> Any:
-    """The option of a parameter of the scheme, with its checks."""
+    """Return the option of a scheme's parameter, with its checks."""
     parameter = _DECLARED[name]
     return option(
         flag,
@@ -54,9 +54,9 @@ def _declared(flag: str, name: str, metavar: str) -> Any:
 
 
 def _slopes_of(flag: str, name: str) -> Slopes:
-    """The slopes of a model or a config.
+    """Return the slopes of a model or a config.
 
-    Raises: InvalidInput where it has no ALiBi.
+    Raises: InvalidInput if it does not use ALiBi.
     """
     source = SourceOptions()
     resolved = resolved_config(source, flag, name)
@@ -72,7 +72,7 @@ def _slopes_of(flag: str, name: str) -> Slopes:
 
 
 class SlopesOutput(ReportOptions):
-    """Where the slopes go, and in which form."""
+    """Where the slopes go, and in which format."""
 
     form: Annotated[str | None, form_option(FORMATS)] = None
 
@@ -164,7 +164,7 @@ def alibi_slopes(
 
 
 def _fields(asked: Sequence[Slopes]) -> dict[str, Any]:
-    """The slopes as JSON has them; of several, of each, and how they differ from the first."""
+    """Return the JSON fields of one list, or of each of several and their differences."""
     first, *others = asked
     if not others:
         return first.fields
@@ -180,7 +180,7 @@ def _fields(asked: Sequence[Slopes]) -> dict[str, Any]:
 
 
 def _rows_compared(asked: Sequence[Slopes]) -> list[list[str]]:
-    """A row for each of several: its ends, and how its slopes differ from those of the first."""
+    """Return one row per list: its extreme slopes, and its differences from the first."""
     rows = []
     for slopes in asked:
         difference = SlopesDifference.of(asked[0], slopes)
@@ -197,7 +197,7 @@ def _rows_compared(asked: Sequence[Slopes]) -> list[list[str]]:
 
 
 def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
-    """The slopes as a table or as CSV."""
+    """Format the slopes as a table or as CSV."""
     first = asked[0].values
     if form == "csv":
         return "\n".join(map(repr, first))
@@ -210,7 +210,7 @@ def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
 
 
 def _form(output: SlopesOutput, *, plot: bool) -> str:
-    """The form of the result: as asked for, else by the suffix of the file."""
+    """Return the output format: the one asked for, else by the suffix of the file."""
     if plot and output.out is not None:
         image_format(output.out)
         output = replace(output, out=None)
@@ -235,7 +235,7 @@ def _form(output: SlopesOutput, *, plot: bool) -> str:
 def _check(
     form: str, look: PictureOptions, asked: Sequence[Slopes], *, plot: bool, checks: bool
 ) -> None:
-    """Refuse options that do not go together."""
+    """Reject options that do not go together."""
     if plot and form == "csv":
         raise InvalidInput("--plot: cannot go with --format csv")
     if not plot:
@@ -252,7 +252,7 @@ def _check(
 
 
 def _report(file: str, own: Slopes) -> tuple[ValueReport, Slopes]:
-    """The report of `posenc check` on the slopes of a file, and these slopes."""
+    """Return the report of `posenc check` on the slopes of a file, and these slopes."""
     from posenc_cli.checks.any_encoding import ValueCheck
     from posenc_cli.checks.checking import SubjectError
     from posenc_cli.checks.subjects import read_subject
@@ -269,7 +269,7 @@ def _report(file: str, own: Slopes) -> tuple[ValueReport, Slopes]:
 
 
 def _figure(drawn: Sequence[Slopes]) -> Curves:
-    """The slopes of some in one set of axes."""
+    """Return a figure of all slopes on one set of axes."""
     from posenc_cli.render.figure import Curve, Curves
 
     alone = len(drawn) == 1

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ApplyOutput(MatrixOutput):
-    """Where the vectors go that come out, and in which format."""
+    """Where the output vectors go, and in which format."""
 
     out: Annotated[
         str | None,
@@ -48,7 +48,7 @@ class ApplyOutput(MatrixOutput):
 
 
 class ChoiceFrom(Record):
-    """An encoding that someone chose, whose positions begin at ``start`` and are as many as x."""
+    """A chosen encoding; if ``start`` is set, it has as many positions as x has vectors."""
 
     choice: Choice
     start: Fraction | int | None
@@ -61,7 +61,10 @@ class ChoiceFrom(Record):
         computing: ComputeOptions,
         console: Console,
     ) -> ChoiceFrom:
-        """The choice that options make; ``--start`` alone waits for how many vectors there are."""
+        """Return the choice that options make.
+
+        ``--start`` alone is kept for later, when the number of vectors is known.
+        """
         start = None
         if where.length is None and where.positions is None:
             start, where = where.start, replace(where, start=None)
@@ -69,7 +72,7 @@ class ChoiceFrom(Record):
         return ChoiceFrom(required_choice(choice), start)
 
     def at(self, count: int) -> Choice:
-        """The choice at its positions, as many as there are vectors where none were said."""
+        """Return the choice at its positions, by default one for each of ``count`` vectors."""
         if self.start is None:
             return self.choice
         positions = Positions.from_start(self.start, count).within_exact_range(
@@ -181,7 +184,7 @@ def apply(
 
 
 def _check(source: str | None, seed: int | None, out_x: str | None, output: ApplyOutput) -> None:
-    """Refuse options that do not go together, or too few of them.
+    """Reject options that do not go together, or that are missing.
 
     Raises: InvalidInput.
     """
@@ -199,9 +202,9 @@ def _check(source: str | None, seed: int | None, out_x: str | None, output: Appl
 def _vectors(
     choice: Choice, source: str | None, seed: int | None, dtype: DType | None
 ) -> GivenVectors:
-    """The vectors of a file, or drawn ones.
+    """Return the vectors of a file, or random ones.
 
-    Raises: InvalidInput where it holds none, or how many to draw is not said.
+    Raises: InvalidInput if the file holds none, or the number to draw is unknown.
     """
     from posenc_cli.encoding.application import GivenVectors
 

@@ -96,7 +96,7 @@ def check(
     if dtype is not None and (strict or tol != "auto"):
         raise InvalidInput(f"--dtype {dtype.name}: cannot go with --tol or --strict")
     rule = "exact" if strict else tol
-    if dtype is not None and dtype is not FLOAT32:  # for which auto is meant
+    if dtype is not None and dtype is not FLOAT32:  # for float32, auto is meant
         rule = dtype.name
     given: dict[str, Any] = {
         "rule": rule,
@@ -124,7 +124,7 @@ def check(
 def _of_rule(
     where: PositionOptions, parameters: ParameterOptions, given: dict[str, Any]
 ) -> ValueCheck:
-    """The check of buckets by DeBERTa's rule, which is no scheme of its own."""
+    """Return the check of buckets by DeBERTa's rule, which is not a scheme of its own."""
     from posenc_cli.checks.any_encoding import ValueCheck
     from posenc_cli.formulas.buckets import RULES
 
@@ -135,7 +135,7 @@ def _of_rule(
 
 
 def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -> ValueCheck:
-    """The check of an encoding that rotates nothing."""
+    """Return the check of an encoding that does not rotate vectors."""
     from posenc_cli.checks.any_encoding import ValueCheck
 
     if subject.tables is not None:
@@ -147,13 +147,13 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
         from posenc_cli.configs.config import resolve
 
         layers = resolve(choice.config, name=choice.source).layers
-        if any("slope_format" in layer.derived for layer in layers):  # Falcon's, in bfloat16
+        if any("slope_format" in layer.derived for layer in layers):  # Falcon's are in bfloat16
             given = {**given, "rounding": "bfloat16"}
     return ValueCheck(choice.scheme, choice.given, choice.positions, calling=calling, **given)
 
 
 def _refuse_width(made: ValueCheck, parameters: ParameterOptions) -> None:
-    """Raises: InvalidInput for a file of other columns than -d asks for, and no axis of so many."""
+    """Reject a file that has no axis of the ``-d`` columns asked for; raises InvalidInput."""
     from posenc_cli.files.reading import read_array
 
     asked = parameters.own.get("dim")
@@ -161,7 +161,7 @@ def _refuse_width(made: ValueCheck, parameters: ParameterOptions) -> None:
         return
     try:
         shape = read_array(str(made.file)).values.shape
-    except PosencError:  # which the check reports itself
+    except PosencError:  # the check reports it itself
         return
     if len(shape) > 1 and int(asked) not in shape:
         raise InvalidInput(
@@ -180,7 +180,7 @@ def _of_rotation(
     strict: bool,
     verbose: bool,
 ) -> int:
-    """What rope-check says: a file of one row holds frequencies, another one cos beside sin."""
+    """Run rope-check; a file of one row holds frequencies, any other one holds cos and sin."""
     for flag in ("slopes", "buckets", "head"):
         if given[flag] is not None:
             raise InvalidInput(f"--{flag}: {choice.name} rotates q and k, and has none")
@@ -203,7 +203,7 @@ def _of_rotation(
 
 
 def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbose: bool) -> int:
-    """Make the check, and print its report in the form asked for."""
+    """Run the check, and print its report in the format asked for."""
     from posenc_cli.checks.checking import SubjectError
     from posenc_cli.render.reports.value_report import value_ci_report, value_fields, value_text
 

@@ -37,7 +37,7 @@ _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], d
 def _compare_models(
     models: Sequence[Model], tol: float, output: PlotOutput, console: Console
 ) -> int:
-    """Say what of one model the other has lost."""
+    """Report the settings of one model that the other has lost."""
     from posenc_cli.comparison.losses import compare_models
     from posenc_cli.render.reports.losses import losses_fields, losses_text
 
@@ -58,7 +58,7 @@ def _compare_models(
 
 
 def _first_positions(sides: Sequence[Side]) -> Positions | None:
-    """Positions where none are asked for, of schemes that are not compared by frequency."""
+    """Return default positions, for schemes that are not compared by frequency."""
     computed = all(side.loaded is None for side in sides)
     rotary = all(side.is_rotary for side in sides)
     return Positions.contiguous(0, FIRST) if computed and not rotary else None
@@ -196,6 +196,6 @@ def compare(
         output.present(*parts, look=picture, console=console)
     except InvalidInput as error:
         console.warning(f"no picture: {error.message}")
-        alone = replace(output, plot=False, out=None)  # the verdict stands without its picture
+        alone = replace(output, plot=False, out=None)  # print the verdict without its picture
         alone.present(*parts, look=picture, console=console)
     return 0 if result.ok else 1

@@ -65,7 +65,7 @@ def curve(
 
 
 def _curves(item: Choice | str, view: CurveOptions, *, of: int) -> tuple[Figure, dict[str, Any]]:
-    """The curves of one ``of`` some encodings and files, and how JSON says what it is."""
+    """Return the curves of one item ``of`` several encodings and files, and its JSON fields."""
     from posenc_cli.render.figures.columns import FIRST_OF_CURVES, column_figure, curves_of
     from posenc_cli.render.figures.encoded import figure_of_choice
 

@@ -31,29 +31,29 @@ PRODUCTS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
 
 _PANEL, _WIDEST = 825, 9600
-"""Pixels of a panel of a figure in a file, and of all side by side."""
+"""Pixels of one panel of a figure in a file, and the most for all panels side by side."""
 
 _CURVE_HEIGHT = 13
 _LEAST_CURVE = 14
-"""Lines of a picture of several, for which words and rows make room."""
+"""Minimum lines for the curves of several encodings; text and rows are cut to leave this room."""
 _FEWEST_ROWS = 3
-"""Rows that a table of several keeps."""
+"""Minimum rows of a table of several encodings."""
 _NO_ROOM = "no room here for {}; --out NAME.png draws them"
 _POINTS = 320
 """Points of a curve in the terminal."""
 
 _PANEL_WIDTH = 60
-"""Columns of each of several sets of axes, of which two stand side by side in any terminal."""
+"""Terminal columns of each set of axes; at least two stand side by side in any terminal."""
 
 _LOWEST_MAP, _HIGHEST_MAP = 22, 44
-"""Lines of a map that is not for a screen, within these."""
+"""Smallest and largest height, in lines, of a map that does not go to a screen."""
 
 _BESIDE = 76
-"""Columns from which a map and a curve stand side by side."""
+"""Terminal width from which a map and a curve stand side by side."""
 
 
 class SimilarityOutput(MatrixOutput):
-    """Where the matrix goes, or the figure."""
+    """Where the matrix or the figure goes."""
 
     out: Annotated[
         str | None,
@@ -161,9 +161,9 @@ def _parts(
     *,
     bounded: bool,
 ) -> list[SimilarityPart]:
-    """The similarities that are asked for, in the order of what is named.
+    """Return the similarities asked for, in the order of the command line.
 
-    Raises: InvalidInput where nothing that is named has what is asked for.
+    Raises: InvalidInput if no named encoding has what is asked for.
     """
     from posenc_cli.analysis.similarity import part_of_array, parts_of
     from posenc_cli.files.reading import read_array
@@ -201,7 +201,7 @@ def _parts(
 def _check(
     picture: ColorPictureOptions, output: SimilarityOutput, dtype: DType | None, *, writes: bool
 ) -> None:
-    """Refuse what goes with a picture where numbers are written, and the other way round."""
+    """Reject options on a picture if numbers are written, and the reverse."""
     if writes:
         refuse(picture.given, f"goes with a picture; --out {output.place} holds numbers")
     if dtype is not None and not writes:
@@ -219,7 +219,7 @@ def _save(
 ) -> Saved:
     """Write the matrix, or its values by offset.
 
-    Raises: InvalidInput where a file of numbers cannot hold what is asked for.
+    Raises: InvalidInput if a file of numbers cannot hold what is asked for.
     """
     from posenc_cli.analysis.profile import Profile
     from posenc_cli.analysis.verdict import verdict
@@ -255,7 +255,7 @@ def _save(
 
 
 def _judged(parts: Sequence[SimilarityPart], console: Console) -> list[Judged]:
-    """Each similarity with the verdict on it, and a warning of what is not finite."""
+    """Return each similarity with its verdict, and warn of products that are not finite."""
     from posenc_cli.analysis.verdict import verdict
     from posenc_cli.render.figures.similarities import judged_of
 
@@ -279,10 +279,10 @@ def _print_pictures(
     profile: bool,
     bounded: bool,
 ) -> list[str]:
-    """Print the maps and the curves that have room above the verdicts, whose lines are returned.
+    """Print the maps and curves that fit above the verdicts, and return the lines of the verdicts.
 
-    On a terminal they fill its screen, the map beside the curve where that is wide enough; what has
-    no room is left out, and that is said.
+    On a terminal the pictures fill the screen, the map beside the curve if it is wide enough.
+    Pictures that do not fit are left out, and a line says so.
     """
     from posenc_cli.render.figures.similarities import similarity_figure
     from posenc_cli.render.terminal.text_pictures import LOWEST
@@ -312,7 +312,7 @@ def _print_pictures(
 
 
 def _curves(judged: Sequence[Judged], width: int, *, bounded: bool) -> tuple[Figure, int]:
-    """The curves by offset, and how many lines they take on a page of a width."""
+    """Return the curves by offset, and their height in lines on a page of this width."""
     from posenc_cli.render.figure import Panels
     from posenc_cli.render.figures.similarities import profile_figures
 
@@ -333,7 +333,7 @@ def _print_maps(
     console: Console,
     lines: int | None,
 ) -> None:
-    """Print the maps in so many lines, or as many as do where nothing says."""
+    """Print the maps in ``lines`` lines, or at their usual height if None."""
     from posenc_cli.render.figures.similarities import maps_figure
 
     usual = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
@@ -343,7 +343,7 @@ def _print_maps(
 def _words(
     judged: Sequence[Judged], look: ColorPictureOptions, console: Console, *, bounded: bool
 ) -> list[str]:
-    """The verdict on one, line by line; on several a table, and what the screen has room for."""
+    """Return the lines of one verdict, or a table of several cut to fit the screen."""
     if len(judged) == 1:
         from posenc_cli.render.figures.similarities import sentences
 
@@ -396,5 +396,5 @@ def _draw(
 
 
 def _has_no_map(judged: Sequence[Judged]) -> bool:
-    """Whether all are means that are 0 everywhere."""
+    """Whether all similarities are means that are 0 everywhere."""
     return all(item.is_mean for item in judged)

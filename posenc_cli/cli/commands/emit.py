@@ -121,7 +121,7 @@ def emit(
 
 
 def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:
-    """What was written, and what it is worth."""
+    """Return a summary of the files written, and of the known bugs that the vectors detect."""
     content = pack.content
     shape = " × ".join(map(str, content.shape))
     text = (
@@ -167,7 +167,7 @@ def _check(
 
 
 def _comparison_answer(comparison: PackComparison) -> Answer:
-    """A result beside a pack, in words."""
+    """Return the comparison of a result with a pack, in words."""
     name, pack = quoted_name(comparison.path), quoted_name(comparison.pack)
     if comparison.ok:
         within = f"{comparison.worst:.2g} of the tolerance"

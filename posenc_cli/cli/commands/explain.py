@@ -1,4 +1,4 @@
-"""``posenc explain``: what a config says of positions, each value with where it came from."""
+"""``posenc explain``: what a config says about positions, and the source of each value."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def explain(
         ),
     ] = False,
     fail_on: Annotated[
-        Any,  # tuple[ConclusionCode, ...] | None, which Typer would read word by word
+        Any,  # tuple[ConclusionCode, ...] | None, which Typer would split into words
         option(
             "--fail-on",
             metavar="CODES",
@@ -150,7 +150,7 @@ def explain(
 
 
 def _check_runtime(runtime: str, *, judged: bool) -> None:
-    """Refuse an engine that is not known, and verdicts on the readings of all.
+    """Reject an unknown engine, and verdicts on the readings of all engines.
 
     Raises: InvalidInput.
     """
@@ -174,7 +174,7 @@ def _of_all_engines(
     *,
     as_json: bool,
 ) -> Iterator[str]:
-    """Which engines differ, as text; as JSON it is printed at once.
+    """Yield a text on which engines differ; JSON is printed at once instead.
 
     Raises: InvalidInput.
     """
@@ -211,7 +211,7 @@ def _failed(
     strict: bool,
     codes: Sequence[ConclusionCode],
 ) -> Iterator[str]:
-    """What of a config --strict and --fail-on fail it for."""
+    """Yield the reasons why --strict and --fail-on fail a config."""
     if strict and (doubt := _doubts(resolved)):
         yield f"--strict: {name}{doubt}"
     for conclusion in summary:
@@ -220,7 +220,7 @@ def _failed(
 
 
 def _doubts(resolved: Resolved) -> str:
-    """What no reader can be sure of, by the reason; empty where there is nothing."""
+    """Return the keys that leave doubt, by reason; empty if there are none."""
     doubts = {
         "not read": resolved.unread,
         "taken by default": resolved.defaulted,
@@ -231,7 +231,7 @@ def _doubts(resolved: Resolved) -> str:
 
 
 def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]:
-    """What a file holds, else a model of that name and its config.
+    """Return the content of a file, or else the model of that name with its config.
 
     Raises: InvalidInput, Unavailable.
     """
@@ -249,7 +249,7 @@ def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]
 
 
 def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Setting]) -> str | None:
-    """What comes next: a check of an implementation, or a look at the encoding, if there is one."""
+    """Return the next command, a check or a view of the encoding; None if there is no encoding."""
     of = "--model" if not Path(config).exists() and config in library.names() else "--config"
     first = next((layers for layers in resolved.layers if layers.scheme != "nope"), None)
     if first is None:
@@ -293,7 +293,7 @@ def _text(
     summary: Sequence[Conclusion],
     following: str | None,
 ) -> str:
-    """The resolution, for a reader, after the name of its config where that is to be told."""
+    """Return the resolved config as text, after its ``name`` if that is not empty."""
     unread = f"nothing read {', '.join(resolved.unread)}"
     twice = next((text for text in resolved.warnings if text.startswith(unread)), None)
     rest = [text for text in resolved.warnings if text not in (*resolved.headlines, twice)]
@@ -319,7 +319,7 @@ def _text(
 
 
 def _verdict(resolved: Resolved, doubts: int) -> str:
-    """What encodes the positions of which model, and how many lines are doubtful."""
+    """Return which encodings a model uses, and the number of doubtful lines."""
     schemes: dict[str, int] = {}
     for layers in resolved.layers:
         schemes[layers.scheme] = schemes.get(layers.scheme, 0) + len(layers.layers)
@@ -332,7 +332,7 @@ def _verdict(resolved: Resolved, doubts: int) -> str:
 
 
 def _group_text(console: Console, group: Sequence[Layers]) -> str:
-    """The layers that are encoded alike: which they are, their parameters, what follows."""
+    """Return the text of layers with the same encoding: which layers, parameters and remarks."""
     titles = [f"{_which_text(kind)}: {kind.scheme}{_numbers_text(kind.layers)}" for kind in group]
     first = group[0]
     declared = find_scheme(first.scheme).parameters
@@ -353,9 +353,9 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
 
 
 def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
-    """Names, values and sources as a table; where that is too wide, each source on its own line.
+    """Return names, values and sources as a table, or line by line if the table is too wide.
 
-    Words are cut only where one alone is wider than the terminal.
+    A word is cut only if it is wider than the terminal.
     """
     spelled = console.typesetter.spelled
     widest = [max(len(spelled(cell)) for cell in column) for column in zip(*rows, strict=True)]
@@ -371,7 +371,10 @@ def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
 
 
 def _which_text(layers: Layers) -> str:
-    """What layers are called; a config need not say how many there are, or which have attention."""
+    """Return a name for layers.
+
+    A config need not say how many layers there are, or which have attention.
+    """
     if layers.layer_type is not None:
         return layers.layer_type
     if layers.scheme == "timestep":
@@ -407,7 +410,7 @@ _REMARKS = {
 
 
 def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
-    """What follows from the parameters, a sentence each."""
+    """Yield one sentence for each derived value."""
     values = {name: brief_text(value.value) for name, value in derived.items()}
     if "rotated" in values:
         yield _rotary_dim_text(derived)
@@ -430,7 +433,7 @@ def _remarks(derived: Mapping[str, Sourced]) -> Iterator[str]:
 
 
 def _rotary_dim_text(derived: Mapping[str, Sourced]) -> str:
-    """How many dimensions of a head rotate; latent attention rotates a slice beside others."""
+    """Return how many dimensions rotate; latent attention rotates a slice beside the others."""
     rotated, head = derived["rotated"].value, derived["head_dim"].value
     if "beside_slice" not in derived:
         return f"rotary dim: {rotated} of {head}"
@@ -440,7 +443,7 @@ def _rotary_dim_text(derived: Mapping[str, Sourced]) -> str:
 
 
 def _numbers_text(layers: Sequence[int]) -> str:
-    """Which layers these are, for a reader.
+    """Return the count and numbers of layers as text.
 
     >>> _numbers_text(range(32)), _numbers_text((5, 11, 17)), _numbers_text((0, 1, 4))
     (' (32 layers: 0–31)', ' (3 layers: 5, 11, 17)', ' (3 layers: 0–1, 4)')

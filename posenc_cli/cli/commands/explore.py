@@ -13,7 +13,7 @@ from posenc_cli.errors import InvalidInput, printable_text, quoted_name
 
 
 class PageOutput(OutputOptions):
-    """The file of a page."""
+    """The output file of a page."""
 
     out: Annotated[
         str | None,
@@ -22,7 +22,7 @@ class PageOutput(OutputOptions):
     json: bool = False
 
     def prepare(self) -> None:
-        """Refuse, before anything is computed, a file that holds no page.
+        """Reject a file that cannot hold a page, before anything is computed.
 
         Raises: InvalidInput, Unavailable.
         """

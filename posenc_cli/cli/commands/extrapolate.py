@@ -1,4 +1,4 @@
-"""``posenc extrapolate``: train small transformers short, test them long."""
+"""``posenc extrapolate``: train small transformers at a short length, test them at longer ones."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ if TYPE_CHECKING:
 
 
 DEFAULTS = ("nope", "sinusoidal", "rope", "alibi", "t5")
-"""What is trained where no scheme is named: one of each way to tell positions, and none."""
+"""The default schemes: one of each way to encode positions, and none."""
 _SAID_BY_SIZE = ("dim", "heads")
-"""Parameters that the size of the model settles, and no label names."""
+"""Parameters that the size of the model sets, so labels omit them."""
 
 
 class SchemeOptions(SchemesOptions):
-    """Which schemes: of a model's config none is so small."""
+    """Which schemes; configs and models are not offered, because none is small enough."""
 
     config: str | None = None
     model: str | None = None
@@ -68,15 +68,16 @@ class SchemeOptions(SchemesOptions):
 
 
 class TrainedEncodings(Record):
-    """The encodings that a command line names, in its order; None where it says nothing."""
+    """The encodings that a command line names, in order; None if it names none."""
 
     requests: tuple[EncodingRequest, ...] | None
 
     @staticmethod
     def of_options(source: SchemeOptions, parameters: ParameterOptions) -> TrainedEncodings:
-        """What the options name; letters count the parts of hybrids too.
+        """Return the encodings that the options name; letters count the parts of hybrids too.
 
-        Raises: InvalidInput where a scheme or a parameter is not there, or one encoding is twice.
+        Raises: InvalidInput if a scheme or a parameter does not exist, or an encoding is given
+        twice.
         """
         given: dict[str, object] = {**parameters.own}
         given |= settings_of(parameters.settings, given)
@@ -94,9 +95,9 @@ class TrainedEncodings(Record):
 def _requests(
     encodings: Sequence[Sequence[tuple[str, Scheme, Mapping[str, object]]]],
 ) -> tuple[EncodingRequest, ...]:
-    """Encodings under labels of which no two are the same.
+    """Return encodings with distinct labels.
 
-    Raises: InvalidInput where two encodings are.
+    Raises: InvalidInput if two encodings are the same.
     """
     requests = [
         EncodingRequest(
@@ -126,15 +127,15 @@ def _requests(
 
 
 def _anywhere(name: str) -> str:
-    """The name of a scheme as another process, in another folder, finds it."""
+    """Return a scheme's name, with an absolute path so that any process finds its file."""
     place, colon, attribute = name.rpartition(":")
     return f"{Path(place).absolute()}{colon}{attribute}" if place.endswith(".py") else name
 
 
 def _plain(parameters: Mapping[str, Parameter], given: Mapping[str, object]) -> dict[str, Any]:
-    """Parameters as JSON has them, and files by a path that holds in any folder.
+    """Return parameters as JSON values, with absolute paths of files.
 
-    Those that say what is the default anyway are left out.
+    Parameters equal to their defaults are left out.
     """
     values = {}
     for name, text in given.items():
@@ -150,7 +151,7 @@ def _plain(parameters: Mapping[str, Parameter], given: Mapping[str, object]) -> 
 
 
 def _label(parts: Sequence[tuple[str, Scheme, Mapping[str, object]]]) -> str:
-    """The names of schemes, and what they are given other than their defaults.
+    """Return the names of schemes, and their parameters that differ from the defaults.
 
     >>> from posenc_cli.formulas.rotary import rope
     >>> _label([("rope", rope, {"base": "5e5", "dim": "16"})])
@@ -240,11 +241,11 @@ class RunningOptions(OptionGroup):
     ] = None
 
     def fields(self) -> dict[str, Any]:
-        """What is said of how jobs run, by the names of a request's fields."""
+        """Return the options on how jobs run, by the field names of a request."""
         return {"device": self.device, "seeds_per_job": self.seeds_per_job}
 
     def check_none(self) -> None:
-        """Refuse what says how jobs run, where none does.
+        """Reject options on how jobs run, for a command that runs none.
 
         Raises: InvalidInput.
         """
@@ -254,7 +255,7 @@ class RunningOptions(OptionGroup):
 
 
 class FolderOptions(OptionGroup):
-    """The folder of a run, and the folders of others that are joined."""
+    """The folder of a run, and the folders of other runs to merge."""
 
     heading = "Output"
 
@@ -279,7 +280,7 @@ class FolderOptions(OptionGroup):
     ] = None
 
     def check(self, running: RunningOptions) -> None:
-        """Refuse options that do not go together.
+        """Reject options that do not go together.
 
         Raises: InvalidInput.
         """
@@ -296,9 +297,9 @@ class FolderOptions(OptionGroup):
 
 
 class ExperimentOutput(PlotOutput):
-    """Where results go beside the run folder, which is what --out names here.
+    """Where results go besides the run folder, which ``--out`` names in this command.
 
-    A picture goes where ``--picture`` says.
+    ``--picture`` names the file of a picture.
     """
 
     file_flag: ClassVar[str] = "--picture"
@@ -315,7 +316,7 @@ class ExperimentOutput(PlotOutput):
     ] = None
 
     def prepare(self) -> None:
-        """Refuse, before anything is computed, files that could not be written.
+        """Reject files that cannot be written, before anything is computed.
 
         Raises: InvalidInput, Unavailable.
         """
@@ -334,7 +335,7 @@ def extrapolate(
     console: Console,
     *,
     stretches: Annotated[
-        Any,  # tuple[str, ...] | None, which Typer would read word by word
+        Any,  # tuple[str, ...] | None, which Typer would split into words
         option(
             "--stretch",
             metavar="NAMES",
@@ -453,9 +454,9 @@ def extrapolate(
 
 
 def _text_fields(text: str | None, tasks: Sequence[str] | None) -> dict[str, str]:
-    """The text to train on, of a request.
+    """Return the fields of a request for the text to train on.
 
-    Raises: InvalidInput, Unavailable where it cannot be had.
+    Raises: InvalidInput; Unavailable if the text cannot be read.
     """
     if text is None:
         return {}
@@ -471,7 +472,7 @@ def _text_fields(text: str | None, tasks: Sequence[str] | None) -> dict[str, str
 def _merged(
     where: FolderOptions, said: Mapping[str, Any]
 ) -> tuple[ExperimentRequest, Sequence[JobResult]]:
-    """The request and the results of folders, kept in another where one is named."""
+    """Return the request and the merged results of folders, and save them in ``--out`` if given."""
     from posenc_cli.experiments.folder import RunFolder, merged
 
     paths = [Path(path) for path in where.merge or ()]
@@ -493,7 +494,10 @@ def _run(
     *,
     draws: bool,
 ) -> tuple[ExperimentRequest, Sequence[JobResult]]:
-    """Run the jobs that have no result yet: the request, and the results of those asked for."""
+    """Run the jobs that lack a result.
+
+    Returns the request, and the results of all jobs asked for.
+    """
     from posenc_cli.experiments.folder import RunFolder, shard
     from posenc_cli.experiments.schedulers import scheduler_of
     from posenc_cli.experiments.setting import JobSetting, check_names_no_code
@@ -513,7 +517,7 @@ def _run(
     if running.shard is not None:
         check_size("--shard {}/{}".format(*running.shard), running.shard[1], len(jobs), "parts")
         jobs = shard(jobs, running.shard)
-    each = {(job.task, job.place): job for job in jobs}.values()  # before any is run
+    each = {(job.task, job.place): job for job in jobs}.values()  # check all before any runs
     settings = [JobSetting.of(job) for job in each]
     if draws:
         check_pictured([(setting.task.name, len(setting.stretches)) for setting in settings])
@@ -533,7 +537,7 @@ def _run(
 
 @contextmanager
 def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
-    """The folder of a new run: one that is gone at the end where none is named."""
+    """Yield the folder of a new run; without ``--out`` it is temporary and removed at the end."""
     if where.folder is not None:
         yield Path(where.folder)
         return
@@ -541,7 +545,7 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="posenc-"))
 
     def remove() -> None:
-        # Under another name: a worker that still puts its checkpoint away finds no folder for it.
+        # Rename it first: a worker that still saves its checkpoint then finds no folder for it.
         removed = path.with_name(f"{path.name}.removed")
         with suppress(OSError):
             path.rename(removed)
@@ -557,7 +561,7 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
 
 
 def _check_torch(scheduler: LocalScheduler | DaskScheduler, device: str) -> None:
-    """Refuse to run jobs here where there is no torch, or not the device; a cluster has its own.
+    """Reject a local run if torch or the device is missing; a cluster has its own.
 
     Raises: Unavailable, InvalidInput.
     """
@@ -584,7 +588,7 @@ def _report(
     *,
     unit: str,
 ) -> None:
-    """Print what was found, and write and draw it where that is asked for."""
+    """Print the report, and write its CSV and its picture if asked for."""
     from posenc_cli.render.reports import extrapolation
 
     report = extrapolation.ExperimentReport.of(request, results, unit)

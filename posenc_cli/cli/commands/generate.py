@@ -147,10 +147,10 @@ def write_matrix(
     console: Console,
     *,
     told: tuple[str, str],
-    fields: Callable[[], Mapping[str, Any]],  # both are called once all is computed
+    fields: Callable[[], Mapping[str, Any]],  # both are called after the computation
     notes: Callable[[], Iterable[str]] = tuple,
 ) -> None:
-    """Save a matrix, and say what was written: as JSON, or its size between what is ``told``."""
+    """Save a matrix and report it, as JSON or as its size between the two texts of ``told``."""
     began = time.perf_counter()
 
     def announce(saved: Saved) -> None:
@@ -181,7 +181,7 @@ def write_matrix(
 
 
 def _fields(choice: Choice, requests: Sequence[Request], matrix: Matrix) -> dict[str, Any]:
-    """What was written, as JSON has it: of a hybrid with what was asked of each part."""
+    """Return the JSON fields of the written matrix; a hybrid has the request of each part."""
     parts = [
         {**request.description(), "shape": part.shape}
         for request, part in zip(requests, matrix.arrays, strict=True)
@@ -196,7 +196,7 @@ def _fields(choice: Choice, requests: Sequence[Request], matrix: Matrix) -> dict
 
 
 def _format(choice: Choice, output: GenerateOutput) -> Format:
-    """The format to write: of a hybrid, one that holds an array for each part."""
+    """Return the output format; for a hybrid, one that holds an array per part."""
     if choice.parts and output.out is None and output.form is None:
         return DEFAULT_OF_SEVERAL
     form = format_of(output.out, output.form)
@@ -211,7 +211,7 @@ def _format(choice: Choice, output: GenerateOutput) -> Format:
 
 
 def _check(requests: Sequence[Request], *, header: bool) -> None:
-    """Refuse parts that cannot go together, and a header where nothing has one."""
+    """Reject parts that cannot be combined, and a header for a table that has none."""
     schemes = [request.scheme for request in requests]
     if [scheme.kind for scheme in schemes].count("rotary") > 1:
         raise InvalidInput(
@@ -223,7 +223,7 @@ def _check(requests: Sequence[Request], *, header: bool) -> None:
 
 
 def _together(requests: Sequence[Request], parts: Sequence[Matrix]) -> Matrix:
-    """The arrays of a hybrid's parts, each named after its scheme, and all their metadata."""
+    """Return the arrays of a hybrid's parts, each named after its scheme, and all metadata."""
     if len(parts) == 1:
         return parts[0]
     first, *others = [
@@ -239,7 +239,7 @@ def _together(requests: Sequence[Request], parts: Sequence[Matrix]) -> Matrix:
 
 
 def _stem(choice: Choice, matrix: Matrix) -> str:
-    """The name of a file: the scheme and the shape, of a hybrid how many positions."""
+    """Return the stem of a file name: the scheme, and the shape or a hybrid's position count."""
     size = "x".join(map(str, matrix.shape))
     if choice.parts and choice.positions:
         size = str(choice.positions.count)

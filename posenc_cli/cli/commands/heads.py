@@ -19,7 +19,7 @@ from posenc_cli.records import Record
 
 _TRAINED = 100
 _TIMES = ("2x", "4x", "8x")
-"""How many times the trained length a head is tested at, where nothing is said."""
+"""The default test lengths, as multiples of the trained length."""
 _PREVIOUS = "previous"
 _L2 = parameter(
     "l2", Annotated[float, Param("weight of the penalty", minimum=1e-12, maximum=1e6)], default=1e-4
@@ -27,14 +27,14 @@ _L2 = parameter(
 
 
 class _Unheard(Console):
-    """A console that passes over warnings: not all that are given are of account to heads."""
+    """A console that drops warnings, because not all of them concern heads."""
 
     def warning(self, *texts: str) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 class Encodings(Record):
-    """The encodings that a command line names, in its order, at no positions in particular."""
+    """The encodings that a command line names, in order, without positions."""
 
     choices: tuple[Choice, ...]
 
@@ -44,9 +44,9 @@ class Encodings(Record):
         parameters: ParameterOptions,
         console: Console,
     ) -> Encodings:
-        """What the options of a command line name; the parts of a hybrid each by itself.
+        """Return the encodings that the options name; each part of a hybrid separately.
 
-        Raises: InvalidInput where nothing is named, or an option says something of what is not.
+        Raises: InvalidInput if none is named, or an option concerns an encoding that is not named.
         """
         if not source.in_order:
             raise InvalidInput(

@@ -15,7 +15,7 @@ from posenc_cli.cli.views import ViewOptions
 from posenc_cli.errors import InvalidInput
 
 _PART = 650, 800
-"""The width and height, in pixels, of each of many encodings or parts of a hybrid."""
+"""The width and height in pixels for each of many encodings or parts of a hybrid."""
 
 
 def heatmap(
@@ -87,6 +87,6 @@ def heatmap(
 
 
 def _room_for(parts: int) -> tuple[int, int] | None:
-    """The sides in which so many encodings have room, None where the usual ones will do."""
+    """Return the size in pixels of a figure of ``parts`` encodings; None for the usual size."""
     across, down = min(parts, 3), -(-parts // 3)
     return (_PART[0] * across, _PART[1] * down) if parts > 2 else None

@@ -1,4 +1,4 @@
-"""``posenc identify``: which encoding an array is, or a checkpoint stores."""
+"""``posenc identify``: which encoding an array holds, or a checkpoint stores."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 _SEVERAL = (".safetensors", ".npz")
-"""The suffixes of files that may hold many tensors; of one tensor it is the array itself."""
+"""The suffixes of files that may hold many tensors; a file of one tensor is read as an array."""
 
 
 def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | None:
-    """Report the tensors of a checkpoint that hold positions, 1 where none does.
+    """Report the tensors of a checkpoint that hold positions; status 1 if none does.
 
-    They are found by name and shape in the headers, and no value is read. None for a ``file`` of
-    one array.
+    They are found by name and shape in the headers; no value is read. Returns None if ``file``
+    holds one array.
 
-    Raises: InvalidInput, Unavailable: it cannot be read.
+    Raises: InvalidInput; Unavailable if it cannot be read.
     """
     from posenc_cli.files.checkpoint import checkpoint_files
     from posenc_cli.files.reading import read_headers
@@ -62,7 +62,7 @@ def checkpoint_status(file: str, console: Console, *, as_json: bool) -> int | No
 
 
 def _tensors_answer(tensors: Sequence[PositionalTensor], count: int, name: str) -> Answer:
-    """How many tensors hold positions, and what to run next."""
+    """Return how many tensors hold positions, and what to run next."""
     kinds = [tensor.kind for tensor in tensors if tensor.kind is not None]
     if not kinds:
         cause = "models with RoPE or ALiBi store none"
@@ -77,7 +77,7 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], count: int, name: str) 
 
 
 def _groups(tensors: Sequence[PositionalTensor]) -> list[list[PositionalTensor]]:
-    """Tensors that differ in the numbers of their layers alone, together."""
+    """Group tensors that differ only in their layer numbers."""
 
     def likeness(tensor: PositionalTensor) -> tuple[object, ...]:
         return re.sub(r"\d+", "*", tensor.name), tensor.shape, tensor.dtype, tensor.kind
@@ -88,7 +88,7 @@ def _groups(tensors: Sequence[PositionalTensor]) -> list[list[PositionalTensor]]
 
 
 def _tensors_text(group: Sequence[PositionalTensor]) -> str:
-    """The first of some tensors that are alike: its name, what it is, and its command."""
+    """Return the text of a group of similar tensors: the first one's name, kind and command."""
     first = group[0]
     more = f", and {len(group) - 1} more like it" if len(group) > 1 else ""
     kind = first.kind or "shape does not fit its name"
@@ -101,7 +101,7 @@ _RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 _NAMED = 4
 """Positions in the verdict, the first ones."""
 _AXES_OF_TABLES = 2
-"""Positions and columns: what posenc writes has no others."""
+"""Positions and dimensions: the only axes of tables that posenc writes."""
 
 
 def identify(
@@ -173,7 +173,7 @@ def identify(
 
 
 def _numbers(path: str, model: GGUFFrequencies | None) -> Loaded:
-    """The array in a file, or the frequencies of a model, with enough values to be anything."""
+    """Return the array in a file, or the frequencies of a model; reject fewer than two values."""
     from posenc_cli.files.reading import read_array
 
     loaded = model.loaded if model else read_array(path)
@@ -186,7 +186,7 @@ def _numbers(path: str, model: GGUFFrequencies | None) -> Loaded:
 
 
 def _fields(result: Identification) -> dict[str, Any]:
-    """The result as JSON fields; of what nothing fits the first are null."""
+    """Return the result as JSON fields; those of the match are null if nothing fits."""
     nearest = result.candidates[0] if result.candidates else None
     fields: dict[str, Any] = {
         "scheme": None,
@@ -239,7 +239,7 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
 
 
 def _progression(candidate: Candidate) -> dict[str, float] | None:
-    """The first position and the step from row to row; None where rows are not evenly spaced."""
+    """Return the first position and the step; None if rows are not evenly spaced."""
     positions = candidate.positions
     if positions is None or positions.progression is None:
         return None
@@ -252,7 +252,7 @@ def _tables(candidate: Candidate) -> list[str]:
 
 
 def _misfits(census: Census | None) -> dict[str, Any] | None:
-    """How many rows do not fit, and which; None where not all were compared."""
+    """Return how many rows do not fit, and which; None if not all were compared."""
     if census is None:
         return None
     return {
@@ -263,7 +263,7 @@ def _misfits(census: Census | None) -> dict[str, Any] | None:
 
 
 def _misfit_rows(census: Census) -> str:
-    """The rows that do not fit, as --positions has them; of several heads the queries of each."""
+    """Return the rows that do not fit, in the syntax of --positions, for each head."""
     from posenc_cli.positions import Positions, consecutive_ranges
 
     rows: dict[int, list[int]] = {}
@@ -277,7 +277,7 @@ def _misfit_rows(census: Census) -> str:
 
 
 def _largest(census: Census | None) -> dict[str, Any] | None:
-    """The largest difference of all cells; None where nothing differs, or not all were compared."""
+    """Return the largest difference; None if nothing differs or not all values were compared."""
     if census is None or census.largest is None:
         return None
     largest = census.largest
@@ -291,7 +291,7 @@ def _largest(census: Census | None) -> dict[str, Any] | None:
 
 
 def _index(census: Census, at: tuple[int, ...]) -> list[int]:
-    """An index into the file: of several heads head, query and key."""
+    """Return an index into the file; with several heads it is head, query and key."""
     if census.queries is None:
         return list(at)
     return [*divmod(at[0], census.queries), *at[1:]]
@@ -302,7 +302,7 @@ def _number(value: float) -> float | None:
 
 
 def _answer(result: Identification, names: list[str]) -> Answer:
-    """What the array is, how much of it was compared, and the largest error."""
+    """Return what the array is, how much of it was compared, and the largest error."""
     shape = "×".join(map(str, result.shape))
     what = f"{' and '.join(names)} ({shape}, {result.stored})"
     best = result.match or result.nearest
@@ -311,7 +311,7 @@ def _answer(result: Identification, names: list[str]) -> Answer:
         told = f"not identified: {what}"
         return Answer(False, told, _unknown(result), next=None if result.notes else step)
     census = best.census
-    assert census is not None  # what matches was compared with every value
+    assert census is not None  # a match was compared with every value
     if not best.fits:
         share = f"{census.rows - census.misfits} of {census.rows} {_rows_named(best)[1]}"
         told = f"identified in part: {what} is {best.scheme} in {share}"
@@ -370,7 +370,7 @@ def _text(
 
 
 def _unknown(result: Identification) -> str:
-    """Why nothing was identified."""
+    """Return why nothing was identified."""
     if not any(math.isfinite(candidate.residual) for candidate in result.candidates):
         return "; ".join(result.notes) or (
             f"none of posenc's {_scheme_count()} schemes gives all these values; posenc check "
@@ -392,14 +392,14 @@ def _unknown(result: Identification) -> str:
 
 
 def _scheme_count() -> int:
-    """How many schemes were asked whether the array is theirs."""
+    """Return how many schemes were tried."""
     from posenc_cli.inference.candidates import known_schemes
 
     return len(known_schemes())
 
 
 def _damage(best: Candidate, census: Census, names: list[str]) -> str:
-    """Which rows do not fit, and the largest difference."""
+    """Return which rows do not fit, and the largest difference."""
     row, rows = _rows_named(best)
     do = f"{row} does" if census.misfits == 1 else f"{rows} do"
     more = " and more" if census.misfit_rows.size < census.misfits else ""
@@ -410,13 +410,13 @@ def _damage(best: Candidate, census: Census, names: list[str]) -> str:
 
 
 def _rows_named(best: Candidate) -> tuple[str, str]:
-    """What the file holds in each place of its first axis: one, and several."""
+    """Return the name of an entry along the file's first axis, singular and plural."""
     one = {"inv-freq": "frequency", "slopes": "slope"}.get(best.tables[0] or "", "row")
     return one, "frequencies" if one == "frequency" else f"{one}s"
 
 
 def _place(census: Census, names: list[str]) -> str:
-    """The value of the largest difference, and the expected one."""
+    """Return the place and value of the largest difference, and the expected value."""
     from posenc_cli.rotary.verdict import distinct_digits
 
     largest = census.largest
@@ -430,7 +430,7 @@ def _place(census: Census, names: list[str]) -> str:
 
 
 def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
-    """What the commands write, beside the file."""
+    """Return how what the commands write compares with the file."""
     if not best.as_written:
         apart = "" if best.multiplied == 1 else " without the factor,"
         return f"write the same encoding{apart} as posenc stores it:"
@@ -451,7 +451,7 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
 def _properties(
     best: Candidate, census: Census, result: Identification, names: list[str]
 ) -> Iterator[tuple[str, str]]:
-    """What is said of the array, in the order of the report; empty where nothing is."""
+    """Yield the properties of the array in the order of the report; empty text if unknown."""
     tables = " and ".join(_tables(best))
     yield "table", tables
     yield "stored", "; ".join(best.forms)
@@ -476,13 +476,13 @@ def _properties(
 
 
 def _compared(best: Candidate) -> str:
-    """How many rows were compared."""
+    """Return how many rows were compared."""
     one, several = _rows_named(best)
     return f"{best.compared} {one if best.compared == 1 else several}"
 
 
 def _arithmetic_text(best: Candidate, census: Census) -> str:
-    """How the values were computed, if all of them show it."""
+    """Return how the values were computed, if all of them show it."""
     if best.arithmetic is None:
         return "values of a learned table, one for all offsets of a bucket"
     how = "correctly rounded" if best.arithmetic == "exact" else f"as computed in {best.arithmetic}"
@@ -511,7 +511,7 @@ def _shortened(text: str, most: int = 60) -> str:
 
 
 def _row(candidate: Candidate, best: Candidate | None) -> list[str]:
-    """A candidate in the table of runners-up, with its positions where they are not the best's."""
+    """Return a row of the table of runners-up, with positions if they differ from the best's."""
     params = " ".join(
         f"{name}={_shortened(as_text(value), 24)}"
         for name, value in candidate.params.items()

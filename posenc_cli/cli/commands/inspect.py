@@ -25,7 +25,7 @@ def inspect(
     console: Console,
     *,
     require: Annotated[
-        Any,  # a tuple of Requirement: Typer takes none
+        Any,  # a tuple of Requirement, which Typer does not support
         option(
             "--require",
             metavar="LIST",
@@ -85,7 +85,7 @@ def inspect(
 
 
 def _inspections(subjects: Subjects, fit: int | None, console: Console) -> list[Inspection]:
-    """What is inspected, in the order of the command line."""
+    """Return the inspections, in the order of the command line."""
     from posenc_cli.analysis.inspection.properties import (
         STEPS,
         inspection_of_array,

@@ -1,4 +1,4 @@
-"""``posenc order-check``: whether attention with an encoding sees the order of its tokens."""
+"""``posenc order-check``: whether attention with an encoding sees the order of tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EXAMPLES: Mapping[str, Mapping[str, object]] = {
         for name in ("short_factor", "long_factor")
     }
 }
-"""Parameters of the schemes that have no defaults for them."""
+"""Example parameters of schemes that have no defaults for them."""
 
 
 def order_check(
@@ -104,9 +104,9 @@ def order_check(
 def _words(
     tokens: str | None, positions: Positions | None
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The tokens, and the positions asked for, of which each has one.
+    """Return the tokens, and the requested positions, one for each token.
 
-    Raises: InvalidInput where they are too many, or not as many as each other.
+    Raises: InvalidInput if there are too many, or their numbers differ.
     """
     from posenc_cli.checks.order import MOST_WORDS, words_of
 
@@ -123,9 +123,9 @@ def _words(
 
 
 def _findings(check: OrderCheck, choices: Sequence[Choice]) -> list[OrderFinding]:
-    """The finding on each encoding chosen, or on each of the catalogue.
+    """Return the finding on each chosen encoding, or on each scheme of the catalogue.
 
-    Beside the catalogue stands a causal mask alone, which tells early tokens from late ones.
+    With the catalogue comes a causal mask alone, which tells early tokens from late ones.
     """
     from posenc_cli.analysis.inspection.properties import names_apart
     from posenc_cli.checks.order import PartRequest
@@ -183,7 +183,7 @@ def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
 
 
 def _answer(findings: list[OrderFinding]) -> Answer:
-    """Whether all do what they declare, or which do not."""
+    """Return whether all encodings do what they declare, or which do not."""
     ok = all(finding.ok for finding in findings)
     step = None if ok else "--plot draws the scores of the tokens forward and backward"
     return Answer(ok, "\n".join(_verdict_lines(findings)), next=step)
@@ -230,7 +230,7 @@ def _deviation_text(deviation: Deviation | None) -> str:
 
 
 def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
-    """What was measured of functions, and whether others do what they declare, or which do not."""
+    """Return what was measured on functions, and whether encodings do what they declare."""
     measured = [
         f"{'' if finding.expected is None else 'ok: '}{finding.name}: {finding.verdict}"
         for finding in findings
@@ -251,7 +251,7 @@ def _verdict_lines(findings: list[OrderFinding]) -> list[str]:
 
 
 def _random_lines(findings: list[OrderFinding]) -> list[str]:
-    """Which encodings had their tables drawn, and how."""
+    """Return which encodings have randomly initialized tables, and how."""
     names: dict[str, list[str]] = {}
     for finding in findings:
         if finding.random_weights:

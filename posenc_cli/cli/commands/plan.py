@@ -67,7 +67,7 @@ def plan(
         ),
     ] = None,
     require: Annotated[
-        Any,  # a tuple of Requirement: Typer takes none
+        Any,  # a tuple of Requirement, which Typer does not support
         option(
             "--require",
             metavar="LIST",

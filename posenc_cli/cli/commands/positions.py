@@ -1,4 +1,4 @@
-"""``posenc positions``: the position ids of a prompt, and a check of others' ids."""
+"""``posenc positions``: the position ids of a prompt, and a check of given ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GRID = re.compile(r"(video:)?(\d{1,7}),(\d{1,7}),(\d{1,7})(?:@(\d{1,6}(?:\.\d{1
 
 
 def _grid(flag: str, text: str) -> Any:
-    """A grid of patches: T,H,W of an image, video:T,H,W[@SECONDS] of a video.
+    """Parse a grid of patches: T,H,W for an image, video:T,H,W[@SECONDS] for a video.
 
     Raises: InvalidInput.
     """
@@ -37,7 +37,7 @@ def _grid(flag: str, text: str) -> Any:
 
 
 def _lengths(flag: str, text: str) -> Any:
-    """Numbers of tokens, by commas.
+    """Parse comma-separated numbers of tokens.
 
     Raises: InvalidInput.
     """
@@ -55,7 +55,7 @@ def positions(
     *,
     model: ModelChoice,
     text: Annotated[
-        Any,  # a tuple of numbers: Typer takes none
+        Any,  # a tuple of numbers, which Typer does not support
         option(
             "--text",
             metavar="LIST",
@@ -149,7 +149,7 @@ def positions(
 
 
 def _answer(found: PositionCheck) -> Answer:
-    """How ids compare: the verdict, the cause, the first that differs, the next step."""
+    """Return the verdict on ids, the cause, the first that differs, and the next step."""
     if found.ok:
         return Answer(True, f"ok: all {found.compared} ids are the model's")
     axis, token = found.first
@@ -166,7 +166,7 @@ def _answer(found: PositionCheck) -> Answer:
 
 
 def _fields(found: PositionCheck, warnings: Sequence[str]) -> dict[str, Any]:
-    """How ids compare, as JSON."""
+    """Return the comparison of ids as JSON fields."""
     return {
         **_answer(found).fields(),
         "causes": [{"cause": cause, "text": text} for cause, text in found.causes],

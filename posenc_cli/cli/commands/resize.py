@@ -18,7 +18,7 @@ from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 
 
 def _grids(flag: str, text: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The two grids that ``AxB:CxD`` writes.
+    """Parse the two grids of ``AxB:CxD``.
 
     Raises: InvalidInput.
     """
@@ -35,7 +35,7 @@ def _grids(flag: str, text: str) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _offset(flag: str, text: str) -> float:
-    """The number from 0 to below 1 that a text writes.
+    """Parse a number of at least 0 and below 1.
 
     Raises: InvalidInput.
     """
@@ -49,7 +49,7 @@ def _offset(flag: str, text: str) -> float:
 
 
 def _tensor_name(member: str | None) -> str | None:
-    """The name of a tensor that was asked for, where any file of several can have it too."""
+    """Return the name of the requested tensor, if files of every format can use it, else None."""
     plain = member is not None and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]*", member)
     return member if plain and member != "metadata" else None
 

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report
 
 _SIDES = 1200, 1200
-"""Pixels of the sides of a figure."""
+"""The width and height of a figure, in pixels."""
 
 
 def _roles(flag: str, text: str) -> tuple[str, ...]:
-    """What the arguments of --impl are for, in order.
+    """Parse the roles of the arguments of --impl, in order.
 
-    Raises: InvalidInput for a role that there is not.
+    Raises: InvalidInput if a role is unknown.
     """
     return tuple(one_of(flag, name.strip(), CALL_ROLES) for name in text.split(","))
 
@@ -80,7 +80,7 @@ class SubjectOptions(OptionGroup):
         ),
     ] = None
     call: Annotated[
-        Any,  # tuple[str, ...], which Typer would read word by word
+        Any,  # tuple[str, ...], which Typer would split into words
         option(
             "--call",
             metavar="ROLES",
@@ -115,9 +115,9 @@ class SubjectOptions(OptionGroup):
     ] = None
 
     def request(self, choice: Choice) -> CheckRequest:
-        """What to check; the choice has what a class of transformers is made with.
+        """Return what to check; the choice has the config to build a transformers class from.
 
-        Raises: InvalidInput for what says how a function is called, where there is none.
+        Raises: InvalidInput if options say how to call a function, but --impl is missing.
         """
         from posenc_cli.calls.signature import CallRequest
         from posenc_cli.checks.checking import CheckRequest
@@ -137,7 +137,7 @@ class SubjectOptions(OptionGroup):
 
 
 class RopeCheckOutput(CheckOutput):
-    """Where the report goes, and in which of its forms; or its picture."""
+    """Where the report goes and in which format, or where its picture goes."""
 
     out: Annotated[
         str | None,
@@ -151,17 +151,17 @@ class RopeCheckOutput(CheckOutput):
 
     @property
     def draws(self) -> bool:
-        """Whether the file is that of a picture, beside the report on stdout."""
+        """Whether the file is a picture; the report then goes to stdout."""
         return self.suffix in IMAGES and self.form is None and not self.json
 
     @property
     def report_form(self) -> str:
-        """The form of the report, beside a picture that for people."""
+        """Return the report format; with a picture, it is the table."""
         return "table" if self.draws else super().report_form
 
 
 def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
-    """The rule that a text names, or the number that it is.
+    """Parse a tolerance: the name of a rule, or a number.
 
     Raises: InvalidInput.
     """
@@ -181,7 +181,7 @@ def _tolerance_rule(flag: str, text: str) -> ToleranceRule:
 
 
 TOLERANCE = Annotated[
-    Any,  # a ToleranceRule: Typer takes no unions
+    Any,  # a ToleranceRule, a union that Typer does not support
     option(
         "--tol",
         metavar="X",
@@ -192,7 +192,7 @@ TOLERANCE = Annotated[
         "absolute error",
     ),
 ]
-"""What an implementation may be off by."""
+"""The error that is accepted."""
 
 
 def rope_check(
@@ -237,7 +237,7 @@ def rope_check(
     from posenc_cli.checks.checking import Check, SubjectError
 
     request = subject.request(choice)
-    if console.quiet and not request.flags():  # in a script, a variable may have been empty
+    if console.quiet and not request.flags():  # in a script, an empty variable may be the reason
         console.warning("no subject is given: posenc's own tables are checked")
     shown = replace(output, out=None) if output.draws else output
     output.prepare()
@@ -278,7 +278,7 @@ def rope_check(
 
 
 def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
-    """Save the error by position and by pair."""
+    """Save a figure of the error by position and by pair."""
     from posenc_cli.render.reports.deviations import check_figure
 
     figure = check_figure(report)
@@ -293,8 +293,8 @@ def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
 def _curve_below(
     text: str, report: Report, console: Console, *, plot: bool, file: str | None
 ) -> str:
-    """The error by position below a report: where it is asked for, or a terminal has room."""
-    room = console.height - text.count("\n") - 3  # the blank line between, and the prompt
+    """Return the error by position below a report, if asked for or if a terminal has room."""
+    room = console.height - text.count("\n") - 3  # minus the blank line between, and the prompt
     shown = file is None and sys.stdout.isatty() and room >= CURVE_LINES
     if not (plot or shown):
         return ""

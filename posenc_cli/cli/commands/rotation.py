@@ -13,9 +13,9 @@ from posenc_cli.cli.views import half_open
 from posenc_cli.positions import Positions
 
 _PANEL, _ACROSS = 560, 4
-"""Pixels of a circle in a file, and how many stand side by side at most."""
+"""Pixels of a circle in a file, and the most circles side by side."""
 _MOST_LARGE, _SMALL = 12, 220
-"""Circles up to which each is so large, and pixels of each of more."""
+"""The most circles drawn at that size, and the pixels of each if there are more."""
 
 
 def _pairs(flag: str, text: str) -> Positions:
@@ -60,7 +60,7 @@ def rotation(
 
 
 def _room_for(pairs: int) -> tuple[int, int]:
-    """The sides in which so many circles have room."""
+    """Return the width and height in pixels of a figure of ``pairs`` circles."""
     across, panel = min(pairs, _ACROSS), _PANEL
     if pairs > _MOST_LARGE:
         across, panel = math.ceil(math.sqrt(pairs)), _SMALL

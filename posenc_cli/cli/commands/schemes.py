@@ -91,7 +91,7 @@ def _fields(scheme: Scheme | BrokenPlugin) -> dict[str, Any]:
 
 
 def _text(console: Console, scheme: Scheme) -> str:
-    """One scheme, for a reader."""
+    """Describe one scheme as text."""
     weights = scheme.weights
     held = "the tensors" if weights and weights.tensors is not None else "shape"
     paragraphs = [
@@ -108,8 +108,8 @@ def _text(console: Console, scheme: Scheme) -> str:
 
 
 def _parameter_text(console: Console, parameter: Parameter) -> str:
-    """One parameter: how it is given, what it may be, and what it means."""
-    # Spaces, so that a line breaks between the choices and not within one.
+    """Describe one parameter: its flag, its values and its meaning."""
+    # With spaces, a line breaks between the choices and not within one.
     kind = parameter.type_text.replace("|", " | ")
     values = ", ".join(filter(None, (kind, parameter.range_text)))
     default = parameter.default_text

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from posenc_cli.render.html.live import Ladder
 
 _PANEL = 900
-"""Pixels of a side of each of several sets of axes."""
+"""The pixels of each side of one of several sets of axes."""
 _LINES, _LEAST_LINES = 18, 13
-"""Lines of the curve: as a rule, and at least where there is a table too."""
+"""Lines of the curve: by default, and at least if there is a table too."""
 _FEWEST_ROWS = 4
-"""Rows of a table that is cut: of fewer, none are shown."""
+"""The fewest rows of a table that is cut; if fewer fit, the table is left out."""
 
 
 def spectrum(
@@ -76,7 +76,7 @@ def spectrum(
 
 
 def _ladder(subjects: Subjects) -> tuple[Ladder, ...]:
-    """The wavelengths by base and factor of the one encoding that is shown."""
+    """Return the wavelengths by base and factor, if one encoding alone is shown."""
     from posenc_cli.render.html.live import ladder_of
 
     first, *others = subjects.items
@@ -84,7 +84,7 @@ def _ladder(subjects: Subjects) -> tuple[Ladder, ...]:
 
 
 def _usual(figure: Curves | Panels) -> tuple[int, int] | None:
-    """The sides of a figure of several sets of axes, None where the usual ones will do."""
+    """Return the size in pixels of a figure with several sets of axes; None for the usual size."""
     from posenc_cli.render.figure import Panels
 
     return (_PANEL * len(figure.panels), _PANEL) if isinstance(figure, Panels) else None
@@ -93,7 +93,7 @@ def _usual(figure: Curves | Panels) -> tuple[int, int] | None:
 def _print(
     report: SpectrumReport, look: PictureOptions, output: FigureOutput, console: Console
 ) -> None:
-    """Print the curve, the table and the words: on a terminal, as much as fills its screen."""
+    """Print the curve, the table and the notes; on a terminal, they fit the screen."""
     from posenc_cli.analysis.sampling import spread
     from posenc_cli.render.terminal.text_pictures import LOWEST
 
@@ -101,13 +101,13 @@ def _print(
     table = [console.typesetter.table(report.columns, rows)]
     words = wrapped_lines(report.notes(len(rows)), look, console)
     if sys.stdout.isatty() and look.height is None:
-        # Besides: the prompt, and the lines above the rows of a table.
+        # The prompt and the lines above a table's rows take room too.
         above = table[0].count("\n") + 1 - len(rows)
         room = console.height - len(words) - 1
         least = LOWEST if report.picture is None else max(_LEAST_LINES, (room - above) // 2)
         fitting = room - above - least
         if len(rows) > max(_FEWEST_ROWS, fitting):
-            room -= 1  # for a note on what the table leaves out
+            room -= 1  # for a note on the rows left out
             shown = fitting - 1 if fitting > _FEWEST_ROWS else 0
             rows = [rows[i] for i in spread(len(rows), shown)] if shown else []
             words = wrapped_lines(report.notes(len(rows)), look, console)

@@ -1,4 +1,4 @@
-"""What surrounds commands: pages of help, usage errors, completion, the version.
+"""What surrounds commands: help pages, usage errors, completion, the version.
 
 In: the declarations of commands, or an error. Out: text. Start reading in
 :mod:`posenc_cli.cli.help.help_page`.

@@ -15,7 +15,7 @@ from posenc_cli.records import Record
 
 
 class ShellFiles(Record):
-    """The script that completes, where a shell finds it, and the line that reads it on start."""
+    """A completion script, its file, and the line in the startup file that loads it."""
 
     text: str
     script: str
@@ -23,7 +23,7 @@ class ShellFiles(Record):
     line: str = ""
 
 
-# Typer answers to each shell by these variables; the scripts are posenc's own, for both its names.
+# Typer answers shells that set these variables. The scripts are posenc's own, for both its names.
 _BASH = """\
 _posenc_completion() {
     local IFS=$'\\n' word last= words=()
@@ -119,7 +119,7 @@ def completion(
 
 
 def _install(name: str, console: Console) -> None:
-    """Write a shell's script, and the line that reads it, and say which files those are.
+    """Write a shell's script and its startup line, and print which files were written.
 
     Raises: Unavailable, OSError; nothing is written then.
     """
@@ -145,7 +145,7 @@ def _install(name: str, console: Console) -> None:
 
 
 def _write(path: Path, text: bytes) -> None:
-    """Write lines to a file, in a folder that is made where it is not there.
+    """Write lines to a file, and make its folder if missing.
 
     Raises: Unavailable.
     """

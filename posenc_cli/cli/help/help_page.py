@@ -12,7 +12,7 @@ from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN, PARAMETERS
 from posenc_cli.records import Record
 
 Entry = tuple[str, str]
-"""An option, an argument or a command, and what it is for."""
+"""An option, an argument or a command, and its description."""
 
 HEADINGS = (
     "Arguments",
@@ -26,30 +26,30 @@ HEADINGS = (
     "Computing",
     "Running",
 )
-"""The order of a page; other headings come before, and what every command has at the end."""
+"""The order of headings; other headings come first, options of every command last."""
 
 HELP = "show help: -h in brief, --help in full"
 _HELP_TERM = "-h, --help"
 _SHARED = (ENCODING, PARAMETERS, "Positions", "Picture", "Output", "Computing", EVERY_COMMANDS)
-"""Headings of options that many commands have."""
+"""Headings of options that many commands share."""
 EXPLAINED = {
     **dict.fromkeys((PARAMETERS, "Positions", "Computing"), "posenc generate"),
     "Picture": "posenc heatmap",
     EVERY_COMMANDS: "posenc",
 }
-"""Headings whose options mean the same everywhere, and whose page explains them."""
+"""Headings whose options mean the same everywhere, and the page that explains them."""
 SCREEN = 24
-"""Lines of the smallest terminal, on which a brief page fits, with the prompt."""
+"""Lines of the smallest terminal; a brief page and the prompt fit on it."""
 _EXAMPLES = 8
-"""Lines of a brief page that examples may take."""
+"""The most lines of examples on a brief page."""
 _FEWEST_NAMED = 3
-"""Options of a heading that are worth one line instead of a line each."""
+"""The fewest options of a heading that are listed on one line by name."""
 _WIDEST_TERM = 24
 _NARROWEST_TEXT = 20
 
 
 class HelpPage(Record):
-    """What there is to say of a command, or of the program."""
+    """The help of a command, or of the program."""
 
     name: str
     usage: str
@@ -61,9 +61,9 @@ class HelpPage(Record):
 
     @classmethod
     def of(cls, context: Any) -> HelpPage:
-        """The page of the command of a Typer context, written from its declaration.
+        """Return the page of a Typer context's command, from its declaration.
 
-        What Typer itself would write of it differs with the versions of Typer and click.
+        Typer's own page differs between versions of Typer and click.
         """
         command = context.command
         declared = signature(command.callback, eval_str=True).parameters
@@ -93,9 +93,9 @@ class HelpPage(Record):
         )
 
     def brief(self, width: int) -> str:
-        """The page on one screen: examples, then options on a line each, the command's own first.
+        """Return the one-screen page: examples, then one line per option, the command's own first.
 
-        Where a terminal is narrow, or all options do not fit, some are left to the whole page.
+        On a narrow terminal, or with many options, some appear only on the whole page.
         """
         examples: list[str] = []
         for example in self.examples:
@@ -115,17 +115,17 @@ class HelpPage(Record):
         return "\n".join([head, "", *lines, "", *(self.closing or (own,))]) + "\n"
 
     def _listed(self, heading: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
-        """The entries of a heading; those that another page explains are one line of names."""
+        """Return the entries of a heading, or one line of names if another page explains them."""
         place = EXPLAINED.get(heading, self.name)
         if place == self.name or len(entries) < _FEWEST_NAMED:
             return entries
         return (("; ".join(term for term, _ in entries), f"{place} --help explains these"),)
 
     def text(self, width: int) -> str:
-        """The page, no line of it wider than ``width`` but for what has no space to break at."""
+        """Return the whole page; only text without spaces is wider than ``width``."""
         head = _filled(f"Usage: {self.usage}", width, hanging=7)
         summary = _filled(self.summary, width, indent=2)
-        # That of the program, which has no examples, fits a screen of 24 lines.
+        # The program's page has no examples and must fit 24 lines.
         blocks = [[head], [summary]] if self.examples else [[head, summary]]
         if self.examples:
             lines = (continued_command(example, width - 4) for example in self.examples)
@@ -142,9 +142,9 @@ class HelpPage(Record):
 
 
 def entry_of(option: Parameter) -> Entry:
-    """An option or an argument, what it is for, and its default, where that is to be seen."""
+    """Return an option's or argument's flags, and its help with the default if it is shown."""
     declared, default, extra = option.annotation.__metadata__[0], option.default, ""
-    named = (declared.default, *(declared.param_decls or ()))  # an option's first flag comes first
+    named = (declared.default, *(declared.param_decls or ()))  # the first flag is in default
     flags = [text for text in named if isinstance(text, str) and text.startswith("-")]
     flags.sort(key=lambda flag: flag.startswith("--"))
     if default is option.empty:
@@ -156,13 +156,13 @@ def entry_of(option: Parameter) -> Entry:
 
 
 class _Wrapper(textwrap.TextWrapper):
-    """Breaks lines at spaces, and between names that a bar separates; never inside a name."""
+    """Break lines at spaces and after ``|``, never inside a name."""
 
     wordsep_simple_re = re.compile(r"(\s+|(?<=\|))")
 
 
 def _filled(text: str, width: int, *, indent: int = 0, hanging: int | None = None) -> str:
-    """A paragraph whose lines stand in by ``indent``, all but the first by ``hanging``."""
+    """Fill a paragraph; ``hanging`` is the indent of all lines but the first."""
     wrapper = _Wrapper(
         width,
         initial_indent=" " * indent,
@@ -174,7 +174,7 @@ def _filled(text: str, width: int, *, indent: int = 0, hanging: int | None = Non
 
 
 def _brief_entry(entry: Entry, column: int, width: int) -> str:
-    """A term and what it is for on one line, of a long text its beginning."""
+    """Return a term and the start of its description on one line."""
     term, text = f"  {entry[0]}".ljust(column), entry[1]
     term = term if len(term) <= column else f"{term}  "
     return term + textwrap.shorten(
@@ -183,7 +183,7 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:
-    """A term and, from a column on, what it is for; below it where there is no room beside."""
+    """Return a term and its description, beside it or below it if there is no room."""
     term, text = entry
     if width - column < _NARROWEST_TEXT or len(term) > column - 4:
         column = min(column, 6)

@@ -1,4 +1,4 @@
-"""What is known without Typer: the rendered help, the version, and addresses for both."""
+"""Answers that need no Typer: the rendered help, the version and addresses."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 PAGE = ("homepage", "documentation", "repository", "source")
 ISSUES = ("issues", "bug tracker", *PAGE)
-"""Labels under which an address may stand, the best first."""
+"""Labels of addresses in the metadata, the best first."""
 
 
 def address(labels: Sequence[str]) -> str | None:
-    """The address that the installed metadata have under the first of some labels.
+    """Return the address under the first of ``labels`` that the installed metadata have, or None.
 
-    ``[project.urls]`` of pyproject.toml is the one place where addresses stand.
+    Addresses are kept only in ``[project.urls]`` of pyproject.toml.
     """
     from importlib.metadata import PackageNotFoundError, metadata
 
     try:
         entries = metadata("posenc-cli").get_all("Project-URL") or []
-    except PackageNotFoundError:  # a checkout that is not installed
+    except PackageNotFoundError:  # a checkout, not installed
         entries = []
     pairs = [entry.partition(",") for entry in entries]
     addresses = {label.strip().lower(): url.strip() for label, _, url in pairs}
@@ -35,10 +35,10 @@ def address(labels: Sequence[str]) -> str | None:
 
 
 def version_text(words: Sequence[str]) -> str:
-    """What ``--version`` prints; of ``words`` after it, ``--verbose`` and ``--json`` ask for more.
+    """Return what ``--version`` prints; ``words`` are the arguments after it.
 
-    The more: Python, the platform, and each backend with its version, devices and when ``auto``
-    chooses it. Exact values are the same bytes on every backend.
+    ``--verbose`` and ``--json`` add Python, the platform, and for each backend its version, its
+    devices and when ``auto`` chooses it. Exact values are the same bytes on every backend.
     """
     if not {"--verbose", "-v", "--json"}.intersection(words):
         return f"posenc {__version__}\n"
@@ -70,15 +70,15 @@ PATHS = {
 
 
 def rendered_help(flag: str) -> str | None:
-    """The help of the program, rendered beforehand: nobody who asks for it waits for Typer.
+    """Return the program's help, rendered in advance so that it needs no import of Typer.
 
-    The texts are what the program's pages give at the width that help has in a pipe;
-    ``tools/man.py`` writes them, and a test compares. None on a narrow terminal.
+    The texts are the program's pages at the width of help in a pipe. ``tools/man.py`` writes them,
+    and a test compares them. Returns None on a narrower terminal, or if a file is missing.
     """
     if text_width() < WIDEST_PIPED:
         return None
     try:
         with open(PATHS[flag], encoding="utf-8") as file:  # noqa: PTH123
             return file.read()
-    except OSError:  # who removed it gets the same, later
+    except OSError:  # without the file, Typer renders it
         return None

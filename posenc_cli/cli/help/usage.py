@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def usage_message(error: Any, first: str = "-") -> InvalidInput:
-    """The error that Typer raised for a malformed line of this ``first`` word, as posenc has it."""
+    """Return posenc's error for a line that Typer rejects; ``first`` is the line's first word."""
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "posenc" if first[:1] == "-" else f"posenc {first}")
     hint = f"{path} --help shows how it is used"
@@ -44,7 +44,7 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
 
 
 def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
-    """The error for words of a command line that its command has no argument for."""
+    """Return the error for arguments that a command does not take."""
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
     hint = f"{path} --help shows how it is used"
@@ -57,7 +57,7 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
 
 
 def _meant(words: list[str], flags: set[str]) -> str | None:
-    """The options that words without one were meant for, None where one is for none."""
+    """Return a hint with the options that words are likely meant for, or None."""
     options = []
     for word in words:
         if word in catalogue.BUILT_IN:
@@ -76,7 +76,7 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
 
 
 def unloaded_dependency(error: Exception) -> Unavailable | None:
-    """The error for a dependency whose import raised ``error``; None where none did."""
+    """Return the error for a dependency whose import raised ``error``, or None."""
     distributions = _distributions()
     package = next(filter(distributions.get, _suspect_packages(error)), None)
     if package is None:
@@ -94,10 +94,10 @@ def unloaded_dependency(error: Exception) -> Unavailable | None:
 
 
 def _suspect_packages(error: Exception) -> list[str]:
-    """The top-level packages that an error may be due to, the likeliest first.
+    """Return the top-level packages that may have caused an error, the likeliest first.
 
-    Those whose modules were being run by an import, the outermost first; then the one that an
-    ``ImportError`` names, or that lacks an attribute.
+    First come those whose modules an import was running, the outermost first. Then comes the one
+    that an ``ImportError`` names, or that lacks an attribute.
     """
     running = [
         str(frame.f_globals.get("__name__"))
@@ -113,9 +113,9 @@ def _suspect_packages(error: Exception) -> list[str]:
 
 
 def _distributions() -> Mapping[str, str]:
-    """The distributions that posenc's metadata names, by the package that each brings.
+    """Return the distributions that posenc's metadata requires, by package name.
 
-    All of them name their package as they name themselves.
+    The package of each has the distribution's name, with underscores for hyphens.
     """
     from importlib.metadata import PackageNotFoundError, requires
 
