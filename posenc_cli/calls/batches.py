@@ -400,13 +400,12 @@ class Together:
         still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
         several_of = "sequences" if several else "heads"
         still += f" in calls with several {several_of}"
-        yield RowsGuess(still, cause=Cause.NO_ROTATION, tells=several)
+        yield RowsGuess(still, None, cause=Cause.NO_ROTATION, tells=several)
         yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
         yield RowsGuess(
             f"unrotated dimensions change in calls with several {several_of}",
-            own_places,
-            lambda part: np.where(part.rotated, part.x, part.values),
-            Cause.ROTARY_DIM,
+            x=lambda part: np.where(part.rotated, part.x, part.values),
+            cause=Cause.ROTARY_DIM,
             tells=True,
             when=lambda part: bool(part.rotated.any()),
         )

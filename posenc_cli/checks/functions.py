@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from functools import partial
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, cast
@@ -196,6 +195,7 @@ def _likeliest(
             continue
         if is_right(subject):
             subject = _called_further(called, arguments, subject, task, further)
+            subject = _after_fewer(called, arguments, subject, task, accepts)
             notes = [_OTHER_ORDER] * bool(accepted and carried)
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
@@ -227,22 +227,12 @@ def _judged(
     Raises: InvalidInput where it is not accepted, or a second call gives other values.
     """
     given = _given(arguments, task)
-    with contextlib.suppress(InvalidInput):  # what a short call leaves behind must not matter
-        _values(called, _given(arguments, _half_as_long(task)), task)
     first, text = _values(called, given, task)
     subject = accepts(first)
     again, _ = _values(called, given, task)
     if not _near(again.values, first.values, ALIKE):
         raise called.invalid(UNSTEADY, hint=_DROPOUT)
     return _of_vectors(called, arguments, task, subject, accepts), text
-
-
-def _half_as_long(task: FunctionTask) -> FunctionTask:
-    """A task for the first half of the positions, itself where they are not those of rows."""
-    half = task.length // 2
-    if task.sides or not half or task.places.shape != (task.length,):
-        return task
-    return replace(task, places=task.places[:half], length=half)
 
 
 def _doubt(own: tuple[Any, str]) -> bool:
@@ -355,6 +345,31 @@ def _called_further(
     notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
     left = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
     return replace(subject, notes=(*subject.notes, *notes), untested=left)
+
+
+def _after_fewer(
+    called: CalledFunction,
+    arguments: Arguments,
+    subject: Any,
+    task: FunctionTask,
+    accepts: Callable[[Loaded], Any],
+) -> Any:
+    """The subject, or a wrong one that a function gives if its first call is for half as many."""
+    half = task.length // 2
+    if not is_right(subject) or task.sides or not half or task.places.shape != (task.length,):
+        return subject
+    text = f"{task.length} positions after a first call for {half}"
+    few = replace(task, places=task.places[:half], length=half)
+    try:
+        called.renew()
+        _values(called, _given(arguments, few), few)
+    except InvalidInput:  # it takes one length alone, which is said
+        return subject
+    try:
+        found = accepts(_values(called, _given(arguments, task), task)[0])
+    except InvalidInput:
+        return replace(subject, untested=", ".join(filter(None, [subject.untested, text])))
+    return subject if is_right(found) else replace(found, call=text)
 
 
 def _outcome(

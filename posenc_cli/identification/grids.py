@@ -691,9 +691,7 @@ def _is_line(found: _AxisFrequencies, view: View) -> bool:
     return bool(alike or hops.size)
 
 
-def _parameters(
-    found: _AxisFrequencies, *, listed: bool
-) -> Iterator[tuple[dict[str, Any], float]]:
+def _parameters(found: _AxisFrequencies, *, listed: bool) -> Iterator[tuple[dict[str, Any], float]]:
     """A seed and a base that draw frequencies, and if ``listed`` the frequencies themselves."""
     half = found.x.size // 2
     sizes = np.hypot(found.x, found.y)[:half]
