@@ -316,6 +316,11 @@ class Together:
         """Whether the function surely takes such calls."""
         return self.some_right or (self.guess is not None and self.guess.tells)
 
+    def shows_taken(self, arrangement: Arrangement) -> bool:
+        """Whether the function surely takes calls in axes apart from its own."""
+        rotates = self.guess is not None and self.guess.cause == Cause.ROTARY_DIM
+        return rotates or (arrangement.sequences == 1 and self.tells)
+
     @property
     def where(self) -> str:
         """The heads and sequences that differ, for a reader."""
@@ -589,10 +594,10 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
             if other == arrangement.of_heads(MOST_HEADS):
                 # Some code is for a known number of heads, in blocks of fewer.
                 others.append(arrangement.of_heads(MANY_HEADS))
-        elif other.apart and together.wrong and (other.sequences > 1 or not together.tells):
+        elif other.apart and together.wrong and not together.shows_taken(other):
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
-        elif other.key_heads == 1 < arrangement.key_heads == arrangement.heads and together.wrong:
+        elif other.key_heads < other.heads == arrangement.key_heads and together.wrong:
             why = "it is for as many heads of k as of q"
             calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
         elif together.wrong:
@@ -659,8 +664,8 @@ def try_shorter_queries(tried: Tried) -> None:
         calls.fault(together.fault(_SHORTER, guesses[shift]))
         return
     how = "is rotated as the first rows of k" if shift else "differs from q called alone"
-    silent = [name] * form.has(*TABLES)  # an offset is that of the first row of each
-    calls.skip(calls.tried.pop(), f"q {how}", untested=silent)
+    first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
+    calls.skip(calls.tried.pop(), f"q {how}", untested=[] if first else [name])
 
 
 def _shifted_queries(name: str, shift: int) -> RowsGuess:
@@ -733,12 +738,13 @@ def try_table_batches(tried: Tried) -> None:
     form, calls = tried.form, tried.calls
     if not form.has("positions"):
         return
+    several = "positions of several sequences in one call"
     if not tried.takes_batches or "b" not in form.position_axes:
-        several = "positions of several sequences in one call"
         calls.skip(several, untested=[several] * (not tried.takes_batches))
         return
     with calls.planned(_TABLES):
         calls.fault(_table_fault(tried.function))
+    calls.untested += [several] * (_TABLES not in calls.tried)
 
 
 _TABLES = f"the positions of {SEQUENCES} sequences in one call"

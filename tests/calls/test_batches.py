@@ -307,17 +307,22 @@ def zeroed(x, positions):
     return np.concatenate([right(x, positions)[..., :16], (x.ndim < 4) * x[..., 16:]], -1)
 
 
+def zeroed_without_heads(x, positions):
+    return np.concatenate([right(x, positions)[..., :16], (x.ndim != 3) * x[..., 16:]], -1)
+
+
 def doubled(x, positions):
     return right(x, positions) * np.float32(1 + (x.ndim == 4))
 """
 
 
 @pytest.mark.long
-def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(call, tmp_path):
+@pytest.mark.parametrize("name", ["zeroed", "zeroed_without_heads"])
+def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, call, tmp_path):
     """A function of rows (n, d) that takes batches too, as its rotated dimensions show."""
     (tmp_path / "mine.py").write_text(PARTIAL)
     asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl")
-    status, out, _ = call(*asked, "./mine.py:zeroed")
+    status, out, _ = call(*asked, f"./mine.py:{name}")
     (why,) = json.loads(out)["diagnosis"]
     assert (status, why["cause"]) == (1, "rotary-dim"), out
     assert why["message"] == "unrotated dimensions change in calls with several sequences"
