@@ -1,9 +1,9 @@
-"""Several sequences and heads in one call: each must give what it gives alone.
+"""Calls with several sequences and heads: each head must come out as in a call of its own.
 
-Sequences are at positions of their own where a function can be told of them, and k has fewer heads
-than q where the call succeeds so. A call with more axes than a function was found with counts only
-where some of its sequences and heads come back right, or a rule gives them all: else the function
-does not take such calls.
+Sequences are at different positions if the function can be given them, and k has fewer heads than q
+if such a call succeeds. A call may have more axes than the one that was found first. It counts only
+if some of its heads or all of its rotated dimensions are right, or if a known bug gives them all.
+Otherwise the function may not support these axes, and line 1 says "not tested".
 """
 
 from __future__ import annotations
@@ -47,34 +47,35 @@ if TYPE_CHECKING:
     Alone = Callable[[int, NumberArray, Integers], NumberArray]
 
 _DRAWN_HEADS = (0, 1, 2, 1, 1, 0, 2, 2, 1, 2, 0, 1, 0, 1, 0, 1, 2)
-"""Which of three vectors a head of a larger batch is given, again and again: a cycle of 17, which
-is no multiple of a block, so that few heads have the vector of the one a block before."""
+"""Which of three vectors each head of a larger batch has, repeated. 17 is not a multiple of a
+block size, so few heads have the same vector as the head one block before."""
 
 _FEW_HEADS = 20
-"""Below so many, each head is given vectors of its own."""
+"""With fewer heads, each has its own vectors."""
 
 _SAME_ENTRY = 1e-3
-"""Of values near 1: entries of one position agree to this in any format, the next one's do not."""
+"""For values near 1: entries of the same position agree to this in any format, those of the next
+position do not."""
 
 _SHAPED = "returned an array of shape"
 
 _LISTED = 3
-"""Sequences, heads or rows that are listed one by one."""
+"""Up to so many sequences, heads or rows are listed one by one."""
 
 _BATCH = "several sequences or heads in one call"
 
 _UNSUPPORTED = "results differ from single calls: this axis order is not supported"
 
 _MOST_VALUES = 1 << 24
-"""Of one batch: a grid of 4096 patches with heads of 128 values has 9 million of them."""
+"""Values of one batch. A grid of 4096 patches with heads of 128 values has 9 million."""
 
 
 class PartOfCall(Record):
-    """One result of a call of several sequences and heads, and what each head becomes alone.
+    """One result of a call with several sequences and heads, and what each head gives alone.
 
-    ``x``, ``values`` and ``alone`` are (b, h, n, d), ``places`` (b, h, n) the positions of rows,
-    ``wrong`` (b, h) which heads differ. Each head of x comes back ``times`` times, and the other
-    result has ``others`` heads.
+    ``x``, ``values`` and ``alone`` are (b, h, n, d), ``places`` (b, h, n) are the positions of
+    rows, ``wrong`` (b, h) says which heads differ. Each head of x comes back ``times`` times. The
+    other result has ``others`` heads.
     """
 
     which: int
@@ -88,22 +89,22 @@ class PartOfCall(Record):
 
     @property
     def heads(self) -> int:
-        """How many heads come back."""
+        """The number of heads in the result."""
         return int(self.places.shape[1])
 
     @property
     def rows(self) -> int:
-        """How many rows a sequence has."""
+        """The number of rows of a sequence."""
         return int(self.places.shape[2])
 
     @property
     def index(self) -> list[Integers]:
-        """The number of the sequence, the head and the row of each row."""
+        """The numbers of the sequence, the head and the row of each row."""
         return [np.asarray(number, np.int64) for number in np.indices(self.places.shape)]
 
     @property
     def in_turn(self) -> NumberArray:
-        """The heads as they come where all are repeated one after the other."""
+        """The heads in their order if the whole list of heads is repeated."""
         return np.tile(self.x[:, :: self.times], (1, self.times, 1, 1))
 
     @property
@@ -113,12 +114,12 @@ class PartOfCall(Record):
         return changed
 
     def counted(self, of_sequence: int, of_head: int, of_row: int) -> Integers:
-        """Positions that go on from the first of a sequence, so much with each index."""
+        """Positions from the first of each sequence on, which grow by so much with each index."""
         sequence, head, row = self.index
         return self.places[:, :, :1] + of_sequence * sequence + of_head * head + of_row * row
 
     def in_row(self, number: Integers, *, of_all: bool = False) -> Integers:
-        """The positions of numbered rows, of a sequence or ``of_all``, counted again and again."""
+        """The positions of numbered rows, of a sequence or ``of_all``; numbers wrap at the end."""
         own = self.places[:, 0]
         if of_all:
             return own.reshape(-1)[number % own.size]
@@ -126,12 +127,12 @@ class PartOfCall(Record):
 
 
 class RowsGuess(Record):
-    """What gives the heads that are wrong: vectors ``x`` at ``at``, by default their positions.
+    """A rule that may give the wrong heads: vectors ``x`` at ``at``, by default their positions.
 
-    Both follow from the result; where ``at`` is None the vectors are left as given. ``whole`` says
-    that it gives the right heads too, ``tells`` that a function that does so takes the call all the
-    same, ``when`` where it applies, and ``by_head`` that heads differ, as those of a function that
-    takes axes for others.
+    Both are computed from the result. If ``at`` is None, the vectors are left as given. With
+    ``whole`` the rule must give the right heads too. With ``tells`` a function that follows the
+    rule surely supports the call. ``when`` says where the rule applies. ``by_head`` says that heads
+    differ from each other, as with a function that confuses axes.
     """
 
     known: str
@@ -258,17 +259,17 @@ BATCH_RULES = (
         by_head=True,
     ),
 )
-"""Rules for the rows of several sequences and heads, the plainest first."""
+"""Rules for the rows of several sequences and heads, the simplest first."""
 
 
 class Together:
-    """One call with vectors (b, n, h, d) for each result, and what each head becomes alone.
+    """One call with vectors (b, n, h, d) for each result, and what each head gives alone.
 
-    ``positions`` (p, n) are those of the call, ``places`` those of each result where they differ.
-    ``alone(which, x, places)`` gives what vectors (k, n, d) become at positions (k, n): by default
-    the results of calls of one head.
+    ``positions`` (p, n) are those of the call, ``places`` those of each result if they differ.
+    ``alone(which, x, places)`` returns the rotation of vectors (k, n, d) at positions (k, n); by
+    default it calls the function with one head.
 
-    Raises: InvalidInput where a call fails.
+    Raises: InvalidInput if a call fails.
     """
 
     def __init__(
@@ -308,22 +309,22 @@ class Together:
 
     @property
     def some_right(self) -> bool:
-        """Whether any head of any sequence is as it is alone."""
+        """Whether any head of any sequence is the same as alone."""
         return not all(part.wrong.all() for part in self.parts)
 
     @property
     def tells(self) -> bool:
-        """Whether the function surely takes such calls."""
+        """Whether the function surely supports such calls."""
         return self.some_right or (self.guess is not None and self.guess.tells)
 
     def shows_taken(self, arrangement: Arrangement) -> bool:
-        """Whether the function surely takes calls in axes apart from its own."""
+        """Whether the function surely supports calls in other axes than its own."""
         rotates = self.guess is not None and self.guess.cause == Cause.ROTARY_DIM
         return rotates or (arrangement.sequences == 1 and self.tells)
 
     @property
     def where(self) -> str:
-        """The heads and sequences that differ, for a reader."""
+        """The heads and sequences that differ, in words."""
         names = ("q", "k") if len(self.parts) > 1 else ("x",)
         texts = {names[part.which]: _part_text(part.wrong) for part in self.wrong}
         if len(texts) == len(names) and len({*texts.values()}) == 1:
@@ -332,11 +333,11 @@ class Together:
 
     @cached_property
     def guess(self) -> RowsGuess | None:
-        """What gives all that is wrong; None where nothing known does, or nothing is wrong."""
+        """The first rule that gives all that is wrong; None if no rule does or nothing is wrong."""
         return next(filter(self.holds, self._guesses()), None) if self.wrong else None
 
     def fault(self, text: str, *likely: RowsGuess) -> PatternFault | None:
-        """What is wrong with the call, which the text names; None where nothing is."""
+        """What is wrong with the call that ``text`` names; None if nothing is."""
         if not self.wrong:
             return None
         guess = next(filter(self.holds, likely), None) or self.guess
@@ -350,7 +351,7 @@ class Together:
         return PatternFault(other, guess.known, guess.cause)
 
     def sources(self, part: PartOfCall) -> Integers | None:
-        """Which head came back as each (h,); None where heads do not change places."""
+        """Which head came back as each (h,); None if heads do not change places."""
         values, alone = (
             x.swapaxes(0, 1).reshape(x.shape[1], -1) for x in (part.values, part.alone)
         )
@@ -360,7 +361,7 @@ class Together:
         return nearest if changed and not self._differs(values, alone[nearest]) else None
 
     def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
-        """What vectors (k, n, d) become at positions (k, n), each n by itself, and equal ones once.
+        """The results of vectors (k, n, d) at positions (k, n), each n by itself, equal ones once.
 
         Raises: InvalidInput.
         """
@@ -375,11 +376,11 @@ class Together:
         return made
 
     def _differing(self, values: NumberArray, wanted: NumberArray) -> Flags:
-        """Which of some rows (k, n, d) differ. Shape: (k,)."""
+        """Which of the rows (k, n, d) differ. Shape: (k,)."""
         return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
 
     def holds(self, guess: RowsGuess, parts: Sequence[PartOfCall] = ()) -> bool:
-        """Whether what is wrong comes from a guess: one head is looked at before all."""
+        """Whether a rule gives everything that is wrong. One head is tried before all of them."""
         if not all(map(guess.when, self.wrong)):
             return False
         for part in parts or self.wrong:
@@ -399,7 +400,7 @@ class Together:
         return True
 
     def _guesses(self) -> Iterator[RowsGuess]:
-        """What may give the heads that are wrong, the plainest first."""
+        """Rules that may give the wrong heads, the simplest first."""
         where, several = self.where, len(self.parts[0].x) > 1
         one = where.startswith(("sequence ", "head "))
         still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
@@ -415,7 +416,7 @@ class Together:
             when=lambda part: bool(part.rotated.any()),
         )
         right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
-        # Of several axes one row may be where the coordinates along one of them are another's.
+        # One row may be right by a coordinate along one axis that another row shares.
         one_of_axes = self._function.form.follows_axes and self.parts[0].rows == 1
         for other in np.flatnonzero(right) if self._own_positions and not one_of_axes else ():
             at = f"rotated at the positions of sequence {other + 1}"
@@ -429,7 +430,7 @@ class Together:
             yield replace(rule, known=known, whole=True, tells=tells)
 
     def _other_vectors(self, come: str, do: str) -> Iterator[RowsGuess]:
-        """That what is wrong has the vectors of other heads or sequences."""
+        """Rules in which the wrong heads have the vectors of other heads or sequences."""
         if self.parts[-1].times > 1:
             known = "heads of k are repeated all in turn, though neighbouring heads of q share one"
             yield RowsGuess(known, x=lambda part: part.in_turn, cause=Cause.LAYOUT)
@@ -449,7 +450,7 @@ class Together:
         for noun, axis in (("sequence", 0), ("head", 1)):
             count = min(part.x.shape[axis] for part in self.parts)
             for other in (0, count - 1) if count > 1 else ():
-                # A copy of what is wrong itself shows nothing.
+                # A wrong head is no evidence of a copy.
                 if not any(part.wrong.take(other, axis=axis).any() for part in self.parts):
                     known = f"{self.where} {come} out as the vectors of {noun} {other + 1} {do}"
                     copied = partial(
@@ -459,14 +460,14 @@ class Together:
 
 
 def exchanged_text(sources: Integers) -> str:
-    """Which heads come back in whose places, for a reader."""
+    """Which heads come back in which places, in words."""
     moved = [(source, head) for head, source in enumerate(sources.tolist()) if source != head]
     shown = ", ".join(f"head {source + 1} as {head + 1}" for source, head in moved[:_LISTED])
     return shown + ", …" * (len(moved) > _LISTED)
 
 
 def _part_text(wrong: Flags) -> str:
-    """Which of sequences and heads are meant. Shape: (sequences, heads)."""
+    """The sequences and heads that a mask selects, in words. Shape: (sequences, heads)."""
     sequences, heads = (np.asarray(wrong.any(axis=axis)) for axis in (1, 0))
     if not np.array_equal(wrong, np.outer(sequences, heads)):
         return f"{int(wrong.sum())} of {wrong.size} heads of all sequences"
@@ -479,7 +480,7 @@ def _part_text(wrong: Flags) -> str:
 
 
 def _numbers_text(noun: str, some: Flags) -> str:
-    """The numbers, from 1 on, of those meant; long runs as their ends."""
+    """The selected numbers, counted from 1; long runs as ranges."""
     numbers = (np.flatnonzero(some) + 1).tolist()
     texts = [*map(str, numbers)] if len(numbers) <= _LISTED else range_texts(numbers)
     return f"{noun}{'s' * (len(numbers) > 1)} {', '.join(texts)}"
@@ -525,10 +526,10 @@ def try_batches(tried: Tried) -> None:
 def _untested(
     tried: Tried, taken: Arrangement | None, failed: Sequence[tuple[Arrangement, str]]
 ) -> Iterator[str]:
-    """What line 1 says is untested where a call was the fullest that was taken.
+    """The calls that line 1 names as not tested, if ``taken`` was the fullest call that was judged.
 
-    Batches are, where several sequences are refused in axes in which one is right, and fewer heads
-    of k where they come back in another shape and without an error.
+    These are batches that are refused in axes in which one sequence is right, or whose results
+    differ, and fewer heads of k if they come back in another shape without an error.
     """
     form = tried.form
     dismissed = [own for own, why in failed if why.startswith((_SHAPED, _UNSUPPORTED))]
@@ -559,9 +560,9 @@ def called_together(
     *,
     alone: Alone | None = None,
 ) -> Together:
-    """The call of an arrangement, with random vectors.
+    """Make the call of an arrangement with random vectors.
 
-    Raises: InvalidInput where a call fails.
+    Raises: InvalidInput if a call fails.
     """
     form, rows = arrangement.form, arrangement.rows
     starts = STARTS[: arrangement.places]
@@ -578,13 +579,13 @@ def called_together(
 
 
 def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str:
-    """What was not tried, and why the last call failed that would have tried it."""
+    """What was not tried, and why the last call that would have tried it failed."""
     why = next((why for other, why in reversed(failed) if untried not in other.untried), "")
     return f"{untried} ({why})" if why else untried
 
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
-    """Call it in batches of other sizes, where one came out right."""
+    """Call it with batches of other sizes, after one was right."""
     calls, others = tried.calls, [*arrangement.others, *of_fewer_axes(arrangement.form)]
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
@@ -608,8 +609,8 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
 def try_rows_of_heads(tried: Tried) -> None:
     """Call a function of positions, q and k, in this order, with all heads of a row side by side.
 
-    So vLLM calls its own. Where one head alone comes out right it may be that it rotates the first
-    dimensions of any row, and is not for these.
+    vLLM calls its own functions so. If only one head is right, the function may rotate the first
+    dimensions of any row and not support heads side by side.
     """
     form, calls = tried.form, tried.calls
     roles = [argument.role for argument in form.arguments[:2]]
@@ -622,7 +623,7 @@ def try_rows_of_heads(tried: Tried) -> None:
     text = f"{arrangement.text} side by side in rows"
     call = partial(called_together, tried.function, arrangement, tried.differs)
     together = calls.attempt(text, call, surely=False)
-    # More than one head of q is right as a whole, or it is not for these.
+    # With fewer than two right heads of q, the function may not support this.
     if together and together.wrong and (~together.parts[0].wrong).all(axis=0).sum() < 2:
         calls.skip(f"{calls.tried.pop()}, which it does not take", untested=["heads side by side"])
     elif together is not None:
@@ -630,18 +631,18 @@ def try_rows_of_heads(tried: Tried) -> None:
 
 
 _KEYS, _QUERIES, _FIRST, _FURTHEST = 7, 3, 9, 9
-"""Rows of k and of q, which no broadcasting makes alike, the first position of k, and by how much
-q may be off."""
+"""Rows of k and q, which do not broadcast, the first position of k, and the largest shift of q
+that is tried."""
 
 _SHORTER = f"{_QUERIES} rows of q with {_KEYS} of k"
 
 
 def try_shorter_queries(tried: Tried) -> None:
-    """Call a function of q and k with the last rows of q alone, as in decoding with a cache.
+    """Call a function of q and k with only the last rows of q, as in decoding with a cache.
 
-    Most functions refuse such a call, and none is wrong for it. What takes it must rotate q as the
-    last rows. One that counts the rows of tables from their first may be right, for who calls it
-    chooses them: that is said.
+    Most functions refuse this, and none is wrong for it. A function that accepts it must rotate q
+    as the last rows. If it counts table rows from the first, it may be right, because its caller
+    chooses them; the report says so.
     """
     form, calls, name = tried.form, tried.calls, "q shorter than k"
     roles = [form.arguments[place].role for place in form.vectors]
@@ -669,7 +670,7 @@ def try_shorter_queries(tried: Tried) -> None:
 
 
 def _shifted_queries(name: str, shift: int) -> RowsGuess:
-    """That q, called so, is at positions that are off by so many."""
+    """The rule that q is rotated so many positions away from its own."""
     count = f"{abs(shift)} position{'s' * (abs(shift) > 1)}"
     side = "before" if shift < 0 else "after"
     return RowsGuess(
@@ -685,9 +686,9 @@ def _at_places(
     differs: Differs,
     heads: Sequence[int] = (1, 1),
 ) -> Together:
-    """A call of heads of q and of k at ``places`` (1, n), ``positions`` being those of the call.
+    """Call with heads of q and k at ``places`` (1, n); ``positions`` are those of the call.
 
-    Raises: InvalidInput where it fails.
+    Raises: InvalidInput if it fails.
     """
     form, generator = function.form, np.random.default_rng(17)
     given = [
@@ -702,11 +703,11 @@ _EXCHANGED = {
     (1, "q"): "q is rotated at the positions of k",
     **dict.fromkeys([(2, "q"), (2, "k")], "q and k are rotated at the positions of each other"),
 }
-"""What is said where so many results, the first of them named, have the other's positions."""
+"""What is said if so many results, the first of them named, have the positions of the other."""
 
 
 def try_keys(tried: Tried) -> None:
-    """Call a function that is given positions of k with others than those of q, and more."""
+    """Call a function that takes positions of k with others than those of q, and more."""
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
     name = next((own.parameter for own in form.arguments if own.role == "k_positions"), "")
     if not name or not tried.takes_batches:
@@ -751,9 +752,9 @@ _TABLES = f"the positions of {SEQUENCES} sequences in one call"
 
 
 def _table_fault(function: ServedFunction) -> PatternFault | None:
-    """How the tables of several sequences differ from those of each.
+    """How the tables of several sequences differ from those of each alone; None if they do not.
 
-    Raises: InvalidInput where a call fails, or the tables are not of each sequence.
+    Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
     positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
     together = function.answers(positions)
@@ -775,7 +776,7 @@ def _table_fault(function: ServedFunction) -> PatternFault | None:
 
 
 def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
-    """Whether tables are the same ones."""
+    """Whether tables are equal."""
     return len(some) == len(others) and all(
         one.shape == other.shape and np.allclose(one, other, rtol=0, atol=_SAME_ENTRY)
         for one, other in zip(some, others, strict=True)
