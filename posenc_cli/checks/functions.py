@@ -72,15 +72,15 @@ _SIDES = {
 _SIZES = ("grid_size", "grid", "shape", "hw", "window", "window_size", "feat_shape")
 _USUAL_BASE = ("10000", "10000.0")
 _MOST_TRIES = 12
-"""Calls that are tried at most, of a function whose parameters' names say too little."""
+"""Calls that are tried at most if the names of parameters say too little."""
 
 
 class FunctionTask(Record):
-    """What a function is to give: values at places, so many positions of a sequence, for settings.
+    """What a function is asked for: values at ``places``, for ``length`` positions and settings.
 
-    ``sides`` are those of a grid or a window, ``width`` the columns of rows. Places (b, n) are of b
-    sequences. ``queries`` are the last of the positions, None all of them; ``dtype`` is that of
-    vectors.
+    ``sides`` are those of a grid or a window, ``width`` the number of columns of rows. Places (b,
+    n) are those of b sequences. ``queries`` counts the last positions that are queries; None means
+    all. ``dtype`` is the number format of vectors.
     """
 
     places: NumberArray
@@ -100,25 +100,25 @@ class FunctionTask(Record):
 
     @property
     def carrier(self) -> str:
-        """The format of the array that holds vectors or scores."""
+        """The number format of the array that carries vectors or scores."""
         return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
 class _Format(str):
-    """The name of a number format, as a parameter of a user's function is given it."""
+    """The name of a number format, which is passed as the framework's own."""
 
     __slots__ = ()
 
 
 class _IgnoredFormat(InvalidInput):
-    """A function returned a wider number format than the one it was told."""
+    """A function returned a wider number format than the one that it was given."""
 
 
 class FurtherCall(Record):
-    """A call that models make beside the first: its name, and what makes subjects of its result.
+    """A call that models make beside the first: its name, and what reads its result.
 
-    Of several ``tasks`` the rows are put together. A call tells nothing if a function is given the
-    same as for the task ``unlike``.
+    If there are several ``tasks``, their rows are joined. The call shows nothing if a function gets
+    the same arguments as for the task ``unlike``.
     """
 
     text: str
@@ -128,7 +128,7 @@ class FurtherCall(Record):
 
 
 class _ToldReference(Record):
-    """What a class of a user's is told where it is made: the settings, by many names."""
+    """The settings that a user's class is made with, under many names."""
 
     pairs: int
     params: Mapping[str, Any]
@@ -155,11 +155,12 @@ def function_values(
     asked: CallRequest,
     further: Callable[[], Iterator[FurtherCall]] = lambda: iter(()),
 ) -> tuple[Any, str]:
-    """What ``accepts`` makes of the values of a function, and how it was called.
+    """Return what ``accepts`` makes of a function's values, and how it was called.
 
-    If they are right, those of ``further`` calls are checked too: a subject is the first wrong one.
+    If the values are right, the ``further`` calls are checked too, and the first wrong subject is
+    returned.
 
-    Raises: InvalidInput where no call gives values that are accepted, Unavailable.
+    Raises: InvalidInput if no call gives values that are accepted; Unavailable.
     """
     reference = cast("Any", _ToldReference.of(task))
     context = int(max(task.length, np.abs(task.places).max() + 1))
@@ -177,18 +178,18 @@ def _likeliest(
     accepts: Callable[[Loaded], Any],
     further: Callable[[], Iterator[FurtherCall]],
 ) -> tuple[Any, str]:
-    """The subject of the first call that is right, else of the likeliest, and its text."""
+    """The subject of the first right call, or else of the likeliest, and its text."""
     refused: list[InvalidInput] = []
     accepted: list[tuple[Any, str]] = []
     usual_refused = False
     for arguments in islice(_calls(called, task), _MOST_TRIES):
         carried = [value for _, value in _given(arguments, task) if _is_carried(value)]
-        if accepted and any(x.ndim == 2 for x in carried):  # what takes batches is judged by them
+        if accepted and any(x.ndim == 2 for x in carried):  # batches have judged it
             continue
         try:
             subject, text = _judged(called, arguments, task, accepts)
         except InvalidInput as error:
-            if UNSTEADY in error.message:  # whatever it is called with
+            if UNSTEADY in error.message:  # fails in every form
                 raise
             usual_refused = usual_refused or not accepted
             refused.append(error)
@@ -222,9 +223,9 @@ def _judged(
     task: FunctionTask,
     accepts: Callable[[Loaded], Any],
 ) -> tuple[Any, str]:
-    """The subject that a call gives, and how a reader is told of the call.
+    """The subject that a call gives, and the text of the call.
 
-    Raises: InvalidInput where it is not accepted, or a second call gives other values.
+    Raises: InvalidInput if it is not accepted, or a second call gives other values.
     """
     given = _given(arguments, task)
     first, text = _values(called, given, task)
@@ -236,14 +237,14 @@ def _judged(
 
 
 def _doubt(own: tuple[Any, str]) -> bool:
-    """Whether wrong values are likely those of a call that no caller makes: alike, or unknown."""
+    """Whether wrong values probably come from a call that nobody makes: equal rows, or no cause."""
     e = own[0].expected
     alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
     return bool(own[0].misfit) or alike or not value_report(own[0], "function").explained
 
 
 def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
-    """The one array that a call returns, and how a reader is told of the call."""
+    """The one array that a call returns, and the text of the call."""
     payload, text = _payload(called, arguments, task.dtype)
     results = called.arrays(payload, np.abs(task.places).astype(np.int64))
     if len(results) != 1:
@@ -254,7 +255,7 @@ def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tup
 
 
 def _near(found: NumberArray, wanted: NumberArray, share: float, size: Any = 0.0) -> bool:
-    """Whether values are those wanted, up to a share of them and of another size."""
+    """Whether values equal those wanted, up to a share of them and of another size."""
     with np.errstate(all="ignore"):
         return found.shape == wanted.shape and np.allclose(
             found, wanted, rtol=share, atol=share * size, equal_nan=True
@@ -268,7 +269,7 @@ def _of_vectors(
     subject: Any,
     accepts: Callable[[Loaded], Any],
 ) -> Any:
-    """A subject that was given zeros to add to, tried with noise: what it adds must be the same."""
+    """Add to noise, not to zeros: the added values must be the same."""
     if not _carried(arguments, task):
         return subject
     tried = [_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
@@ -289,7 +290,7 @@ def _of_vectors(
 def _with_noise(
     called: CalledFunction, arguments: Arguments, task: FunctionTask, scale: float
 ) -> tuple[Loaded, RealRows, RealRows]:
-    """The result of a call with noise for vectors or scores, as it is and in float64; the noise."""
+    """The result of a call with noise for vectors or scores, as float64 too, and the noise."""
     noise: NumberArray = np.zeros(1)
     given = []
     for own, value in _given(arguments, task):
@@ -310,7 +311,7 @@ def _called_further(
     task: FunctionTask,
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
-    """The first subject of further calls that is wrong, else the one given, with what was tried."""
+    """The first wrong subject of further calls, or the given one, with notes on what was tried."""
     told: dict[str, list[str]] = {"tried": [], "refused": [], "untested": []}
     for way, given in _ways(arguments, task):
         for call in further():
@@ -333,7 +334,7 @@ def _called_further(
                 placed = told["tried"] or any(_is_offset(own.name) for own, _ in given)
                 kind = _outcome(found, subject, call, placed=bool(placed))
                 if kind == "untested" and _starts_of_each(given, call):
-                    kind = "refused"  # as most code, which takes one number
+                    kind = "refused"  # most code takes one number
                 if kind == "wrong":
                     return replace(found, call=text)
                 first = kind == "first"
@@ -377,12 +378,12 @@ def _outcome(
 ) -> Literal["wrong", "first", "untested", "refused", "tried"]:
     """What the values of a further call show.
 
-    ``placed`` says whether the function was seen to follow positions or lengths, so that the scores
-    of the first queries in place of the last are wrong.
+    ``placed`` says that the function was seen to follow positions or lengths. Then scores of the
+    first queries in place of the last are wrong.
     """
     queries = call.tasks[0].queries
     if found.misfit or (queries and queries != found.expected.found.shape[-2]):
-        return "untested"  # as of a table of one length, added to another
+        return "untested"  # a table of one length, added to another
     if not is_right(found):
         return "first" if queries and not placed and _are_first(found, subject) else "wrong"
     same = np.array_equal(found.expected.right(), subject.expected.right())
@@ -392,13 +393,13 @@ def _outcome(
 def _left(
     called: CalledFunction, arguments: Arguments, task: FunctionTask, tried: list[str]
 ) -> Iterator[str]:
-    """Lengths and padding that no call has, and parameters that keep their default in all calls."""
+    """What no call varied: lengths, padding, and parameters that keep their default."""
     of_length = [text for text in tried if "=" not in text or text.startswith(("grid", "window"))]
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
     names = {own.name for own, _ in arguments}
     if task.form != "scores" and any(n in _QUERIES or "q" in roles_of(n) for n in names):
-        yield "fewer queries than keys"  # DeBERTa's are the first, others' the last
+        yield "fewer queries than keys"  # DeBERTa returns the first queries, others the last
     if any("mask" in roles_of(name) for name in names):
         yield "masks with padding"
     left = [own for own in called.signature.parameters or () if own.name not in names]
@@ -407,7 +408,7 @@ def _left(
 
 
 def _ways(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Arguments]]:
-    """A call, and the same one by the first position alone, if positions may be left out."""
+    """A call, and the same without positions if these are optional beside a first position."""
     yield "", arguments
     ids = [own.name for own, make in arguments if own.default and make(task) is task.places]
     if ids and any(_is_offset(own.name) for own, _ in arguments):
@@ -422,7 +423,7 @@ def _ways(arguments: Arguments, task: FunctionTask) -> Iterator[tuple[str, Argum
 
 
 def _tells_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> bool:
-    """Whether a function is given the same as before, or a format that its framework has not."""
+    """Whether arguments are the same as before, or of a format that the framework lacks."""
     task = call.tasks[0]
     if task.dtype == call.unlike.dtype:
         pairs = [[np.asarray(make(own)) for own in (task, call.unlike)] for _, make in arguments]
@@ -432,7 +433,7 @@ def _tells_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
 
 
 def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
-    """The subject of a further call: what it adds to noise, if the result contains its input.
+    """The subject of a further call. If the result contains the input, the input is noise.
 
     Raises: InvalidInput.
     """
@@ -452,7 +453,7 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     if added:
         share = 4 * unit(max(loaded.dtype, "float32", key=unit))
         largest = max(float(np.abs(x).max()) for _, _, x in results)
-        if task.form == "scores" and task.dtype != "float32":  # what is added is rounded to it too
+        if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
             largest += float(np.abs(every[0].expected.right()).max())
         every = [
             replace(each, expected=replace(each.expected, slack=share * largest)) for each in every
@@ -462,7 +463,7 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
     if added and task.form == "rows" and task.dtype != "float32" and is_right(found):
-        # Beside noise one half precision may pass for another.
+        # noise hides one half precision in place of another
         bare, rows, _ = _with_noise(called, arguments, task, 0.0)
         dtype = max(bare.dtype, task.dtype, key=unit)
         rows = _batch_first(arguments, task, rows)
@@ -472,7 +473,7 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
 
 
 def _batch_first(arguments: Arguments, task: FunctionTask, values: NumberArray) -> NumberArray:
-    """Values with the sequences first, where the vectors had them after the positions."""
+    """Move the axis of sequences to the front if the vectors had it after the positions."""
     after = any(isinstance(make, partial) and make.keywords.get("batch") for _, make in arguments)
     swapped = after and task.sequences > 1 and values.ndim > 2
     return values.swapaxes(0, 1) if swapped else values
@@ -486,31 +487,31 @@ def _format_in(arguments: Arguments, task: FunctionTask) -> bool:
 def _are_first(found: Any, subject: Any) -> bool:
     """Whether the scores of the last queries are those of the first ones.
 
-    Code that leaves out the queries of a cache afterwards counts so: transformers' T5.
+    transformers' T5 returns these, and its caller drops the queries of the cache.
     """
     few, whole = found.expected.found, subject.expected.found
     return _near(few, whole[:, : few.shape[1]], ALIKE)
 
 
 def _carried(arguments: Arguments, task: FunctionTask) -> bool:
-    """Whether vectors or scores are given, to which values are added."""
+    """Whether the call has vectors or scores to add to."""
     return any(_is_carried(value) for _, value in _given(arguments, task))
 
 
 def _given(arguments: Arguments, task: FunctionTask) -> Given:
-    """What each parameter is given for a task."""
+    """The argument of each parameter for a task."""
     return [(own, make(task)) for own, make in arguments]
 
 
 def _is_carried(value: Any) -> bool:
-    """Whether an argument is what values are added to: vectors, or scores of heads."""
+    """Whether an argument is an array to add to: vectors, or scores of heads."""
     return isinstance(value, np.ndarray) and value.ndim > 1 and value.dtype.kind == "f"
 
 
 _SHAPE_ONLY = "the result does not contain the input, which only gives the shape"
 _FIRST_QUERIES = "fewer queries than keys (the function returns those of the first queries)"
 _SCALES = (1.0, 64.0)
-"""Sizes of the noise that values are added to: what bends, clips or scales it shows at one."""
+"""Sizes of the noise that values are added to: one of them shows what bends, clips or scales it."""
 _DROPOUT = "dropout? call .eval() on an instance in the file, and check it by its name"
 _OTHER_ORDER = "values differ where the batch comes before the positions in the input"
 _NOT_ADDED = "the input is normal noise: compared is the result minus the input"
@@ -523,7 +524,7 @@ _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HI
 
 
 def _calls(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
-    """What each parameter may be given, the likeliest first."""
+    """The arguments that the parameters may get, the likeliest first."""
     parameters = [given for given in called.signature.parameters or () if not given.variable]
     begins = any(_is_offset(given.name) for given in parameters)
     placed = any(_by_name(given.name, task) is task.places for given in parameters)
@@ -543,11 +544,11 @@ def _calls(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
             continue  # rows of the table, padding included
         elif make(task) is not None:
             makes = [make, *_others(given.name, task, required)]
-            if placed and _is_offset(given.name):  # positions are given as they are
+            if placed and _is_offset(given.name):  # positions are complete by themselves
                 makes[0] = lambda _: 0
             rows = task.settings.get("offset", "") if given.name == "offset" else ""
             if given.default == str(rows) or (rows and placed and required):
-                makes.append(lambda task: task.settings["offset"])  # rows before a table
+                makes.append(lambda task: task.settings["offset"])  # unused rows of a table
             options.append([(given, each) for each in makes])
         elif required:
             options.append([(given, guess) for guess in _guesses(task.form)])
@@ -559,30 +560,30 @@ def _calls(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
 
 
 def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
-    """What a parameter of a known name may be given as well."""
+    """Other arguments that a parameter of a known name may get."""
     known = _by_name(name, task)
     if _is_carried(known) and roles_of(name) == ("x",):
-        if task.form == "scores":  # their shape is that of vectors
+        if task.form == "scores":  # x may be vectors, which give the lengths
             return [_vectors]
         grids = [_grids] * (len(task.sides) > 1)
-        ids = [_tokens, lambda task: task.places]  # of tokens, or of positions: an embedding
+        ids = [_tokens, lambda task: task.places]  # of tokens, or of positions
         return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
     if isinstance(known, tuple) and len({*known}) == 1:  # the side of a square
         return [lambda task: _by_name(name, task)[0]]
-    if name == "width" and task.sides:  # of rows: big_vision's grid is h and w
+    if name == "width" and task.sides:  # number of columns: big_vision's grid is h and w
         return [lambda task: task.width]
     batch = [lambda task: task.places[None] if task.places.ndim == 1 else task.places]
     return [lambda task: task.length, *batch] if required and known is task.places else []
 
 
 def _mask(begins: bool, task: FunctionTask) -> NumberArray:
-    """True for each position, those before the first too where a function is told of them."""
+    """True for each position, and for earlier ones if the function is told that there are some."""
     before = task.start if begins else 0
     return np.ones((task.sequences, before + task.length), np.int64)
 
 
 def _by_name(name: str, task: FunctionTask) -> Any:
-    """What a parameter of this name is given; None where the name says nothing."""
+    """The argument that the name of a parameter suggests; None if it suggests none."""
     key = name.lower().strip("_")
     heads = task.settings.get("heads")
     if task.form == "scores" and (key in _SCORES or "x" in roles_of(name)):
@@ -620,19 +621,19 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         "heads": heads,
         "base": task.settings.get("base"),
     }
-    if task.form == "buckets":  # DeBERTa's are for the lengths of q and k
+    if task.form == "buckets":  # DeBERTa reads the lengths of q and k
         of_roles |= {"q": np.zeros((queries, 1)), "k": np.zeros((task.length, 1))}
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 
 def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:
-    """Zeros to add to; ``batch`` is the axis that counts sequences, None where none does."""
+    """Zeros to add to; ``batch`` is the axis of sequences, None for no such axis."""
     x = np.zeros((task.sequences, task.length, task.width), task.carrier)
     return x[0] if batch is None else x.swapaxes(0, batch)
 
 
 def _grids(task: FunctionTask) -> Any:
-    """Zeros to add to, in the axes of a grid: (sequences, rows, columns, width)."""
+    """Zeros to add to, with the axes of a grid: (sequences, rows, columns, width)."""
     return _vectors(task).reshape(task.sequences, *task.sides, task.width)
 
 
@@ -644,17 +645,17 @@ def _scores(task: FunctionTask) -> Any:
 
 
 def _tokens(task: FunctionTask) -> Any:
-    """Ids of tokens (sequences, n), none of them that of padding."""
+    """Ids of tokens (sequences, n), none of which is padding."""
     return np.full((task.sequences, task.length), 7, np.int64)
 
 
 def _is_offset(name: str) -> bool:
-    """Whether a parameter says where positions begin, rather than which they are."""
+    """Whether a parameter is the first position, not all of them."""
     return roles_of(name)[:1] == ("offset",)
 
 
 def _starts_of_each(arguments: Arguments, call: FurtherCall) -> bool:
-    """Whether a call has the first position of each sequence, as an array."""
+    """Whether a call has an array with the first position of each sequence."""
     task = call.tasks[0]
     return any(
         _is_offset(own.name) and isinstance(make(task), np.ndarray) for own, make in arguments
@@ -662,7 +663,7 @@ def _starts_of_each(arguments: Arguments, call: FurtherCall) -> bool:
 
 
 def _first_position(task: FunctionTask) -> Any:
-    """The first position of all sequences, or of each (b,); of scores that of the first query."""
+    """The first position, or that of each sequence (b,); for scores that of the first query."""
     if task.form != "rows":
         return task.length - (task.queries or task.length)
     starts = task.places.reshape(task.sequences, -1)[:, 0]
@@ -670,7 +671,7 @@ def _first_position(task: FunctionTask) -> Any:
 
 
 def _guesses(form: str) -> list[Make]:
-    """What a parameter may be whose name says nothing."""
+    """Arguments to try if the name of a parameter says nothing."""
     if form == "slopes":
         return [lambda task: task.settings.get("heads")]
     if form == "buckets":
@@ -681,13 +682,13 @@ def _guesses(form: str) -> list[Make]:
 
 
 def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:
-    """A request of these arguments, and how a reader is told of it."""
+    """The request with these arguments, and its text."""
     library = called.signature.libraries[0]
     names = [given.name for given, _ in arguments]
     of_all = called.signature.parameters or ()
     gap = next((place for place, each in enumerate(of_all) if each.name not in names), len(of_all))
     in_order = {each.name for each in of_all[:gap] if not each.by_name}
-    named = tuple(  # those behind one that is left at its default by name
+    named = tuple(  # parameters after one that keeps its default go by name
         Argument("", given.name, None if given.name in in_order else given.name)
         for given, _ in arguments
     )

@@ -1,6 +1,6 @@
-"""Other calls of a function of rows or scores: later positions, shorter lengths, batches.
+"""Further calls of a function of rows or scores: later positions, shorter lengths, batches.
 
-Each is a task whose reference is known: fewer of the first call's rows, or those of other settings.
+Each call is a task with a known reference: some of the first call's rows, or other settings.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray
 
 _LATER = 7
-"""The position from which rows are asked for that begin later."""
+"""The first position of calls that do not start at 0."""
 _EXACT_IN_HALF = 1 << 11
-"""The last of the whole numbers that float16 holds all of."""
+"""float16 represents every integer up to this one."""
 _ROWS = 5
-"""Rows of each of two sequences: no width of an encoding."""
+"""Rows of each of two sequences; not the width of any encoding."""
 _OTHER: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("base", "max_period"), lambda base: 3 * base),
     **dict.fromkeys(
@@ -46,7 +46,7 @@ _OTHER: Mapping[str, Callable[[Any], Any]] = {
         lambda sides: tuple(max(sides) + more for more in (2, 1, 3)[: len(sides)]),
     ),
 }
-"""Another value of each setting that a function may be given, by its own."""
+"""Another value of each setting that a function may take, computed from its own."""
 
 
 def calls_with_settings(
@@ -54,7 +54,7 @@ def calls_with_settings(
     given: Mapping[str, Any],
     of_settings: Callable[[dict[str, Any]], tuple[FunctionTask, Asked]],
 ) -> Iterator[FurtherCall]:
-    """The calls with another value of one setting each, where the reference has it."""
+    """The calls with another value of one setting each, if the reference has that setting."""
     odd = [("dim", lambda dim: dim + 1)] if "max_period" in task.settings else []
     squares = (
         (name, lambda sides: (max(sides) + 2,) * len(sides)) for name in ("grid", "window_size")
@@ -65,14 +65,14 @@ def calls_with_settings(
             continue
         try:
             changed, asked = of_settings({**given, name: value})
-        except InvalidInput:  # as for a learned table of another size
+        except InvalidInput:  # for example, the size of a learned table
             continue
         text = "×".join(map(str, value)) if isinstance(value, tuple) else brief_text(value)
         yield FurtherCall(f"{name}={text}", (changed,), _accepting(asked), task)
 
 
 def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls for fewer rows, at places of their own, in batches and in half precision."""
+    """The calls with fewer rows, other positions, batches and half precision."""
     count, whole = task.places.size, task.places
     if getattr(asked.source, "kind", "") == "relative":
         few = task.length // 2
@@ -125,7 +125,7 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
 
 
 def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
-    """Whether the reference's rows depend on how many there are."""
+    """Whether the reference's rows depend on their number."""
     few = task.places[: task.places.size // 2]
     shorter, longer = (
         _accepting(asked, places)(Loaded(np.zeros((places.size, task.width)), "float64", ""))[
@@ -147,7 +147,7 @@ def _in_half(
 
 
 def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The calls for scores in batches and half precision, and, as in decoding, of few queries."""
+    """The calls with batches of scores, half precision, and few queries as in decoding."""
     if not task.sides:
         for queries in (1, task.length // 2):
             what = "the last query" if queries == 1 else f"the last {queries} queries"
@@ -166,7 +166,7 @@ def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
 
 
 def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
-    """The call for a matrix (queries, keys) of relative positions, as attention makes it."""
+    """The call with a matrix (queries, keys) of relative positions, as attention makes it."""
     if task.sides or task.places.size <= _ROWS:
         return
     keys = task.places.size - _ROWS + 1
@@ -176,13 +176,13 @@ def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
 
 
 def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
-    """A task at other places: (n,), or of sequences (b, n)."""
+    """The task at other places: (n,), or (b, n) for b sequences."""
     sequences = len(places) if places.ndim > 1 else 1
     return replace(task, places=places, length=places.shape[-1], sequences=sequences)
 
 
 def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list[ValueSubject]]:
-    """What reads the values of sequences at these places; of none at those that are asked for."""
+    """Return a reader of values of sequences at these places, or at those of ``asked`` if none."""
 
     def subjects(loaded: Loaded) -> list[ValueSubject]:
         if not sequences:
@@ -191,11 +191,13 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
         several = len(sequences) > 1
         axes = {"buckets": 2, "scores": 4}.get(asked.form or "", 3)
         if several and values.ndim == axes - 1 < 3 and len(values) == np.size(sequences):
-            values = values.reshape(len(sequences), -1, *values.shape[1:])  # as diffusers' come
+            values = values.reshape(
+                len(sequences), -1, *values.shape[1:]
+            )  # diffusers flattens positions
         elif (
             several and (values.ndim < axes or len(values) == 1) and not np.ptp(sequences, 0).any()
         ):
-            table = values if values.ndim < axes else values[0]  # one for all sequences
+            table = values if values.ndim < axes else values[0]  # one table for all sequences
             values = np.stack([table] * len(sequences))
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):
             raise WrongShape(f"returned an array of {values.shape}")
