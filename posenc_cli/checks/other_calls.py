@@ -189,14 +189,12 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
             return [asked.subject(loaded)]
         values = loaded.values
         several = len(sequences) > 1
+        alike = several and not np.ptp(sequences, axis=0).any()
         axes = {"buckets": 2, "scores": 4}.get(asked.form or "", 3)
-        if several and values.ndim == axes - 1 < 3 and len(values) == np.size(sequences):
-            values = values.reshape(
-                len(sequences), -1, *values.shape[1:]
-            )  # diffusers flattens positions
-        elif (
-            several and (values.ndim < axes or len(values) == 1) and not np.ptp(sequences, 0).any()
-        ):
+        flat = values.ndim == axes - 1 < 3 and len(values) == np.size(sequences)
+        if several and flat:  # as diffusers returns them
+            values = values.reshape(len(sequences), -1, *values.shape[1:])
+        elif alike and (values.ndim < axes or len(values) == 1):
             table = values if values.ndim < axes else values[0]  # one table for all sequences
             values = np.stack([table] * len(sequences))
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):
