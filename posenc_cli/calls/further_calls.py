@@ -1,8 +1,9 @@
-"""Further calls of a right function: which other arguments change its results.
+"""Further calls of a right function, with arguments that must not change its results.
 
-A short call beside a long one, and again after longer ones and after vectors in a half precision,
-positions in another order beside tables, vectors that are not contiguous, an offset in an array,
-positions of int32, and vectors in a half precision: each must give what the calls before it gave.
+These are a short call beside a long one, and again after longer ones and after vectors in a half
+precision; positions in another order than the tables; vectors that are not contiguous; an offset in
+an array; positions of int32; and vectors in a half precision. Each must give what the earlier calls
+gave.
 """
 
 from __future__ import annotations
@@ -43,35 +44,36 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
 
 _SHORT = 64
-"""Positions of a call that is shorter than any length from which on models rotate otherwise."""
+"""Positions of a short call: fewer than any original context of context extension."""
 
 _ROUNDED_DOWN = (2, 257, 2049, 4097)
-"""Positions: in bfloat16 the last three become 256, 2048 and 4096, in float16 the last two.
-Beside them are the last ones of a shorter sequence, whose angles alone show a frequency in half
-precision."""
+"""Positions that half precisions round: the last three become 256, 2048 and 4096 in bfloat16,
+the last two in float16. The last positions of a shorter sequence are added, because only their
+angles show a frequency in half precision."""
 
 _LATER = np.arange(240, 257)
-"""Positions that any half precision holds exactly: far enough for a coarse frequency or angle to
-show, which near 0 the vectors' own rounding hides."""
+"""Positions that any half precision represents. They are far enough from 0 that a coarse
+frequency or angle exceeds the rounding of the vectors."""
 
 _ROUNDINGS = 6 * 2**0.5
-"""Units by which right code in a half format may be off, of the largest value. Cosine and sine, a
-factor on them and their products are rounded, and the sum: 3√2 + 1 units, 5.24, with room for the
-half of another, of the length of a pair, which is at most √2 of its larger value."""
+"""Units of the largest value by which right code in a half format may be off. Cosine, sine, a
+factor on them, their products and the sum are rounded: 3√2 + 1 units, 5.24. The rest leaves room
+for half a unit more. The length of a pair is at most √2 times its larger value."""
 
 _ROWS, _FIRST = 5, 7
-"""Rows of calls of views and of an offset in an array, and where the latter begin."""
+"""Rows of the calls with views and with an offset in an array, and the first position of the
+latter."""
 
 _ORDER = np.array([3, 0, 4, 1, 2])
-"""Positions in another order than that of tables."""
+"""Positions in another order than those of the tables."""
 
 
 class Tried(Record):
-    """A function that further calls are made of; ``pairing`` is how it pairs dimensions.
+    """A function for which further calls are made; ``pairing`` is how it pairs dimensions.
 
-    ``last`` is the last position that is asked for, ``early`` its first short call, and ``calls``
-    are those that it is made. ``by_length`` says that the reference itself may depend on the length
-    of a call: it may where one length was given of those that its parameters follow.
+    ``last`` is the last position, ``early`` the first short call, and ``calls`` the planned calls.
+    ``by_length`` says that the reference itself depends on the length of a call, because its
+    parameters follow a length that was given.
     """
 
     function: ServedFunction
@@ -90,17 +92,17 @@ class Tried(Record):
 
     @property
     def has_order(self) -> bool:
-        """Whether a function of tables requires positions, of which its tables have no others."""
+        """Whether positions are required though tables have only the rows of the call."""
         positions_alone = self.form.has("positions") and self.form.has(*TABLES)
         return positions_alone and not self.form.chosen and self.function.requires_places
 
     def takes_half(self, which: int) -> bool:
-        """Whether it may be given vectors in so many half precisions more."""
+        """Whether it can be given vectors in more than ``which`` half precisions."""
         return self.last > 0 and len(halves_of(self.function)) > which
 
     @property
     def takes_batches(self) -> bool:
-        """Whether sequences may be at positions of their own: these do not follow the length."""
+        """Whether sequences can have positions of their own: not if results follow the length."""
         return not self.function.follows_length and self.last + 1 >= BATCH_CONTEXT
 
     @property
@@ -111,13 +113,13 @@ class Tried(Record):
 
     @property
     def rotates(self) -> bool:
-        """Whether it is given vectors and rotates them, by no sizes of a grid."""
+        """Whether it rotates vectors that it is given, and takes no grid sizes."""
         return self.function.outcome == "vectors" and not self.form.has("grid")
 
     def planes(self, parts: Sequence[NumberArray]) -> ComplexRows:
-        """What stands in the planes that rotate, as complex numbers; of tables, cosine and sine.
+        """The rotated planes of results as complex numbers; for tables, cosine and sine.
 
-        Shape: (n, pairs), or (n, 2 pairs) of two results or tables that have each value twice.
+        Shape: (n, pairs), or (n, 2 pairs) for two results or for tables with each value twice.
         """
         pairing = self.pairing
         if self.function.outcome == "tables":
@@ -138,26 +140,27 @@ class Tried(Record):
 
 
 def try_further(tried: Tried) -> None:
-    """Make the further calls that a function takes."""
+    """Make the further calls that a function supports."""
     for kind in _FURTHER:
         compared(kind, tried, tried.calls, tried.differs)
 
 
 def try_early(tried: Tried) -> None:
-    """Make the early call again, and whether it gave what its rows get in a long one.
+    """Make the early call again, and compare it with the same rows of a long call.
 
-    Where a call has no position of its own for each row, far rows show it where they are read.
+    If a call has no position for each row, rows far from the first show the difference when they
+    are read.
 
-    Raises: InvalidInput where the function does not give it again.
+    Raises: InvalidInput if the function does not give it again.
     """
     compared(_EARLY, tried, tried.calls, tried.differs)
 
 
 class EarlyCall:
-    """A short call before all others, to be made again after them: some of the first positions.
+    """A short call before all others, to be repeated after them: some of the first positions.
 
-    Dynamic NTK goes back to its first frequencies where a call is shorter than the original
-    context: so short it is, whatever the length.
+    Dynamic NTK returns to its first frequencies if a call is shorter than the original context.
+    This call is always shorter.
     """
 
     text = "a short call again after longer ones"
@@ -175,9 +178,9 @@ class EarlyCall:
             self.first = calls.attempt(self.text, self.again) or []
 
     def again(self, *, half: str | None = None, in_long: bool = False) -> list[NumberArray]:
-        """The results of the call; or with vectors in a half precision, or up to the last position.
+        """The results of the call, on request in a half precision or up to the last position.
 
-        Raises: InvalidInput where the function does not give them.
+        Raises: InvalidInput if the function does not give them.
         """
         function = self._long if in_long else self._short
         if half is not None:
@@ -186,7 +189,7 @@ class EarlyCall:
 
 
 def _again(tried: Tried) -> Iterator[PatternFault]:
-    """What became of the early call since."""
+    """How the early call has changed since."""
     early = tried.early
     assert early is not None
     again = early.again()
@@ -237,11 +240,11 @@ _EARLY = (
         ),
     ),
 )
-"""The calls that have the early one's positions."""
+"""The calls with the positions of the early one."""
 
 
 def _after_half(tried: Tried, *, renewed: bool) -> Iterator[EqualRows]:
-    """What became of the early call after vectors of a half precision, or before any others."""
+    """The early call after vectors of a half precision, or in a new process after only these."""
     early, half = tried.early, halves_of(tried.function)[0]
     assert early is not None
     if renewed:
@@ -267,8 +270,9 @@ def _after_text(tried: Tried, *, renewed: bool) -> str:
 def _orders(tried: Tried) -> Iterator[EqualRows]:
     """The positions that a function of tables requires, in another order than its tables.
 
-    Its tables have the rows of the call and no others, those of the first positions: who chooses of
-    them finds each row. Who ignores positions takes them in their order, and may be right.
+    Its tables have only the rows of the call, those of the first positions. Code that chooses rows
+    by position finds each row. Code that ignores positions takes rows in their order, and may be
+    right.
     """
     form = tried.form
     vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
@@ -285,7 +289,7 @@ def _orders(tried: Tried) -> Iterator[EqualRows]:
 
 
 def _strided(strided: str, tried: Tried) -> Iterator[EqualRows]:
-    """Vectors of which rows or columns are apart in memory, as those of views."""
+    """Vectors whose rows or columns are not adjacent in memory, as in views."""
     form, heads = tried.form, 3 if tried.form.has_heads else 1
     rows = tried.last + 1 if form.has("grid") else _ROWS
     x = _drawn(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
@@ -303,7 +307,7 @@ _STRIDED = {
 
 
 def _values_beside(tried: Tried) -> Iterator[EqualRows]:
-    """v, which a function is given beside q and k and must not change."""
+    """v, which is given beside q and k and must not change."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_beside(first, heads)
         text = f"v comes back otherwise from position {first} on"
@@ -311,7 +315,7 @@ def _values_beside(tried: Tried) -> Iterator[EqualRows]:
 
 
 def _mixed(tried: Tried) -> Iterator[PatternFault]:
-    """Vectors of which q alone, or k alone, has a half precision: the other keeps its own."""
+    """Vectors of which only q or only k has a half precision: the other must keep its own."""
     form, half = tried.form, halves_of(tried.function)[0]
     roles = [form.arguments[place].role for place in form.vectors]
     x = _drawn(_ROWS, form.columns)[None, :, None]
@@ -326,7 +330,7 @@ def _mixed(tried: Tried) -> Iterator[PatternFault]:
 
 
 def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
-    """What places rows in another type: an offset in an array, as on a device, narrow positions."""
+    """Positions or an offset in another type: an offset in an array, as on a device, or int32."""
     form, text = tried.form, _type_text(role, tried)
     where = _FIRST + np.arange(_ROWS)
     if role == "positions":
@@ -348,7 +352,7 @@ _TYPES = {
     "offset": ("as an array", "gives other positions than as a number", Cause.POSITION_OFFSET),
     "positions": ("of int32", "give other values than of int64", Cause.UNKNOWN),
 }
-"""What else may hold what places rows, and what is wrong where that changes the result."""
+"""Other types of an offset and of positions, and what is wrong if they change the result."""
 
 
 def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
@@ -362,7 +366,7 @@ def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
 def try_later(tried: Tried) -> None:
     """Call a function that computes angles in half precision past the last position as well.
 
-    The last of all calls: what it leaves behind is of a length that nobody asked for.
+    This comes last, because it may leave state for a length that nobody asked for.
     """
     compared(_LATER_CALLS, tried, tried.calls, tried.differs)
     left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
@@ -378,9 +382,9 @@ def rounded_to(
     single: bool = False,
     at: Integers | None = None,
 ) -> Iterator[PatternFault]:
-    """What another function, of a half precision, has wrong that no rounding to it explains.
+    """The fault of another function, in a half precision, that no rounding to it explains.
 
-    It is called ``at`` these positions, by default at some of those that are asked for.
+    It is called at the positions ``at``, by default at some of those that were asked for.
     """
     positions = _rounded_positions(tried) if at is None else at
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
@@ -404,7 +408,7 @@ def rounded_to(
 
 
 def _rounded_positions(tried: Tried) -> Integers:
-    """Those that half precisions round, and the last ones; all of a grid."""
+    """The positions that half precisions round, and the last ones; all rows of a grid."""
     end = min(tried.last, _ROUNDED_DOWN[-1])
     some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
     return np.array(sorted(position for position in some if 0 <= position <= tried.last))
@@ -413,7 +417,7 @@ def _rounded_positions(tried: Tried) -> Integers:
 def _in_calls_of(
     count: int, function: ServedFunction, x: NumberArray, positions: Integers
 ) -> list[NumberArray]:
-    """What happens to rows in calls of so many."""
+    """The results of rows in calls of ``count`` rows."""
     parts = [
         function.all_values(x[row : row + count], positions[row : row + count])
         for row in range(0, positions.size, count)
@@ -422,7 +426,7 @@ def _in_calls_of(
 
 
 def halves_of(function: ServedFunction) -> tuple[str, ...]:
-    """The half precisions in which a function may be given vectors."""
+    """The half precisions in which a function can be given vectors."""
     form = function.form
     if not form.vectors or function.outcome == "frequencies":
         return ()
@@ -441,9 +445,9 @@ def _rounded(
     half: str,
     allowed: float,
 ) -> tuple[str, Cause] | None:
-    """What was rounded to a half precision, where that gives all rows; None where nothing does.
+    """What was rounded to a half precision, if that gives all rows; else None.
 
-    ``parts`` are the results that came back, and the right ones. The angles of a grid are no
+    ``parts`` are the results that came back and the right ones. The angles of a grid are not
     multiples of positions.
     """
     if tried.form.has("grid"):
@@ -461,7 +465,7 @@ def _rounded(
 def _rounded_angles(
     positions: Integers, rates: Reals, half: str
 ) -> Iterator[tuple[str, Cause, RealRows]]:
-    """What may be rounded with vectors, and the angles (n, pairs) that it makes."""
+    """What may be rounded with vectors, its cause, and the resulting angles (n, pairs)."""
     places, coarse = (
         round_to_half(values.astype(np.float64), half) for values in (positions, rates)
     )
@@ -474,7 +478,7 @@ def _rounded_angles(
 
 
 def _drawn(rows: int, columns: int) -> NumberArray:
-    """Vectors of chance. Shape: (rows, columns)."""
+    """Random vectors. Shape: (rows, columns)."""
     return np.random.default_rng(31).standard_normal((rows, columns)).astype(np.float32)
 
 
@@ -503,7 +507,7 @@ _LATER_CALLS = tuple(
     )
     for which in (0, 1)
 )
-"""The calls past the last position, where the reference has other positions."""
+"""The calls past the last position, if the reference has later positions."""
 
 _FURTHER = (
     (

@@ -1,8 +1,9 @@
 """The calls that real callers make, as rows of tables, and the loop that compares them.
 
 A row says when a way applies, how its calls are made, and which of their results must be equal.
-Each call that is planned is compared, or is said not to be tried, and why. The table here is of
-the ways in which a sequence reaches a function: whole, in chunks, row by row, packed, very long.
+Each planned call is compared, or the report says that it was not tried and why. The table in this
+file has the ways in which a sequence reaches a function: whole, in chunks, row by row, packed, very
+long.
 """
 
 from __future__ import annotations
@@ -29,41 +30,42 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray
 
 SEQUENCE = 256
-"""Rows of the sequence: more than float16 or bfloat16 tell apart by steps."""
+"""Rows of the sequence: more than the consecutive integers that bfloat16 represents."""
 
 _STEPS = 4
-"""Rows that come one by one: the first after a prefill, and some after it."""
+"""Rows that come one by one: the first after a prefill, and some more."""
 
 _CHUNKS = ((64, 64, 7, 1), (), (2, 8, 16, 32, 128))
-"""Rows of the first chunks, those of a block twice: code may have a path of its own for each.
+"""Rows of the first chunks. Each block size comes twice, as code may have a path for each.
 
-None are a prefill and steps of one row."""
+The empty tuple is a prefill followed by steps of one row.
+"""
 
 _BLOCKS = (256, 256, 512, 1024, 2048)
-"""Rows of the chunks of a longer sequence: what a long prompt is commonly cut into."""
+"""Rows of the chunks of a longer sequence: common chunk sizes for long prompts."""
 
 _FEW = (1, 2, 9, 100)
-"""Rows of short calls of a function whose every call begins at position 0."""
+"""Rows of short calls, for a function whose every call begins at position 0."""
 
 LONG = (1 << 16) + 64
 """Rows of one very long call: more than the 65,535 blocks that a GPU launches along an axis."""
 
 _ENDS = (1 << 16, (1 << 16) - 1)
-"""The first rows past what 16 bits count, and past those blocks."""
+"""The first rows past a 16-bit counter, and past those blocks."""
 
 _FIRST_FAR = 258
-"""Positions from which on single rows are compared that are far from the first."""
+"""Positions from which on single rows far from the first are compared."""
 
 SLOW_SECONDS = 0.2
-"""Where a call of the sequence takes more, a very long one might take a minute: it is left out."""
+"""If a call of the sequence takes longer, a very long call might take a minute and is skipped."""
 
 SLOW = f"a call of {SEQUENCE} rows takes more than {SLOW_SECONDS:g} s"
 
 
 class PatternFault(Record):
-    """A way to call a function that changes what it gives.
+    """A way to call a function that changes its values.
 
-    ``known`` says what is wrong, where every row shows it, else it is empty; ``cause`` is its word.
+    ``known`` says what is wrong if every row shows it, else it is empty. ``cause`` is its word.
     """
 
     text: str
@@ -72,7 +74,7 @@ class PatternFault(Record):
 
     @property
     def word(self) -> Cause:
-        """The word of its cause: unknown where nothing is known of every row."""
+        """The word of its cause: unknown if no single bug gives every row."""
         return self.cause if self.known else Cause.UNKNOWN
 
 
@@ -80,11 +82,11 @@ _Compared = TypeVar("_Compared")
 
 
 class PlannedCalls:
-    """Calls that are planned: each was compared, or is said not to be tried, and why.
+    """Planned calls: each was compared, or is listed as not tried, with the reason.
 
-    Who takes no such call raises an error; what ends its process, or returns another shape, is at
-    fault. ``untested`` says what line 1 says is not tested; ``tested`` are the parameters that a
-    call varied by themselves, and whose results were judged.
+    A function that does not support a call raises an error. A call that ends the process or returns
+    another shape is a fault. ``untested`` is what line 1 says is not tested. ``tested`` are the
+    parameters that a call varied by themselves and whose results were judged.
     """
 
     def __init__(self, function: ServedFunction) -> None:
@@ -99,9 +101,9 @@ class PlannedCalls:
     def planned(
         self, text: str, *, surely: bool = True, tests: Sequence[str] = ()
     ) -> Iterator[None]:
-        """A call, in words, with what compares its result, which ``tests`` some parameters.
+        """Run a call, described by ``text``, and its comparison, which ``tests`` some parameters.
 
-        A crash is a fault where callers ``surely`` make it so.
+        A crash is a fault if callers ``surely`` make such calls.
         """
         try:
             yield
@@ -115,7 +117,7 @@ class PlannedCalls:
             self.tested += tests
 
     def crash(self, text: str, error: InvalidInput) -> None:
-        """Keep what a function did other than to refuse a call, if it did."""
+        """Keep the fault of a call that ended the process or returned another shape."""
         if isinstance(error, Crash | WrongShape):
             what, _, how = self._function.process.reason(error).partition(", called as ")
             known = f"the function {what} in a call that callers make"
@@ -130,31 +132,31 @@ class PlannedCalls:
         surely: bool = True,
         tests: Sequence[str] = (),
     ) -> _Compared | None:
-        """What a call gives; None where it fails."""
+        """The result of a call; None if it fails."""
         results: list[_Compared] = []
         with self.planned(text, surely=surely, tests=tests):
             results.append(call())
         return results[0] if results else None
 
     def skip(self, text: str, why: str = "", *, untested: Sequence[str] = ()) -> None:
-        """Leave out a call, and what line 1 says of it."""
+        """Leave out a call, and add ``untested`` to what line 1 says is not tested."""
         self.untried.append(f"{text} ({why})" if why else text)
         self.untested += untested
 
     def fault(self, fault: PatternFault | None) -> None:
-        """Keep what is wrong, if anything is."""
+        """Keep a fault, if there is one."""
         self.faults += filter(None, [fault])
 
 
 def given_by(function: ServedFunction, call: Callable[[], _Compared]) -> _Compared | None:
-    """What a call gives; None where it fails."""
+    """The result of a call; None if it fails."""
     return PlannedCalls(function).attempt("", call)
 
 
 class EqualRows(Record):
-    """Two results that must be equal; ``text`` is the sentence that says how they differ.
+    """Two results that must be equal; ``text`` is the sentence for the case that they differ.
 
-    ``known`` says what is wrong where they do.
+    ``known`` says what is wrong then.
     """
 
     text: str
@@ -164,7 +166,7 @@ class EqualRows(Record):
     cause: Cause = Cause.UNKNOWN
 
     def fault(self, differs: Differs) -> PatternFault | None:
-        """What is wrong; None where they are equal."""
+        """The fault; None if the results are equal."""
         if not differs(self.values, self.wanted):
             return None
         if self.known:
@@ -176,12 +178,12 @@ class EqualRows(Record):
 
 
 class Pattern(Record):
-    """A way to make calls: when it applies to what is tried, and which results must be equal.
+    """A way to make calls: when it applies, and which results must be equal.
 
-    A fault that a row has named itself stands for a pair. Rows that are ``surely`` taken end the
-    check where they fail; ``last`` ones are compared where all before them are right, ``long`` ones
-    where a call of the sequence is fast, and ``rare`` ones may end the process. ``tests`` gives the
-    parameters that the calls vary.
+    A row may yield a fault itself instead of a pair. If a call is ``surely`` supported, its error
+    ends the check. A ``last`` row is compared only if all rows before it are right, and a ``long``
+    row only if a call of the sequence is fast. A ``rare`` row may end the process. ``tests`` gives
+    the parameters that the calls vary.
     """
 
     text: Callable[[Any], str]
@@ -197,9 +199,9 @@ class Pattern(Record):
 def compared(
     patterns: Sequence[Pattern], tried: Any, calls: PlannedCalls, differs: Differs
 ) -> None:
-    """Make the calls of all patterns that apply to what is tried.
+    """Make the calls of all patterns that apply.
 
-    Raises: InvalidInput where one fails that is surely taken.
+    Raises: InvalidInput if a call fails that is surely supported.
     """
     wrong = False
     for pattern in patterns:
@@ -222,7 +224,7 @@ def compared(
 
 
 class _Sequence:
-    """A sequence that reaches a function; ``rows`` are the results of some rows of one input."""
+    """A sequence that reaches a function; ``rows`` gives the results of some rows of one input."""
 
     slow = False
 
@@ -239,45 +241,45 @@ class _Sequence:
         return whole
 
     def run(self, count: int, first: int = 0) -> NumberArray:
-        """The results of rows that follow on each other, in one call."""
+        """The results of consecutive rows in one call."""
         where = np.arange(first, first + count)
         return self.rows(where, where)
 
     def stops(self, sizes: Sequence[int], count: int) -> list[int]:
-        """Where pieces end, of which the first have so many rows, as far as they go."""
+        """Where pieces end if the first ones have these sizes, as far as they reach."""
         ends = accumulate(sizes or (count - _STEPS, *[1] * (_STEPS - 1)))
         return [end for end in ends if end < count] or [count // 2]
 
     def length(self, sizes: Sequence[int]) -> int:
-        """How many rows come in such chunks."""
+        """The number of rows of a sequence in such chunks."""
         return min(self.context, sum(_BLOCKS)) if sizes == _BLOCKS else self.count
 
 
 def try_patterns(
     calls: PlannedCalls, function: ServedFunction, rows: Rows, differs: Differs, *, context: int
 ) -> None:
-    """Call a function on one sequence in every way that its form has.
+    """Call a function on one sequence in every way that its form allows.
 
-    ``rows(indices, positions)`` are its results for some rows of one input.
+    ``rows(indices, positions)`` returns its results for some rows of one input.
 
-    Raises: InvalidInput where a call fails that is no longer than the context.
+    Raises: InvalidInput if a call fails that is no longer than the context.
     """
     if context < 2 * _STEPS:
         return
     tried = _Sequence(function, rows, context)
     if function.form.from_zero:
-        _ = tried.whole  # which must not fail
+        _ = tried.whole  # this call must not fail
     compared(_PATTERNS, tried, calls, differs)
 
 
 def rows_text(sizes: set[int]) -> str:
-    """So many rows, as words."""
+    """A number of rows, in words."""
     *some, last = map(str, sorted(sizes))
     return f"{', '.join(some)} or {last} rows" if some else f"{last} row{'s' * (last != '1')}"
 
 
 def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
-    """The chunks of a sequence, for a reader."""
+    """The chunks of a sequence, in words."""
     count = tried.length(sizes)
     if not sizes:
         return f"a prefill of {count - _STEPS} and steps of one"
@@ -286,7 +288,7 @@ def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
 
 
 def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[EqualRows]:
-    """A sequence in chunks, before it comes in one call: a cache grows as it would."""
+    """A sequence in chunks, before it comes in one call, as a cache grows in decoding."""
     count, other = tried.length(sizes), "gives other values than"
     pieces = np.split(np.arange(count), tried.stops(sizes, count))
     in_pieces = np.concatenate([tried.rows(piece, piece) for piece in pieces])
@@ -306,7 +308,7 @@ def _few(count: int, tried: _Sequence) -> Iterator[EqualRows]:
 
 
 def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[EqualRows]:
-    """A row far from the first, alone and behind the one before it."""
+    """A row far from the first, alone and after the row before it."""
     for first in firsts:
         text = f"called with the row of position {first + 1} alone gives other values than with"
         both = tried.run(2, first)
@@ -328,15 +330,17 @@ def _reordered(tried: _Sequence) -> Iterator[EqualRows]:
     few = tried.count // 4
     order = np.roll(np.arange(few), few // 3)
     order[: few // 4] = order[: few // 4][::-1]
-    order = np.append(order, tried.count - 1)  # tables that are chosen from end with it
+    # With the last row, tables to choose from have all rows.
+    order = np.append(order, tried.count - 1)
     text = "called with rows in another order gives other values than in theirs"
     yield EqualRows(text, tried.rows(order, order), tried.whole[order])
 
 
 def _long(tried: _Sequence) -> Iterator[EqualRows]:
-    """More rows than a GPU has blocks for along an axis; where any may come, few are repeated.
+    """More rows than a GPU has blocks along an axis; if any positions are allowed, few repeat.
 
-    None of the repeated begins again at an end: what starts anew there, or does not rotate, shows.
+    No repetition begins at one of these limits, so that a counter that wraps, or rows that are not
+    rotated, show.
     """
     if tried.form.any_rows:
         cycle = next(n for n in range(tried.count, 1, -1) if all(end % n for end in _ENDS))
@@ -372,7 +376,7 @@ _PATTERNS = (
     Pattern(
         partial(_chunks_text, _BLOCKS),
         partial(_chunks, _BLOCKS),
-        # Tables that are chosen from are too short to show where a call far from 0 starts again.
+        # Tables to choose from are too short for calls far from 0.
         lambda tried: (
             not (tried.form.from_zero or tried.form.chosen) and tried.context > sum(_BLOCKS[:2])
         ),
@@ -380,7 +384,7 @@ _PATTERNS = (
     ),
     Pattern(
         lambda _: "single rows far from the first",
-        # Behind powers of two, where there are two positions more.
+        # Powers of two that at least two positions follow.
         lambda tried: _far(
             [2**n for n in range(8, tried.context.bit_length()) if 2**n + 1 < tried.context], tried
         ),
@@ -391,7 +395,7 @@ _PATTERNS = (
     Pattern(
         lambda _: "rows in another order",
         _reordered,
-        # Longer tables have rows of their own before those of a call that an offset chooses.
+        # An offset cannot choose rows of longer tables in another order.
         lambda tried: tried.form.any_rows and not (tried.form.chosen and tried.form.has("offset")),
     ),
     Pattern(
@@ -406,7 +410,7 @@ _PATTERNS = (
         long=True,
     ),
     Pattern(
-        lambda _: "the last row alone",  # last: it grows a cache to its end
+        lambda _: "the last row alone",  # last: it fills a cache
         lambda tried: _far([tried.context - 2], tried),
         lambda tried: tried.form.has("offset") and tried.context > _FIRST_FAR,
         last=True,
@@ -418,7 +422,8 @@ _PATTERNS = (
 def _first_row(values: NumberArray, wanted: NumberArray, differs: Differs) -> int:
     """The first row that differs.
 
-    Rows differ by the size of all: what no row alone shows begins with the first.
+    ``differs`` measures rows by the largest value of all. If no row differs alone, all do from the
+    first on.
     """
     within = bisect_left(
         range(len(values)), True, key=lambda row: differs(values[: row + 1], wanted[: row + 1])
