@@ -14,41 +14,42 @@ if TYPE_CHECKING:
     from posenc_cli.calls.call_form import CallForm
 
 SEQUENCES = 3
-"""Of a batch that is no larger one."""
+"""Sequences of a batch of usual size."""
 
 BATCH_CONTEXT = 24
-"""Positions from which on a context has room for sequences at different ones."""
+"""Positions that a context needs so that sequences can start at different ones."""
 
 FEWER_KEYS = "fewer heads of k than of q"
 
 _MORE_AXES = {"nd": ("bhnd", "bnhd", "nhd"), "hnd": ("bhnd", "hnd"), "nhd": ("bnhd", "nhd")}
-"""Axes that a function may take as well that was found to take these, the more the better."""
+"""More axes that a function of these axes may support, the most first."""
 
 _FEWER_AXES = {"bhnd": ("nhd", "hnd"), "bnhd": ("nhd",)}
-"""Axes that code may look for, and treat in a way of its own, that takes these."""
+"""Fewer axes that a function of these axes may support, by code of its own."""
 
 SIZES = ((5, 6, 3), (7, 10, 5), (9, 14, 7))
-"""Rows, heads, and heads of k: the first of which none is the length of another axis."""
+"""Rows, heads, and heads of k: the first triple in which no number is the length of another
+axis."""
 
 STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8, *(number * 5 % 17 for number in range(24)))
-"""The first position of each sequence, also of a larger batch."""
+"""The first position of each sequence, also of larger batches."""
 
 _MANY_SEQUENCES, MANY_HEADS = 9, (40, 44)
-"""Of the larger batch: more than kernels take in one block of 8, 16 or 32. Of these heads of q, and
-half as many of k, the first that are no other axis' length."""
+"""Sequences and heads of the larger batch: more than kernels take in one block of 8, 16 or 32. k
+has half as many heads. Of these counts the first is used that is not the length of another axis."""
 
 MOST_HEADS = (130, 134)
-"""The same of more heads than kernels take in one block of 64 or 128: some models have 128."""
+"""The same for kernels with blocks of 64 or 128 heads: some models have 128."""
 
 _SQUARES = (6, 4, 8)
-"""Sequences, heads and rows of a batch that has as many of each, the first that is no other axis'
-length: what tells axes apart by their length takes one for another there."""
+"""Sequences, heads and rows of a batch with the same number of each; the first number that is
+not the length of another axis. Code that tells axes apart by their length confuses them here."""
 
 
 class Arrangement(Record):
-    """Sequences and heads in one call; ``places`` is how many rows of positions it has.
+    """Sequences and heads in one call; ``places`` is the number of rows of positions.
 
-    ``apart`` says that its axes are others than those of all other calls.
+    ``apart`` says that the axes differ from those of all other calls.
     """
 
     form: CallForm
@@ -61,7 +62,7 @@ class Arrangement(Record):
 
     @property
     def text(self) -> str:
-        """What it is, for a reader."""
+        """The arrangement, in words."""
         heads = f"{self.heads} head{'s' * (self.heads > 1)}"
         if self.key_heads != self.heads:
             heads += f" of q and {self.key_heads} of k"
@@ -75,15 +76,15 @@ class Arrangement(Record):
 
     @property
     def values(self) -> int:
-        """How many values its largest vectors have."""
+        """The number of values of its largest vectors."""
         return prod((self.sequences, self.rows, self.heads, self.form.columns))
 
     @property
     def others(self) -> list[Arrangement]:
-        """Those of other sizes: with most heads, as many of all, one row, other heads of k.
+        """Other sizes: most heads, the same number of all, one row, other heads of k.
 
-        One has two sequences: as many as a batch of a prompt with and one without guidance. Those
-        of one row have four and eight, which kernels take at once, and more than buffers for 32.
+        One has two sequences, as a prompt with and without guidance. Those of one row have four and
+        eight, which kernels take at once, and 33, which exceeds buffers for 32.
         """
         many = _apart(_SQUARES, self.form)
         largest = self.of_heads(MOST_HEADS)
@@ -104,12 +105,12 @@ class Arrangement(Record):
         return others
 
     def of_heads(self, counts: Sequence[int]) -> Arrangement:
-        """The same with many sequences, and so many heads: what is done in blocks of them shows."""
+        """The same with many sequences and so many heads, which shows errors of blocks."""
         rows = self.rows - (self.rows == _MANY_SEQUENCES)
         return self._of(_MANY_SEQUENCES, _apart(counts, self.form), rows)
 
     def _of(self, sequences: int, heads: int, rows: int) -> Arrangement:
-        """The same with so many heads and rows, and sequences where there are several."""
+        """The same with so many heads and rows, and so many sequences if there are several."""
         return replace(
             self,
             sequences=1 if self.sequences == 1 else sequences,
@@ -121,7 +122,7 @@ class Arrangement(Record):
 
     @property
     def untried(self) -> list[str]:
-        """What callers do that it does not."""
+        """What callers do and this call does not."""
         untried = []
         if self.sequences == 1:
             untried.append("batches of more than one sequence")
@@ -133,7 +134,7 @@ class Arrangement(Record):
 
 
 def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
-    """Calls without an axis of sequences, or of heads, that a function of both may take."""
+    """Calls without the axis of sequences or of heads, for a function of both."""
     fewer = _FEWER_AXES.get(form.axes, ())
     if form.has(*TABLES) or not (fewer and form.has("positions")):
         return
@@ -148,10 +149,10 @@ def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
 
 
 def must_hold(arrangement: Arrangement, form: CallForm) -> bool:
-    """Whether a function that takes a form surely takes these too, and so must be right.
+    """Whether a function of this form surely supports the arrangement, and so must be right.
 
-    Not even the first axis of (1, n, h, d) is surely one of sequences: a function may take
-    all vectors of a position together, whatever their axes. With positions (b, n) it is.
+    Even the first axis of (1, n, h, d) need not count sequences: a function may take all vectors of
+    a position together, whatever their axes. With positions (b, n) it does.
     """
     by_sequence = arrangement.places > 1 and (form.chosen or not form.has(*TABLES))
     return (
@@ -162,7 +163,7 @@ def must_hold(arrangement: Arrangement, form: CallForm) -> bool:
 
 
 def arrangements(form: CallForm) -> Iterator[Arrangement]:
-    """The calls with several sequences and heads that a function may take, the fullest first."""
+    """The calls with several sequences and heads that a function may support, the fullest first."""
     rows, heads, fewer = sizes_apart(form)
     grouped = len(form.vectors) > 1 and not form.one_head_count
     of_keys = (fewer, heads) if grouped else (heads,)
@@ -172,7 +173,7 @@ def arrangements(form: CallForm) -> Iterator[Arrangement]:
 
 
 def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
-    """Forms, and how many sequences and rows of positions they are given."""
+    """Forms, and how many sequences and rows of positions each has."""
     of_each, more = form, _MORE_AXES.get(form.axes, (form.axes,))
     if "b" not in form.position_axes:
         of_each = replace(form, position_axes=form.position_axes.replace("n", "bn"))
@@ -189,16 +190,16 @@ def _batches(form: CallForm) -> list[tuple[CallForm, int, int]]:
 
 
 def sizes_apart(form: CallForm) -> tuple[int, int, int]:
-    """Rows, heads, and heads of k, where none is the length of an axis of columns."""
+    """Rows, heads, and heads of k, none of which is the length of an axis of columns."""
     taken = _lengths(form)
     return next((own for own in SIZES if not taken & {*own}), SIZES[0])
 
 
 def _apart(counts: Sequence[int], form: CallForm) -> int:
-    """The first count that is no length of an axis of columns, nor its half."""
+    """The first count that is neither the length of an axis of columns nor twice one."""
     return next(many for many in counts if not _lengths(form) & {many, many // 2})
 
 
 def _lengths(form: CallForm) -> set[int]:
-    """How long axes of columns may be: those of a head, of its pairs, and of half of these."""
+    """Lengths that axes of columns may have: a head, its pairs, and half of these."""
     return {form.columns, form.columns // 2, form.columns // 4}

@@ -1,9 +1,9 @@
 """A user's function as a subject: measured at every position with a few vectors.
 
-A linear map is known once its values at d unit vectors are, and a rotation of known pairs once
-those at two are, if two more confirm that it does nothing else. That it is linear, that a row of
-its result follows from that row and its position alone, and that it does not matter in what pieces
-a sequence comes, is tried on the way. A function of tables is given the reference's own, and one
+A linear map is known from its values at d unit vectors. A rotation of known pairs is known from its
+values at two vectors, if two more confirm that it does nothing else. Further calls test that the
+map is linear, that a row of the result depends only on that row and its position, and that a
+sequence may come in any pieces. A function of tables is given the reference's tables. A function
 that returns tables or frequencies is judged by these.
 """
 
@@ -89,10 +89,10 @@ _MOST_CELLS = 1 << 22
 """Values at one position: those of a head of 2048 columns, four times the widest model's."""
 
 _FROM_ZERO = 2048
-"""Positions of a function that takes none: each look at one costs all that are before it."""
+"""Positions of a function that takes none: a call for one position has all rows before it."""
 
 _LONGEST = 1 << 17
-"""Positions that such a function is asked for where a user wants them."""
+"""The most positions of such a function if the user asks for them."""
 
 
 def implementation(
@@ -105,14 +105,14 @@ def implementation(
     asked: CallRequest | None = None,
     progress: Progress | None = None,
 ) -> Subject:
-    """A user's function as a subject; where it rotates q and k, that of k is the subject's ``key``.
+    """Return a user's function as a subject; if it rotates q and k, k is the subject's ``key``.
 
-    ``whole`` says that what it does may depend on the largest position, which is then part of
-    every call; ``sampled`` that the positions are a sample, and fewer do as well.
+    ``whole`` says that results may depend on the largest position, which is then part of every
+    call. ``sampled`` says that the positions are a sample, so that fewer suffice.
 
-    Raises: InvalidInput when the head is too wide to try every unit vector, or the function cannot
-    be loaded, raises, crashes, changes its input, or returns anything but real numbers of the shape
-    of x, tables or frequencies; Unavailable when the environment has not what it needs.
+    Raises: InvalidInput if the head is too wide to try every unit vector, or the function cannot be
+    loaded, raises, crashes, changes its input, or returns anything but real numbers of the shape of
+    x, tables or frequencies; Unavailable if the environment lacks what it needs.
     """
     dim = reference.head
     np.empty(RETAINED, np.uint8)
@@ -123,7 +123,7 @@ def implementation(
     ) as function:
         context = positions.last + 1
         if reference.content.waves.growth is not None and not function.form.any_rows:
-            function.last = positions.last  # a row's amplitude follows the length of its call
+            function.last = positions.last  # a row's amplitude depends on the length of its call
         if function.form.from_zero:
             positions = _from_zero_positions(function, positions, sampled=sampled)
         calls = PlannedCalls(function)
@@ -161,7 +161,7 @@ def implementation(
 
 
 def _other_axes(function: ServedFunction, asked: str, why: str) -> Irregularity:
-    """That a function takes axes in another order than it was asked to."""
+    """The finding that a function takes axes in another order than it was asked to."""
     taken = function.form.axes
     message = f"vectors are taken in the axes {taken}, not {asked} as they have to be"
     return Irregularity(
@@ -178,14 +178,14 @@ def _with_further_calls(
     *,
     last: int,
 ) -> Subject:
-    """A subject, with what happens to several sequences and heads in one call, and of others."""
+    """The subject, after calls with several sequences and heads, and other further calls."""
     vectors, grid = function.outcome == "vectors", function.form.has("grid")
     tried = Tried(
         function,
         reference,
         vectors_differ if vectors else _tables_differ,
         subject.own.pairing,
-        prod(reference.grid or ()) - 1 if grid else last,  # every call is of all rows
+        prod(reference.grid or ()) - 1 if grid else last,  # every call has all rows
         calls,
         early,
         depends_on_length(reference.encoding.bound.scheme, {}),
@@ -211,7 +211,7 @@ def _with_further_calls(
 
 
 def _try_past_default_length(dtype: str, tried: Tried) -> None:
-    """Call an object that is made with its default length past that."""
+    """Call an object that is made with its default length with later positions."""
     function, count = tried.function, len(tried.calls.tried)
     if function.process.default_length is None or function.outcome == "frequencies":
         return
@@ -223,7 +223,7 @@ def _try_past_default_length(dtype: str, tried: Tried) -> None:
 
 
 def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
-    """The calls of each result, none made as yet."""
+    """An empty log of calls for each result."""
     if function.outcome != "vectors":
 
         def rows(_: Integers, where: Integers) -> NumberArray:
@@ -238,7 +238,7 @@ def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
 def _from_zero_positions(
     function: ServedFunction, positions: Positions, *, sampled: bool
 ) -> Positions:
-    """The positions of a function that takes none: those from 0 on, not too many."""
+    """The positions of a function that takes none: from 0 on, and not too many."""
     if function.outcome != "vectors" or not sampled:
         most, what = MOST_ROWS, "rows of tables"
         if function.outcome == "vectors":
@@ -255,7 +255,7 @@ def _from_zero_positions(
 def _of_returned(
     function: ServedFunction, reference: Reference, positions: Positions, calls: PlannedCalls
 ) -> Subject:
-    """A function that returns tables or frequencies, judged by these."""
+    """The subject for a function that returns tables or frequencies."""
     places = PositionRows.of(positions)
     if function.outcome == "frequencies":
         (frequencies,) = function.returned(places.at(slice(0, 1)))
@@ -283,7 +283,7 @@ def _of_returned(
 
 
 def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
-    """Whether cosines and sines are others than those wanted."""
+    """Whether cosines and sines differ from those wanted."""
     limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
     return not bool(np.abs(values - wanted).max(initial=0) <= limit)
 
@@ -291,13 +291,13 @@ def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
 def _patterns(
     function: ServedFunction, rows: Rows, differs: Differs, positions: Positions
 ) -> PlannedCalls:
-    """What the ways to call a function change, none of one whose values follow the length."""
+    """The calls in pieces and orders; none if values follow the length of a call."""
     calls = PlannedCalls(function)
     if function.follows_length:
         calls.untried += () if function.form.from_zero else (_IN_PIECES,)
         return calls
     try_patterns(calls, function, rows, differs, context=positions.last + 1)
-    function.revive()  # the longest call may have ended it
+    function.revive()  # the longest call may have ended the process
     return calls
 
 
@@ -313,15 +313,15 @@ def _of_vectors(
     *,
     context: int,
 ) -> list[Subject]:
-    """A function that rotates vectors: one subject for each of its results.
+    """The subjects for a function that rotates vectors: one for each result.
 
-    ``context`` is how many positions there are where ``positions`` are but the first of them.
+    ``context`` is the number of positions if ``positions`` are only the first of them.
     """
     places, dim = PositionRows.of(positions), function.form.columns
     results = range(function.results)
     logs = _logs(function, reference)
     planned = [_patterns(function, log.rows, vectors_differ, positions) for log in logs]
-    # A slow machine may have left out one of a single result.
+    # On a slow machine, a call of one result may have been skipped.
     calls.tried += [text for text in planned[0].tried if all(text in own.tried for own in planned)]
     calls.untried += dict.fromkeys(text for own in planned for text in own.untried)
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
@@ -361,7 +361,7 @@ def _of_vectors(
     alike = len(readers) > 1 and reference.symmetric and readers[0].like(readers[1])
     kept = readers[:1] if alike else readers
     subjects = [reader.subject(function.process.target, both=len(readers) > 1) for reader in kept]
-    if any(one.irregular for one in subjects):  # which says more
+    if any(one.irregular for one in subjects):  # it says more
         return subjects
     return [replace(subjects[0], other_calls=(*unlike, *far)), *subjects[1:]]
 
@@ -374,10 +374,10 @@ def _read_all(
     *,
     half: bool,
 ) -> tuple[Irregularity, ...]:
-    """Read results at all positions; what is given is how heads with the same vectors differ.
+    """Read results at all positions; return how heads with the same vectors differ.
 
-    Four vectors show a row that pairs columns as the sample does; all unit vectors are given where
-    they do not, or where values have a ``half`` precision, which hides small entries in sums.
+    Four vectors are enough for a row that pairs columns as the sample does. All unit vectors are
+    given if it does not, or if values have a ``half`` precision, which hides small entries in sums.
     """
     dim, count = function.form.columns, places.count
     probes = None
@@ -423,20 +423,20 @@ def _read_all(
 
 
 def _rows_at_once(form: CallForm, few: int, values: int) -> int:
-    """How many rows a call has, of so many values each; few where each begins at its own offset."""
+    """The rows of a call, with so many values each; few if each call has its own offset."""
     if not (form.any_rows or form.from_zero):
         return min(few, _ROWS_OF_OFFSET)
     return max(1, (_PREFIX if form.from_zero else CELLS) // values)
 
 
 _HEADS, _MANY_HEADS = 12, 1 << 23
-"""Heads that are given the four vectors again and again, as long as all values are so few."""
+"""Heads with the same four vectors, as long as there are not more values than this."""
 
 _ROWS_OF_OFFSET = 128
-"""Rows that are read from one offset: of more, few offsets would be compared with the reference."""
+"""Rows that are read from one offset. With more, only few offsets would be compared."""
 
 _PREFIX = 1 << 24
-"""Values that are kept of one call that begins at position 0: each has all rows before them."""
+"""Values of one call that begins at position 0: each such call has all rows before it."""
 
 
 def _explained(
@@ -447,7 +447,7 @@ def _explained(
     *,
     which: int = 0,
 ) -> tuple[Irregularity, ...]:
-    """What is irregular; where nothing known explains it, what happens to heads, or of calls."""
+    """The irregularities; if no known bug explains them, those of heads or of calls."""
     known = all(one.cause != Cause.UNKNOWN for one in irregular)
     if known or not log.compares or any(UNSTEADY in one.message for one in irregular):
         return irregular
@@ -459,7 +459,7 @@ def _explained(
 
 
 def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
-    """Where values are not finite, in words; none where all are."""
+    """The first position with values that are not finite, in words; empty if there is none."""
     bad = ~np.isfinite(matrices).all(axis=(1, 2))
     if not bad.any():
         return ()
