@@ -1,9 +1,9 @@
 """Calls with the base, layout, tables or grid of another reference, and other values of parameters.
 
-A function that takes a base, a layout, tables or the sizes of a grid, and ignores them, is right by
-chance where they are its own. So it is called once more with those of another reference, and must
-give what that gives. A parameter that no reference has is given other values, one at a time, and
-the result must respond as the row of its role says.
+A function that ignores its base, layout, tables or grid sizes may be right by chance if these are
+its own. So it is called once more with those of another reference, and must match that reference.
+Parameters that no reference has are given other values, one at a time. The result must respond as
+the role's row says.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _ROWS = 64
 
 
 _OFFSET = 7
-"""Where rows begin that are placed by another parameter."""
+"""The first position of rows that another parameter places."""
 
 
 class _Varied(Record):
     """A parameter of the reference that is given another value.
 
-    ``roles`` are those of the function's parameters that follow from it, ``names`` what is part of
+    ``roles`` are the roles of the function's parameters that follow from it, ``names`` a part of
     their names.
     """
 
@@ -78,7 +78,7 @@ class _Varied(Record):
 
 
 def _other_sizes(sizes: tuple[int, ...]) -> str:
-    """The sizes of another grid: of as many rows where there is one, of other ones than a block."""
+    """The sizes of another grid: sides exchanged, or a square made twice as high."""
     *frames, rows, columns = sizes
     if rows != columns:
         rows, columns = columns, rows
@@ -112,7 +112,7 @@ def try_other_references(tried: Tried) -> None:
 
 
 def try_parameters(tried: Tried) -> None:
-    """Call a function with other values of each parameter that its role has some for, one by one.
+    """Call a function with the other values of each parameter whose role has some, one by one.
 
     A mask may also say where rows are, in place of positions.
     """
@@ -120,7 +120,7 @@ def try_parameters(tried: Tried) -> None:
     for given, role in _parameters(tried.function):
         for value in role.varied:
             if value == ADDED and (tried.form.added_mask or tried.form.from_zero):
-                continue  # it is given one, or places rows by one for each row
+                continue  # it has positions, or another parameter places each row
             text = f"{given.name}={value}"
             if role.name in NUMBERS and not isinstance(value, int | float):
                 text = f"{given.name} {NUMBERS[role.name] if value is None else value}"
@@ -146,10 +146,10 @@ def try_parameters(tried: Tried) -> None:
 
 
 def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[str]:
-    """The parameters of a function that may matter, and that no call varied and judged."""
+    """The parameters that may matter, and that no call varied and judged."""
     form = function.form
     tested = {*function.found.chosen_by, *calls.tested}
-    made = not form.vectors and form.from_zero  # what it returns is as long as it is told
+    made = not form.vectors and form.from_zero  # its result is as long as it is told
     for own in form.arguments:
         fixed = form.has("qkv") and own.role == "key_heads"
         fixed = fixed or (
@@ -163,7 +163,7 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
 
 
 def _other_offsets(tried: Tried) -> list[str]:
-    """The parameters that may say where rows begin, in place of one that has a default."""
+    """The other parameters that may say where rows begin, if positions have a default."""
     form, function = tried.form, tried.function
     if not form.has("positions") or form.has(*TABLES) or function.requires_places:
         return []
@@ -174,7 +174,7 @@ def _other_offsets(tried: Tried) -> list[str]:
 def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArray, Integers]:
     """Random vectors, and their positions from a first one on, up to ``last`` or fewer.
 
-    Raises: InvalidInput where there are none.
+    Raises: InvalidInput if there are none.
     """
     x, where = _drawn(tried, last)
     if where.size <= first:
@@ -185,7 +185,7 @@ def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArr
 def _placed_otherwise(tried: Tried, name: str) -> EqualRows:
     """Rows that a parameter places in place of positions.
 
-    Raises: InvalidInput where the call fails.
+    Raises: InvalidInput if the call fails.
     """
     form, function = tried.form, tried.function
     offset = Argument("offset", name, name)
@@ -204,9 +204,9 @@ def _placed_otherwise(tried: Tried, name: str) -> EqualRows:
 
 
 def _unjudged_beside(tried: Tried, name: str) -> list[str]:
-    """A parameter that places rows, given beside positions; nothing where one wins, or both add up.
+    """What is not judged of a parameter beside positions; nothing if one wins or both add up.
 
-    Raises: InvalidInput where a call fails.
+    Raises: InvalidInput if a call fails.
     """
     function, (x, where) = tried.function, _late_rows(tried, max(0, tried.last - _OFFSET))
     both = _side_by_side(_with_value(function, name, "offset", None), where, x)
@@ -234,7 +234,7 @@ def _parameters(function: ServedFunction) -> Iterator[tuple[NamedParameter, Role
 def _with_value(
     function: ServedFunction, name: str, role: str, value: float | str | None
 ) -> ServedFunction:
-    """The same function, called with a value of a parameter: None for that of its role."""
+    """The same function, with a value for a parameter; None is the value of its role."""
     arguments = {own.parameter: own for own in function.form.arguments}
     own = arguments.setdefault(name, Argument(role, name, name))
     if value == HALF:
@@ -278,15 +278,15 @@ def _unjudged_mask(tried: Tried, mask: str) -> str:
 def _counted_behind_padding(
     tried: Tried, values: Sequence[NumberArray], x: NumberArray, where: Integers
 ) -> bool:
-    """Whether rows are placed as if the first, which is padding, was not there."""
+    """Whether rows are placed as if the first one, which is padding, did not exist."""
     wanted = _side_by_side(tried.function, where[:-1], x[1:])
     return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
 
 
 def _longer(tried: Tried, name: str) -> PatternFault | None:
-    """What is wrong where a length is longer than rows need it: with none, a shorter one must fail.
+    """The fault with a longer length than needed; if there is none, a shorter one must fail.
 
-    Raises: InvalidInput where a length seems to be ignored, or is more than a bound.
+    Raises: InvalidInput if a length seems to be ignored, or exceeds a bound.
     """
     form, function = tried.form, tried.function
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # they may be its last rows
@@ -315,7 +315,7 @@ def _longer(tried: Tried, name: str) -> PatternFault | None:
 
 
 def _batch(tried: Tried) -> Arrangement | None:
-    """The fullest batch of several sequences that a function is right in; None where none is."""
+    """The fullest batch of sequences in which the function is right; None if there is none."""
     function = tried.function
     if not tried.rotates or not tried.takes_batches:
         return None
@@ -330,9 +330,9 @@ def _batch(tried: Tried) -> Arrangement | None:
 def _batch_fault(
     tried: Tried, other: ServedFunction, batch: Arrangement, text: str
 ) -> PatternFault | None:
-    """What is wrong in a batch where a parameter has a value, which the text names.
+    """The fault in a batch with another value of a parameter, which the text names.
 
-    Raises: InvalidInput where the call fails.
+    Raises: InvalidInput if the call fails.
     """
     form = replace(batch.form, arguments=other.form.arguments)
     together = called_together(other, replace(batch, form=form), tried.differs)
@@ -350,11 +350,11 @@ def _response(
     given: tuple[str, float | str | None],
     called: str,
 ) -> PatternFault | None:
-    """What is wrong where a parameter has a value, by how its role says that results respond.
+    """The fault with another value of a parameter, by how its role says that results respond.
 
-    Rows begin past position 0 where there are enough, so that who drops positions is told.
+    Rows begin past position 0 if there are enough, so that a value that drops positions shows.
 
-    Raises: InvalidInput where the call fails.
+    Raises: InvalidInput if the call fails.
     """
     (name, value), (x, where) = given, _drawn(tried, tried.last)
     if value == HALF:
@@ -367,7 +367,7 @@ def _response(
     plain, values = (each.all_values(x[late], where[late]) for each in (tried.function, other))
     if role.response != "same":
         return _other_response(tried, other, (role.response, *given), (plain, values), late)
-    if role.name == "dtype":  # the default may be a coarser one
+    if role.name == "dtype":  # the default may be coarser
         known = f"{name} is ignored: float16 comes back, not float32"
         fault = PatternFault(f"{called} float16", known, Cause.TABLE_PRECISION)
         return fault if values[0].dtype == np.float16 else None
@@ -390,11 +390,11 @@ def _other_response(
     results: tuple[list[NumberArray], list[NumberArray]],
     late: slice,
 ) -> PatternFault | None:
-    """What is wrong where a value must change the results of ``late`` rows, before and with it.
+    """The fault if a value must change the results of ``late`` rows.
 
     ``varied`` are the response that it must have, the parameter and the value.
 
-    Raises: InvalidInput where the call fails.
+    Raises: InvalidInput if the call fails.
     """
     (response, name, value), (plain, values) = varied, results
     x, where = _drawn(tried, tried.last)
@@ -423,7 +423,7 @@ def _compared_parts(
     plain: Sequence[NumberArray],
     value: float | str | None = None,
 ) -> list[tuple[NumberArray, NumberArray]]:
-    """What responds by itself: q and k each, tables together; rows of padding may be anything."""
+    """What responds by itself: q and k each, or both tables; rows of padding may be anything."""
     pairs = list(zip(values, plain, strict=True))
     if tried.function.outcome == "tables":  # of which the cosine may stay
         pairs = [(np.concatenate(values, axis=1), np.concatenate(plain, axis=1))]
@@ -437,7 +437,7 @@ def _multiplied(
     same: Sequence[bool],
     value: float | str | None,
 ) -> bool:
-    """Whether one of q and k is multiplied by the value, as by the scale of scores, and one not."""
+    """Whether the value multiplies one of q and k, as a scale of scores does, and not the other."""
     others = [pair for pair, own in zip(parts, same, strict=True) if not own]
     return bool(others) and not any(
         tried.differs(values, plain * np.float32(value or 0)) for values, plain in others
@@ -445,7 +445,7 @@ def _multiplied(
 
 
 def _text(varied: _Varied, tried: Tried) -> str:
-    """The call, for a reader."""
+    """The call, in words."""
     try:
         return f"a {varied.parameter} of {_other(tried.reference, varied)[1]}"
     except InvalidInput:
@@ -460,13 +460,13 @@ def _names(varied: _Varied, tried: Tried) -> list[str]:
 
 
 def _applies(varied: _Varied, tried: Tried) -> bool:
-    """Whether a function is told of it; not where its last position is part of every call."""
+    """Whether a function is told of it; not if its last position is part of every call."""
     by_length = tried.function.follows_length and not tried.form.has("grid")
     return bool(_names(varied, tried)) and not by_length
 
 
 def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
-    """What is wrong with another reference, of a function that follows its own."""
+    """The fault with another reference, for a function that matches its own."""
     own, names = tried.reference, _names(varied, tried)
     other, value = _other(own, varied)
     if not _gives(tried, own, own):
@@ -475,7 +475,7 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
     if any(_gives(way, other, other) for way in others):
         return
     if varied.names and not _gives(tried, other, own):
-        # Some code, as of proportional RoPE, has the frequencies of all dimensions.
+        # Some code, as for proportional RoPE, has the frequencies of all dimensions.
         raise InvalidInput("it gives other frequencies than its reference")
     text = f"called with a {varied.parameter} of {value}"
     if _gives(tried, other, own):
@@ -501,7 +501,7 @@ _PATTERNS = tuple(
 def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
     """Another reference, and its value of the parameter.
 
-    Raises: InvalidInput where there is none.
+    Raises: InvalidInput if there is none.
     """
     name, bound = varied.parameter, reference.encoding.bound
     given = {key: value for key, value in bound.params.items() if value is not None}
@@ -526,7 +526,7 @@ def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
 def _pairings(
     other: Reference, reference: Reference, pairing: ColumnPairing | None
 ) -> list[ColumnPairing | None]:
-    """How columns may be paired for another reference, and come out: in its order or as before."""
+    """Column pairings for another reference; columns come out in its order or as before."""
     if pairing is None or other.pairing == reference.pairing:
         return [pairing]
     as_before = replace(other.pairing, out_first=pairing.out_first, out_second=pairing.out_second)
@@ -536,7 +536,7 @@ def _pairings(
 def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
     """Whether a function that is told of one reference gives the rotations of another.
 
-    Raises: InvalidInput where the call fails.
+    Raises: InvalidInput if the call fails.
     """
     function, grid = tried.function, tried.form.has("grid")
     x, where = _drawn(tried, prod(told.grid or ()) - 1 if grid else _ROWS)
@@ -557,14 +557,14 @@ def _gives(tried: Tried, told: Reference, wanted: Reference) -> bool:
 
 
 def _drawn(tried: Tried, last: int) -> tuple[NumberArray, Integers]:
-    """Random vectors, and their positions: of all rows of a grid, or of some."""
+    """Random vectors, and their positions: those of all rows of a grid, or some."""
     rows = last + 1 if tried.form.has("grid") else min(_ROWS, last + 1)
     x = np.random.default_rng(31).standard_normal((rows, tried.form.columns))
     return x.astype(np.float32), np.arange(rows)
 
 
 def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
-    """The planes of the vectors that a call is given, as complex numbers; of tables 1 each."""
+    """The planes of the vectors that are given, as complex numbers; 1 for tables."""
     if tried.function.outcome == "tables":
         return np.ones((len(x), 1), complex)
     assert tried.pairing is not None
@@ -574,7 +574,7 @@ def _planes_before(tried: Tried, x: NumberArray) -> ComplexRows:
 
 
 def _planes_differ(tried: Tried, values: ComplexRows, wanted: ComplexRows) -> bool:
-    """Whether planes are others than those wanted; tables may have each value twice."""
+    """Whether planes differ from those wanted; tables may have each value twice."""
     if values.shape[1] % wanted.shape[1]:
         return True
     wanted = np.tile(wanted, (1, values.shape[1] // wanted.shape[1]))

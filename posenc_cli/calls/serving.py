@@ -34,20 +34,21 @@ FunctionTarget = str | Callable[..., Any]
 """A function: as ``module:function`` or ``file.py:function``, or one of this process."""
 
 CELLS = 1 << 20
-"""Values of one call, more only where one position has more: the caches of a processor hold them,
-and a function's own arrays, a dozen in float64, are few enough for any machine."""
+"""Values of one call, unless one position has more. They fit into a processor's cache, and a
+dozen float64 arrays of a function fit into any memory."""
 
 
 _NEAR, _TRACE = 4000, 0.05
-"""A position up to which traces are compared, and what float32 angles may change of one there."""
+"""The last position at which traces are compared, and how much float32 angles may change one
+there."""
 
 
 class ServedFunction:
     """A user's function, served by a process or here; a context manager, which ends that process.
 
-    ``context`` is how many positions it may be asked for. With a ``last`` position every call has a
-    row of it at its end, of which nothing is returned: what a function does may depend on the
-    largest position it sees.
+    ``context`` is the number of positions that may be asked for. With a ``last`` position every
+    call ends with a row at it, which is not returned, because results may depend on the largest
+    position of a call.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class ServedFunction:
             if self.form.has("grid"):  # every call has all of its rows
                 self.last = prod(self.process.reference.grid or ()) - 1
             if self._takes_original() or self._choice.calls > 1:
-                # What a call that did not suit left behind is no part of the function.
+                # State of a call in another form is not the function's.
                 self.process.renew()
         except BaseException:
             self.process.end()
@@ -79,10 +80,10 @@ class ServedFunction:
         return self
 
     def _takes_original(self) -> bool:
-        """Have a class made with the original context if that alone gives the reference's rotation.
+        """Make a class with the original context if only that gives the reference's rotation.
 
-        vLLM's YaRNScalingRotaryEmbedding takes it as max_position_embeddings. Whether calls were
-        made to find out.
+        vLLM's YaRNScalingRotaryEmbedding takes it as max_position_embeddings. Return whether calls
+        were made to find out.
         """
         process = self.process
         if self.outcome != "vectors" or not process.may_take_original:
@@ -94,10 +95,10 @@ class ServedFunction:
         return True
 
     def _is_off(self) -> bool:
-        """Whether maps of some positions have other traces than the reference's, or a call fails.
+        """Whether maps at some positions have other traces than the reference's, or a call fails.
 
-        A trace does not tell how dimensions are paired: 2 cosines of each pair, 1 of what stays.
-        Far from 0, where float32 says little, a call may fail alone.
+        A trace does not depend on the pairing: each pair adds 2 cosines, each unrotated dimension
+        1. Far from 0, where float32 is coarse, only a failed call counts.
         """
         reference, last = self.process.reference, self._context - 1
         where = np.unique(np.minimum([1, 50, _NEAR, last], last))
@@ -127,7 +128,7 @@ class ServedFunction:
 
     @property
     def usual_axes(self) -> str | None:
-        """The usual order of axes, where it is called with another that was not asked for."""
+        """The usual order of axes if it is called with another that was not asked for."""
         form, asked = self.form, self.process.asked.axes
         if asked is None and form.axes and self.found.ran_packed:
             return "bnf"
@@ -141,13 +142,13 @@ class ServedFunction:
 
     @property
     def refused_axes(self) -> tuple[str, str] | None:
-        """The axes that it was asked to take and does not, and why it is called with others."""
+        """The axes that were asked for and refused, and why it is called with others."""
         asked, why = self.process.asked.axes, self.found.instead
         return (asked, why) if asked is not None and why else None
 
     @property
     def requires_places(self) -> bool:
-        """Whether what says where rows are must be given."""
+        """Whether the parameter that says where rows are is required."""
         required = [given.name for given in self.process.signature.required]
         return self.form.placed_by in required
 
@@ -159,7 +160,7 @@ class ServedFunction:
 
     @property
     def text(self) -> str:
-        """How it is called, for a reader."""
+        """How it is called, in words."""
         process = self.process
         made = f", an object of {process.made}" if process.made else ""
         place = "; its result left in place" if process.asked.in_place else ""
@@ -167,33 +168,33 @@ class ServedFunction:
 
     @property
     def follows_length(self) -> bool:
-        """Whether what it does may depend on the largest position."""
+        """Whether results may depend on the largest position."""
         return self.last is not None
 
     @property
     def told(self) -> list[tuple[str, str]]:
-        """Roles and names of the parameters that its calls have, or its object was made with."""
+        """Roles and names of the parameters of its calls, or of the constructor of its object."""
         own = [(argument.role, argument.parameter) for argument in self.form.arguments]
         return [*self.process.told, *own]
 
     @property
     def results(self) -> int:
-        """How many results of a call are looked at: q and k, or one."""
+        """How many results of a call are compared: q and k, or one."""
         return len(self.form.vectors) or 1
 
     def matrices(self, positions: Integers) -> list[Returned]:
-        """The values at all unit vectors: [k, j, o] is column o of unit vector j at position k.
+        """The results for all unit vectors: [k, j, o] is column o of unit vector j at position k.
 
-        One for each result. Shape: (positions, columns, columns).
-        Raises: InvalidInput when the function does not give them.
+        One for each result. Shape: (positions, columns, columns). Raises: InvalidInput if the
+        function does not give them.
         """
         return self.heads(np.eye(self.form.columns, dtype=np.float32), positions)
 
     def heads(self, vectors: Float32Rows, positions: Integers) -> list[Returned]:
-        """The values at vectors (h, columns), each at all positions, as heads of one call.
+        """The results for vectors (h, columns), each at all positions, as heads of one call.
 
-        One for each result. Shape: (positions, h, columns).
-        Raises: InvalidInput when the function does not give them.
+        One for each result. Shape: (positions, h, columns). Raises: InvalidInput if the function
+        does not give them.
         """
         columns, most = self.form.columns, len(vectors)
         if not self.form.any_rows:
@@ -208,32 +209,32 @@ class ServedFunction:
         )
 
     def values(self, x: Float32Rows, positions: Integers, which: int = 0) -> NumberArray:
-        """The values of one result at some vectors, a row each; the other is given other vectors.
+        """One result for vectors, a row each; the other of q and k is given other vectors.
 
-        Raises: InvalidInput when the function does not give them.
+        Raises: InvalidInput if the function does not give it.
         """
         return self.each_value(beside_others(x, which), positions)[which]
 
     def each_value(self, given: Sequence[Float32Rows], positions: Integers) -> list[NumberArray]:
-        """The values of each result at vectors of its own, a row each.
+        """Each result for vectors of its own, a row each.
 
-        Raises: InvalidInput when the function does not give them.
+        Raises: InvalidInput if the function does not give them.
         """
         return [result.values[:, 0] for result in self._turned(positions, given)]
 
     def answers(self, positions: Integers) -> list[NumberArray]:
-        """All that comes back for vectors of ones at positions (b, n).
+        """Everything that is returned for vectors of ones at positions (b, n).
 
-        Raises: InvalidInput when the function does not give it.
+        Raises: InvalidInput if the function does not give it.
         """
         ones = np.ones((positions.shape[0], 1, 1, self.form.columns))
         vectors = [Vectors(ones, positions.shape[1])] * len(self.form.vectors)
         return [each.values for each in self.process.call(self.form, positions, vectors)]
 
     def values_beside(self, first: int, heads: int) -> tuple[NumberArray, NumberArray]:
-        """What v is given beside q and k, and what comes back third.
+        """The v that is given beside q and k, and the third result.
 
-        Raises: InvalidInput when the function does not give it, or nothing comes back third.
+        Raises: InvalidInput if a call fails or has no third result.
         """
         form, rows, heads = self.form, 5, heads if self.form.has_heads else 1
         x = np.random.default_rng(3).standard_normal((1, rows, heads, form.columns))
@@ -247,9 +248,9 @@ class ServedFunction:
         return beside.values, beside.read(parts[2], form.axes)
 
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:
-        """Its results at positions, (n, columns) each: of some vectors where it rotates these.
+        """Its results at positions, (n, columns) each; for some vectors if it rotates them.
 
-        Raises: InvalidInput when the function does not give them.
+        Raises: InvalidInput if the function does not give them.
         """
         if self.outcome == "vectors":
             return self.each_value(beside_others(x), positions)
@@ -258,7 +259,7 @@ class ServedFunction:
     def varied(
         self, *, last: int | None, dtype: str = "float32", form: CallForm | None = None
     ) -> Self:
-        """The same, called with another last position, vectors of another format, or otherwise."""
+        """The same function with another last position, number format or form."""
         other = copy(self)
         other.last, other.dtype, other.own_form = last, dtype, form
         return other
@@ -270,7 +271,7 @@ class ServedFunction:
 
     @contextlib.contextmanager
     def on(self, reference: Reference) -> Iterator[None]:
-        """Calls, and an object of a class, that are told of another reference."""
+        """Calls, and an object of a class, with another reference."""
         process, before = self.process, (self.process.reference, self.last)
         if reference is process.reference:
             yield
@@ -287,14 +288,14 @@ class ServedFunction:
                 process.remake()
 
     def revive(self) -> None:
-        """Start the process again, where a call has ended it."""
+        """Start the process again if a call has ended it."""
         if not self.process.lives:
             self.process.start()
 
     def returned(self, positions: Integers) -> list[Returned]:
-        """What comes back for rows of ones at some positions, where that is no vectors.
+        """What is returned for rows of ones at some positions, if these are not vectors.
 
-        Raises: InvalidInput when the function does not give it.
+        Raises: InvalidInput if the function does not give it.
         """
         form, (where, rows) = self.form, self.called_at(positions)
         ones = [Vectors(np.ones((1, 1, 1, form.columns)), where.size)] * len(form.vectors)
@@ -312,7 +313,7 @@ class ServedFunction:
         return [Returned(table.values[rows], table.dtype) for table in tables]
 
     def called_at(self, positions: Integers) -> tuple[Integers, SomeRows]:
-        """The positions of a call that has these, and which of its rows they are."""
+        """The positions of a call that has these, and the index of its rows for them."""
         if self._from_zero:
             return np.arange(1 + max(int(positions.max()), self.last or 0)), positions
         after = [self.last] if self.last is not None and self.form.has("positions") else []
@@ -327,7 +328,7 @@ class ServedFunction:
     def _turned(
         self, positions: Integers, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """Results at positions: of the heads of one row, given in every row, or rows for each.
+        """Results at positions: for heads that every row has, or for rows of their own.
 
         Shape: (positions, heads, columns).
         """
@@ -348,7 +349,7 @@ class ServedFunction:
     def _once(
         self, where: Integers, rows: SomeRows, given: Vectors | Sequence[Float32Rows]
     ) -> list[Returned]:
-        """One call at positions ``where``, of which some rows are kept and given vectors."""
+        """One call at positions ``where``, of which some rows are given vectors and kept."""
         form = self.form
         if isinstance(given, Vectors):
             vectors = [replace(given, rows=where.size)] * len(form.vectors)
@@ -363,7 +364,7 @@ class ServedFunction:
 
 
 def _joined(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned]:
-    """The results of several calls as those of one."""
+    """Join the results of several calls."""
     if len(parts) == 1:
         return list(parts[0])
     return [
@@ -373,11 +374,11 @@ def _joined(parts: Sequence[Sequence[Returned]], axis: int = 0) -> list[Returned
 
 
 def other_vectors(x: NumberArray) -> NumberArray:
-    """What k is given where q is given x, and q where k is: other vectors, of other lengths."""
+    """The vectors of k if q is given x, and of q if k is: other values and lengths."""
     other: NumberArray = np.roll(x, 1, axis=-1) * np.float32(0.5)
     return other
 
 
 def beside_others(x: NumberArray, which: int = 0) -> list[NumberArray]:
-    """What q and k are given where one is given these vectors, q unless it is the other."""
+    """The vectors of q and k if q is given x, or k with ``which``."""
     return [x, other_vectors(x)][:: -1 if which else 1]
