@@ -1,12 +1,13 @@
 """Angles position · frequency, reduced to (−π, π] and correctly rounded.
 
-Owns the exact reduction modulo one turn of many angles at once: the frequency in turns is kept in
-192 fractional bits, six limbs of 32; a position is two parts of 27 bits, so that every partial
-product and its carry fit a uint64, and what overflows on the left is whole turns.
+This module reduces many angles at once, exactly modulo one turn. A frequency in turns has 192
+fractional bits, stored as six limbs of 32 bits. A position is split into two parts of 27 bits, so
+every partial product and its carry fit a uint64. Bits that overflow on the left are whole turns.
 
-Error. A frequency in turns is cut at 2^−192, times a position up to 2^53: 2^−139 turns. The limbs
-are summed in double-double (2^−103 relatively) and multiplied by 2π (2^−102). The rounding test
-allows 2^−98 relatively and 2^−130 absolutely; what it cannot decide is computed in integers.
+Error. A frequency in turns is truncated at 2^−192; times a position up to 2^53 that is 2^−139
+turns. The limbs are summed in double-double (relative error 2^−103) and multiplied by 2π (2^−102).
+The rounding test allows 2^−98 relative and 2^−130 absolute error. Values it cannot decide are
+computed in integers.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -82,7 +83,8 @@ class AngleTable:
 
     def _block(self, positions: Integers, dtype: DType) -> StoredRows:
         sizes = np.abs(positions)
-        # An angle of less than half a turn is the plain product, right relatively however tiny.
+        # Below half a turn, the plain product is accurate relative to the angle, however small it
+        # is.
         plain_high, plain_low = product(
             (sizes[:, None].astype(np.float64), 0.0), (self._pairs[0], self._pairs[1])
         )
@@ -106,7 +108,7 @@ class AngleTable:
         return rounded
 
     def _fraction(self, sizes: Integers) -> tuple[Any, Any]:
-        """Return the positions' angles in turns, in [−1/2, 1/2), in double-double."""
+        """Return the angles of the positions in turns, in [−1/2, 1/2), in double-double."""
         part = sizes.astype(np.uint64)
         lower = (part & np.uint64((1 << PART_BITS) - 1))[:, None]
         upper = (part >> np.uint64(PART_BITS))[:, None]
@@ -116,7 +118,7 @@ class AngleTable:
             total = lower * first + upper * second + carry
             limbs.append(total & np.uint64((1 << LIMB_BITS) - 1))
             carry = total >> np.uint64(LIMB_BITS)
-        # The top limb as a signed number makes the fraction the nearest, from −1/2 to 1/2.
+        # Reading the top limb as signed moves the fraction from [0, 1) to [−1/2, 1/2).
         high: Any = limbs[-1].astype(np.uint32).view(np.int32) * 2.0**-LIMB_BITS
         low: Any = 0.0
         for place, limb in enumerate(reversed(limbs[:-1]), start=2):
@@ -126,7 +128,7 @@ class AngleTable:
 
 
 def _limbs(turns: Sequence[int]) -> list[Limbs]:
-    """Return the limbs of fractions of a turn, the lowest first, each over all frequencies."""
+    """Return the limbs of fractions of a turn, lowest first, each over all frequencies."""
     mask = (1 << LIMB_BITS) - 1
     return [
         np.array([(value >> (LIMB_BITS * limb)) & mask for value in turns], np.uint64)

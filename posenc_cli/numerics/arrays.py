@@ -1,6 +1,6 @@
 """Type names for arrays by content and shape.
 
-For annotations alone: import it where types are checked.
+Only for annotations: import it under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ Integers = NDArray[np.int64]
 """(n,) int64: positions, offsets j − i, places or buckets."""
 
 Reals = NDArray[np.float64]
-"""(n,) float64: a number for each position, offset, wave or column."""
+"""(n,) float64: one number per position, offset, wave or column."""
 
 RealRows = NDArray[np.float64]
 """(rows, columns) float64."""
 
 Places = NDArray[np.intp]
-"""(n,) places among waves, rows or columns, as NumPy indexes with them."""
+"""(n,) indices of waves, rows or columns, as NumPy uses them."""
 
 Flags = NDArray[np.bool_]
-"""(n,), or of the shape of what they are about: whether each is so."""
+"""(n,), or the shape of the values they describe: one truth value each."""
 
 StoredRows = NDArray[Any]
-"""(rows, columns) in the storage of a number format; of bfloat16 its bits, as uint16."""
+"""(rows, columns) in the storage of a number format; for bfloat16 its bits, as uint16."""
 
 StoredValues = NDArray[Any]
 """(n,) in the storage of a number format."""
@@ -47,22 +47,22 @@ Words = NDArray[np.uint32]
 """(n,) uint32: the bits of float32 numbers."""
 
 Floats = NDArray[np.floating[Any]]
-"""Of any shape, float32 or float64: values in a precision of frameworks."""
+"""Any shape, float32 or float64: values in the precision of a framework."""
 
 StoredArray = NDArray[Any]
-"""Of any shape, in the storage of a number format."""
+"""Any shape, in the storage of a number format."""
 
 Complexes = NDArray[np.complex128]
-"""(n,) complex128: a number for each pair."""
+"""(n,) complex128: one number per pair."""
 
 HeadMatrices = NDArray[np.float64]
-"""(heads, rows, columns) float64: a matrix for each head."""
+"""(heads, rows, columns) float64: one matrix per head."""
 
 Float32Rows = NDArray[np.float32]
 """(rows, columns) float32."""
 
 NumberArray = NDArray[Any]
-"""Numbers that a file or a function gives, real or complex, of any shape and format."""
+"""Numbers from a file or a function, real or complex, of any shape and format."""
 
 UnitMatrices = NDArray[Any]
-"""(positions, columns, columns): what a function makes of each unit vector, in its own format."""
+"""(positions, columns, columns): a function's outputs for each unit vector, in its own format."""

@@ -1,9 +1,9 @@
 """Sums of rows by exact weights, each correctly rounded.
 
-Owns the way from a table and rational weights to rounded entries. A weight is held as a pair of
-float64 and a bound of what is left of it, products and sums as pairs too; what each operation drops
-is added up, so that an entry without drops is known exactly, a tie among them. The few entries
-whose dropped parts might matter are summed again in fractions.
+This module turns a table and rational weights into rounded entries. A weight is a pair of float64
+and a bound of its remainder; products and sums are pairs too. The parts that each operation drops
+are added up, so an entry that dropped nothing is known exactly, even if it is a tie. The few
+entries whose dropped parts might matter are summed again in fractions.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 _SAFE = 2.0**-400, 2.0**400
 """Magnitudes of values whose products with weights have exact low parts."""
 _PRODUCT_ERROR = 2.0**-101
-"""Relative to a product of two weights: `double_double.product` errs by less than 2^−102."""
+"""Relative to a product of two weights; the error of `double_double.product` is below 2^−102."""
 _SUM_ERROR = 1 + 2.0**-40
-"""What the roundings of a bound itself, fewer than a thousand, can take from it."""
+"""Covers the roundings of a bound itself, fewer than a thousand."""
 
 
 class RationalWeights(Record):
-    """Rational weights as pairs of float64, and bounds of what the pairs lack.
+    """Rational weights as pairs of float64, and bounds of their remainders.
 
-    Shapes: (outputs, taps) each. ``numerators`` over ``denominators`` are the weights themselves,
-    a row for each output, which has one denominator. A bound is 0 where the pair is exact.
+    Shapes: (outputs, taps) each. The weights themselves are ``numerators`` over ``denominators``,
+    one row for each output, which has one denominator. A bound is 0 if the pair is exact.
     """
 
     numerators: Sequence[Sequence[int]]
@@ -50,7 +50,7 @@ class RationalWeights(Record):
     def of(
         cls, numerators: Sequence[Sequence[int]], denominators: Sequence[int]
     ) -> RationalWeights:
-        """The weights numerator / denominator, a row for each output and as many taps in each."""
+        """Return the weights numerator / denominator, one row per output, all with as many taps."""
         parts = np.array(
             [
                 [_pair(numerator, denominator) for numerator in row]
@@ -61,14 +61,14 @@ class RationalWeights(Record):
         return cls(numerators, denominators, *np.moveaxis(parts, -1, 0))
 
     def exact(self, output: int) -> list[Fraction]:
-        """The weights of one output."""
+        """Return the weights of one output."""
         return [
             Fraction(numerator, self.denominators[output]) for numerator in self.numerators[output]
         ]
 
 
 def _pair(numerator: int, denominator: int) -> tuple[float, float, float]:
-    """A fraction as the nearest float64, the nearest of what is left, and a bound of the rest.
+    """Return a fraction as the nearest float64, its nearest remainder, and a bound of the rest.
 
     >>> _pair(3, 4), _pair(1, 3)[:2]
     ((0.75, 0.0, 0.0), (0.3333333333333333, 1.850371707708594e-17))
@@ -85,10 +85,11 @@ def _pair(numerator: int, denominator: int) -> tuple[float, float, float]:
 
 
 class Blend(Record):
-    """Outputs that are sums of a table's rows by weights: those of one axis, or of two.
+    """Outputs that are weighted sums of a table's rows, along one axis or two.
 
-    ``rows`` are the table's, (outputs, taps). Of two axes ``second`` are the weights along the
-    other one, of one output alone; the taps are then all pairs, those of ``second`` slower.
+    ``rows`` are indices of the table's rows, (outputs, taps). With two axes, ``second`` are the
+    weights along the other axis, for one output only. The taps are then all pairs; those of
+    ``second`` vary more slowly.
     """
 
     rows: Integers
@@ -96,7 +97,7 @@ class Blend(Record):
     second: RationalWeights | None = None
 
     def _parts(self) -> tuple[RealRows, RealRows, RealRows]:
-        """The weights as pairs, and bounds of what these lack. Shapes: (outputs, taps)."""
+        """Return the weights as pairs, and bounds of their remainders. Shapes: (outputs, taps)."""
         first = self.weights
         if self.second is None:
             return first.high, first.low, first.bound
@@ -116,7 +117,7 @@ class Blend(Record):
         return [outer * weight for outer in self.second.exact(0) for weight in inner]
 
     def rounded(self, table: Any, dtype: DType) -> StoredRows:
-        """The sums over a table of finite values, (rows, columns), correctly rounded.
+        """Return the sums over a table of finite values, (rows, columns), correctly rounded.
 
         Shape: (outputs, columns), in the storage of ``dtype``.
         """
@@ -154,7 +155,7 @@ def _parts_of(weights: RationalWeights) -> tuple[RealRows, RealRows, RealRows]:
 
 
 def _open(high: RealRows, low: RealRows, bound: RealRows, dtype: DType) -> Flags:
-    """Whether a sum within ``bound`` of high + low may round to another number."""
+    """Return where a sum within ``bound`` of high + low may round to another number."""
     inexact = bound != 0
     below, above = (
         narrow(high, np.where(inexact, np.nextafter(low + side * bound, side * np.inf), low), dtype)

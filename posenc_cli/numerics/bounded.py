@@ -1,16 +1,16 @@
 """An array namespace of double-double numbers, each with an error bound.
 
-Owns a quick way through a formula written over ``xp``: every operation gives its result and how far
-that can be from the true one, so that Ziv's test decides the rounding of most elements, and only
-the others need :mod:`posenc_cli.numerics.exact`. What is not here, comparisons above all, raises
-TypeError or AttributeError: who computes with these numbers then computes exactly.
+This module evaluates a formula written over ``xp`` quickly. Every operation gives its result and a
+bound of its error. Ziv's test then decides the rounding of most elements, and only the others need
+:mod:`posenc_cli.numerics.exact`. Operations that are not supported here, above all comparisons,
+raise TypeError or AttributeError; callers then compute exactly.
 
 Error. A number is high + low ± error. The bounds of single operations follow Joldes, Muller and
-Popescu (see :mod:`posenc_cli.numerics.double_double`), with room to spare; those of exp, log, sin
-and cos come out of the operations they are made of, plus the remainder of their series. Bounds are
+Popescu (see :mod:`posenc_cli.numerics.double_double`), with room to spare. The bounds of exp, log,
+sin and cos follow from the operations they use, plus the remainder of their series. Bounds are
 summed in float64 and raised by 2^−40 of themselves each time, which is more than their rounding.
-``UNDERFLOW`` covers what the low part of a product loses below the smallest float64; numbers that
-overflow become NaN, which nothing decides.
+``UNDERFLOW`` covers what the low part of a product loses below the smallest float64. Numbers that
+overflow become NaN, whose rounding is never proven.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -46,14 +46,14 @@ UNDERFLOW = 2.0**-1000
 _RAISED = 1 + 2.0**-40
 
 _SMALL = 2.0**-20
-"""Beyond such an error of its argument nothing is said of a function."""
+"""If the error of a function's argument is larger, the error of its result is infinite."""
 _EXP_HALVINGS = 8
 _LARGEST_EXPONENT = 2.0**13
-"""Exponents are cut to this size: e to the power of it is past every number format."""
+"""Exponents are limited to this size: beyond it, e^x is outside every number format."""
 
 
 def _both_ways(operation: Callable[[Bounded, Bounded], Bounded]) -> tuple[Operator, Operator]:
-    """An operation of bounded numbers and anything, and that of anything and bounded numbers."""
+    """Return an operation with the number on the left, and the one with it on the right."""
     return (
         lambda number, other: operation(number, _operand(other)),
         lambda number, other: operation(_operand(other), number),
@@ -76,8 +76,8 @@ def _product(left: Bounded, right: Bounded) -> Bounded:
 
 
 def _quotient(left: Bounded, right: Bounded) -> Bounded:
-    # One correction of a float64 quotient: it is right to 8u² of itself, beside what the
-    # remainder, a product and a difference, is off by.
+    # Correct a float64 quotient once. It is then accurate to 8u² of itself, apart from the error of
+    # the remainder, which is a product and a difference.
     high = left.high / right.high
     back = product((high, np.zeros_like(high)), (right.high, right.low))
     rest, error = two_sum(left.high, -back[0])
@@ -92,7 +92,7 @@ def _quotient(left: Bounded, right: Bounded) -> Bounded:
 class Bounded:
     """Numbers high + low ± error, with elementwise arithmetic; immutable.
 
-    A number, of Python's or :mod:`decimal`'s, is taken exactly, or to 2^−105 of itself.
+    Numbers of Python or :mod:`decimal` are taken exactly, or with a relative error of 2^−105.
 
     >>> third = 1 / asarray([3, 4])
     >>> third.high.tolist(), bool((third.error < 1e-29).all())
@@ -101,7 +101,7 @@ class Bounded:
 
     __slots__ = ("error", "high", "low")
     __hash__ = None  # type: ignore[assignment]
-    # NumPy must not take these numbers for objects to compute with one by one.
+    # Stop NumPy from treating these numbers as objects to compute one by one.
     __array_ufunc__ = None
 
     def __init__(self, high: Any, low: Any, error: Any) -> None:
@@ -139,7 +139,7 @@ class Bounded:
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _undecided
 
     def rounded(self, dtype: DType) -> tuple[StoredValues, Flags]:
-        """The numbers rounded to ``dtype``, in its storage, and which of them that proves."""
+        """Return the numbers rounded to ``dtype``, in its storage, and which of them are proven."""
         values, proven = narrow_within(self.high, self.low, self.error, dtype)
         return values, proven & np.isfinite(self.high + self.error)
 
@@ -157,7 +157,7 @@ def _operand(value: Any) -> Bounded:
 
 
 def numbers(values: Sequence[int | float | Decimal | Fraction]) -> Bounded:
-    """Exact numbers, to 2^−105 of themselves.
+    """Return exact numbers, with a relative error of at most 2^−105.
 
     Shape: (number of values,).
     """
@@ -167,13 +167,13 @@ def numbers(values: Sequence[int | float | Decimal | Fraction]) -> Bounded:
         bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
         pairs.append(two_floats((numerator << bits) // denominator, bits))
     high, low = np.array(pairs, np.float64).reshape(-1, 2).T
-    # What float64 holds is meant exactly: only numbers with more digits are cut.
+    # Numbers that float64 holds are exact; only those with more digits are cut.
     same = [float(h) == value and not n for (h, n), value in zip(pairs, values, strict=True)]
     return Bounded(high, low, np.where(same, 0.0, NUMBER * np.abs(high) + UNDERFLOW))
 
 
 def asarray(values: Any, dtype: object = None) -> Bounded:  # noqa: ARG001
-    """Integers up to 2^53, or what is bounded already.
+    """Return integers up to 2^53 as bounded numbers; bounded numbers are returned unchanged.
 
     >>> asarray([1, 2]).shape
     (2,)
@@ -185,19 +185,19 @@ def asarray(values: Any, dtype: object = None) -> Bounded:  # noqa: ARG001
 
 
 def arange(start: int, stop: int | None = None, step: int = 1) -> Bounded:
-    """The integers start, start + step, … below ``stop``."""
+    """Return the integers start, start + step, … below ``stop``."""
     return asarray(np.arange(start, stop, step) if stop is not None else np.arange(start))
 
 
 def abs(values: Any) -> Bounded:  # noqa: A001 - the standard's name
-    """The magnitude of each element."""
+    """Return the magnitude of each element."""
     return _operand(values).__abs__()
 
 
 def exponential(values: Bounded) -> tuple[Bounded, Reals]:
-    """Powers of e: of each element, as m · 2^k: m from 0.7 to 1.42, and integers k.
+    """Return e to the power of each element as m · 2^k: m from 0.7 to 1.42, and integers k.
 
-    Exponents beyond ±8192 are cut to that.
+    Exponents beyond ±8192 are limited to that.
     """
     size = np.clip(values.high, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)
     values = Bounded(size, np.where(size == values.high, values.low, 0.0), values.error)
@@ -206,7 +206,7 @@ def exponential(values: Bounded) -> tuple[Bounded, Reals]:
     rest = values - Bounded(powers, zeros, zeros) * _LN2
     scale = 2.0**-_EXP_HALVINGS
     small = Bounded(rest.high * scale, rest.low * scale, rest.error * scale)
-    # e^x − 1 of |x| < 2^−9: what the series leaves out is below x^10/10! < 2^−111.
+    # e^x − 1 for |x| < 2^−9: the terms left out are below x^10/10! < 2^−111.
     less_one = small + small * small * _series(small, _EXP_SERIES)
     left_out = np.where(rest.error < _SMALL, 2.0**-111, np.inf)
     less_one = Bounded(less_one.high, less_one.low, less_one.error + left_out)
@@ -216,7 +216,7 @@ def exponential(values: Bounded) -> tuple[Bounded, Reals]:
 
 
 def exp(values: Any) -> Bounded:
-    """The exponential of each element."""
+    """Return e to the power of each element."""
     mantissa, powers = exponential(_operand(values))
     exponents = np.clip(powers, -5000, 5000).astype(np.int32)
     high, low, error = (
@@ -226,36 +226,36 @@ def exp(values: Any) -> Bounded:
 
 
 def log(values: Any) -> Bounded:
-    """The natural logarithm of each element; nothing is known of it where one may be ≤ 0."""
+    """Return the natural logarithm of each element; its error is infinite if one may be ≤ 0."""
     values = _operand(values)
     near = np.asarray(np.log(values.high), np.float64)
     zeros = np.zeros_like(near)
-    # log x = y + log(x e^−y), whose second logarithm is of a number 1 + δ, |δ| < 2^−40.
+    # log x = y + log(x e^−y); the second logarithm is of a number 1 + δ, |δ| < 2^−40.
     rest = values * exp(Bounded(-near, zeros, zeros)) - 1
     close = np.abs(rest.high) < 2.0**-40
     result = Bounded(near, zeros, zeros) + (rest - rest * rest * 0.5)
     known = close & (values.high > 2 * values.error) & (rest.error < _SMALL)
-    # dlog = dx/x is in the error of ``rest`` already; δ³/3 is what the series leaves out.
+    # The error of ``rest`` already includes dlog = dx/x; the series leaves out δ³/3.
     return Bounded(result.high, result.low, np.where(known, result.error + 2.0**-120, np.inf))
 
 
 def sin(values: Any) -> Bounded:
-    """The sine of each angle in radians."""
+    """Return the sine of each angle in radians."""
     return _circular(_operand(values), 0)
 
 
 def cos(values: Any) -> Bounded:
-    """The cosine of each angle in radians."""
+    """Return the cosine of each angle in radians."""
     return _circular(_operand(values), 1)
 
 
 def _circular(angles: Bounded, quarters: int) -> Bounded:
-    """The sine of angles and so many quarters of a turn."""
+    """Return the sine of angles plus ``quarters`` quarter turns."""
     turned = np.rint(angles.high / _QUARTER.high)
     zeros = np.zeros_like(turned)
     rest = angles - Bounded(turned, zeros, zeros) * _QUARTER
     square = rest * rest
-    # Within an eighth of a turn the series leave out less than x^29/29! < 2^−112.
+    # Within an eighth of a turn, the series leave out less than x^29/29! < 2^−112.
     sine = rest + rest * square * _series(square, _SIN_SERIES)
     cosine = 1 + square * _series(square, _COS_SERIES)
     quadrant = np.mod(turned + quarters, 4)
@@ -275,7 +275,7 @@ def _circular(angles: Bounded, quarters: int) -> Bounded:
 
 
 def _series(variable: Bounded, coefficients: Sequence[Bounded]) -> Bounded:
-    """The polynomial of ``coefficients``, the lowest first."""
+    """Return the polynomial of ``coefficients``, lowest first."""
     total = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
         total = total * variable + coefficient
@@ -283,7 +283,7 @@ def _series(variable: Bounded, coefficients: Sequence[Bounded]) -> Bounded:
 
 
 def _inverse_factorials(first: int, count: int, step: int, sign: int) -> list[Bounded]:
-    """The numbers sign^k / n! of n = first, first + step, …, k from 1."""
+    """Return the numbers sign^k / n! for n = first, first + step, …, and k from 1."""
     orders = range(first, first + count * step, step)
     fractions = [Fraction(sign ** (k + 1), math.factorial(n)) for k, n in enumerate(orders)]
     return [_operand(fraction) for fraction in fractions]

@@ -1,7 +1,8 @@
 """The values of a table in float64, in blocks that fit the cache.
 
-Owns the passes over memory that angle addition takes, for rising positions (slices of the low
-table) and for any others (gathered rows), and the margin of every block's rounding test.
+This module makes the passes over memory that angle addition needs. Consecutive positions use slices
+of the low table, all others use gathered rows. It also computes the margin of every block's
+rounding test.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.phasors import Phasors
 
 MARGIN = 6.0 * UNIT
-TILE_CELLS = 8192  # inner loops this long, or NumPy's setup of each would show
+TILE_CELLS = 8192  # shorter inner loops would spend noticeable time on NumPy's setup
 VIEWS_KEPT = 64
-CHUNK_CELLS = 1 << 17  # float64 buffers of 1 MiB: near the second cache, and few calls in all
+CHUNK_CELLS = 1 << 17  # float64 buffers of 1 MiB: about the size of the L2 cache, and few calls
 
 
 class Cells(Record):
     """Rows start … stop of a table, as (cells,) float64.
 
-    ``margin`` bounds an entry's error and the rounding of entry ± margin: a number, or a tile of
-    entries that is repeated along them. ``values`` is a buffer, free for use until the next block.
+    ``margin`` bounds an entry's error plus the rounding of entry ± margin. It is a number, or a
+    tile repeated along the entries. ``values`` is a buffer; the caller may overwrite it until the
+    next block.
     """
 
     start: int
@@ -47,8 +49,8 @@ class Cells(Record):
 class Scratch(threading.local):
     """Buffers of one thread, kept from block to block so that their pages stay mapped.
 
-    So are their views: between two passes over memory Python's own objects are out of the caches,
-    and each one that is made anew shows.
+    Their views are kept too. A pass over memory evicts Python's own objects from the caches, so
+    creating each one again takes noticeable time.
     """
 
     def __init__(self) -> None:
@@ -75,11 +77,11 @@ class Scratch(threading.local):
         return view
 
     def memory(self, name: str) -> bytearray:
-        """Return all the memory of a buffer, whose comparison is one memcmp."""
+        """Return all the memory of a buffer, which can be compared by one memcmp."""
         return self._memory[name]
 
     def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what was made of this thread's buffers under a key, or make it."""
+        """Return the object kept under a key, or make it from this thread's buffers."""
         value = self._made.get(key)
         if value is None:
             value = make()
@@ -88,12 +90,12 @@ class Scratch(threading.local):
 
 
 def chunk_rows(width: int) -> int:
-    """Return how many rows of so many entries are computed at once, or 0."""
+    """Return how many rows of ``width`` entries are computed at once: 0 if not even one fits."""
     return CHUNK_CELLS // width
 
 
 def rising_by_one(positions: Integers) -> bool:
-    """Whether positions are n, n + 1, n + 2, … for some n ≥ 0."""
+    """Return whether positions are n, n + 1, n + 2, … for some n ≥ 0."""
     if positions.size == 0:
         return False
     first, last = int(positions[0]), int(positions[-1])
@@ -105,7 +107,7 @@ def rising_by_one(positions: Integers) -> bool:
 def consecutive_blocks(
     factors: Factors, positions: Integers, *, magnitude: float, scratch: Scratch
 ) -> Iterator[Cells]:
-    """Yield the entries of positions that rise by one, from full tables.
+    """Yield the entries of consecutive positions, from full tables.
 
     Shape: ``positions`` (P,), none negative; ``magnitude`` is that of the scale.
     """
@@ -145,7 +147,7 @@ def scattered_blocks(
     magnitude: float,
     scratch: Scratch,
 ) -> Iterator[Cells]:
-    """Yield the entries of any positions, from full tables or from the rows in use alone.
+    """Yield the entries of any positions, from full tables or only from the rows they use.
 
     Shape: ``positions`` (P,); ``magnitude`` is that of the scale.
     """
@@ -188,9 +190,9 @@ def scattered_blocks(
 
 
 def margins_of(bounds: Reals, least: float, magnitude: float) -> Any:
-    """Return the margin of the rounding test: one number where it loses little, else as bounds.
+    """Return the margin of the rounding test: one number if that adds few doubts, else an array.
 
-    ``least`` is the smallest of the bounds, or of more.
+    ``least`` is at most the smallest of the bounds.
     """
     if least > magnitude * 2.0**-16:
         return MARGIN * magnitude * (1 + 2.0**-30)
@@ -200,7 +202,7 @@ def margins_of(bounds: Reals, least: float, magnitude: float) -> Any:
 def by_tile(operation: np.ufunc, values: Reals, tile: Any, result: StoredValues) -> None:
     """Apply an operation to values and a tile repeated along them, or a single number.
 
-    A narrower ``result`` is rounded to on the way, a few thousand values at a time.
+    If ``result`` is narrower, NumPy rounds on the way, a few thousand values at a time.
     """
     if not isinstance(tile, np.ndarray) or tile.size == values.size:
         operation(values, tile, out=result, casting="same_kind")

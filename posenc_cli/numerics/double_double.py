@@ -1,14 +1,14 @@
 """Error-free transformations: pairs of float64 that hold a number to about 106 bits.
 
-Owns the arithmetic of unevaluated sums high + low, |low| ≤ ulp(high)/2, on anything with the
-operators of float64 arrays (NumPy arrays, or floats). No operation here relies on a fused
-multiply-add or on longer registers, so results are the same bytes on every platform; they hold
-for operands whose products and their low parts neither overflow nor underflow (magnitudes between
-2^−480 and 2^480 are always safe). u = 2^−53 throughout.
+A number is an unevaluated sum high + low with |low| ≤ ulp(high)/2. The functions work on anything
+with the operators of float64 arrays: NumPy arrays, or floats. No operation relies on fused
+multiply-add or longer registers, so results are the same bytes on every platform. They hold if
+neither products nor their low parts overflow or underflow; magnitudes between 2^−480 and 2^480 are
+always safe. u = 2^−53 throughout.
 
-Source: Dekker, A floating-point technique for extending the available precision (1971); Knuth,
-The Art of Computer Programming 2, §4.2.2; Joldes, Muller and Popescu, Tight and rigorous error
-bounds for basic building blocks of double-word arithmetic, ACM TOMS 44 (2017).
+Source: Dekker, A floating-point technique for extending the available precision (1971); Knuth, The
+Art of Computer Programming 2, §4.2.2; Joldes, Muller and Popescu, Tight and rigorous error bounds
+for basic building blocks of double-word arithmetic, ACM TOMS 44 (2017).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPLITTER = 134217729.0  # 2^27 + 1
 
 
 def two_sum(left: Real, right: Real) -> tuple[Real, Real]:
-    """Return fl(left + right) and the exact error of that sum; no condition on magnitudes.
+    """Return fl(left + right) and the exact error of that sum, for any magnitudes.
 
     >>> two_sum(1.0, 2.0**-60)
     (1.0, 8.673617379884035e-19)
@@ -36,7 +36,7 @@ def two_sum(left: Real, right: Real) -> tuple[Real, Real]:
 
 
 def fast_two_sum(large: Real, small: Real) -> tuple[Real, Real]:
-    """Return fl(large + small) and its exact error, where |large| ≥ |small| or large is 0.
+    """Return fl(large + small) and its exact error, if |large| ≥ |small| or large is 0.
 
     total − large is exact: total is within a factor 2 of large, or small equals it (Sterbenz).
 
@@ -63,7 +63,8 @@ def split(value: Real) -> tuple[Real, Real]:
 def two_product(left: Real, right: Real) -> tuple[Real, Real]:
     """Return fl(left · right) and the exact error of that product (Dekker, without FMA).
 
-    With the halves' four products exact, each subtraction below is exact too, largest first.
+    The four products of the halves are exact, so each subtraction below is exact too, largest
+    first.
 
     >>> two_product(1.0 + 2.0**-30, 1.0 + 2.0**-30)
     (1.0000000018626451, 8.673617379884035e-19)
@@ -84,10 +85,10 @@ def _two_product(
 
 
 def product(left: Sequence[Real], right: Sequence[Real]) -> tuple[Real, Real]:
-    """Return the product of two pairs, within 2^−102 of it relatively.
+    """Return the product of two pairs, with a relative error below 2^−102.
 
-    high · high is exact as a pair; the two cross terms, below 2u each, are rounded three times on
-    the way (≤ 8u²), and low · low (≤ u²) is left out: under 10u² < 2^−102.
+    high · high is exact as a pair. The two cross terms, below 2u each, are rounded three times (≤
+    8u²). low · low (≤ u²) is left out. Together that is under 10u² < 2^−102.
 
     >>> product((2.0, 0.0), (1.5, 2.0**-60))
     (3.0, 1.734723475976807e-18)
@@ -99,12 +100,12 @@ def product(left: Sequence[Real], right: Sequence[Real]) -> tuple[Real, Real]:
 def complex_product(left: Sequence[Real], right: Sequence[Real]) -> tuple[Real, Real, Real, Real]:
     """Return the product of two complex pairs (real high, real low, imaginary high, low).
 
-    Each part is a sum of two products, and lies within 2^−102 · (|p| + |q|) of p + q: the two
-    products and the sum of their high parts are exact as pairs. In units of u² (|p| + |q|): the
-    cross terms are rounded to within 4 and their difference to 2, the difference of the errors to
-    1, the two sums to 3 and 4, and low · low, left out, is 1: 15 in all, below 16.
-    For unit factors the modulus of the error is therefore below 2^−101. Multiplying by exactly 1
-    changes nothing: every low part it adds is 0.
+    Each part is a sum of two products p + q, with an error below 2^−102 · (|p| + |q|). The two
+    products and the sum of their high parts are exact as pairs. In units of u² (|p| + |q|), the
+    cross terms are off by at most 4, their difference by 2, the difference of the errors by 1, and
+    the two sums by 3 and 4. low · low, left out, is 1. Together that is 15, below 16. For unit
+    factors the modulus of the error is therefore below 2^−101. Multiplying by exactly 1 changes
+    nothing: every low part it adds is 0.
 
     >>> complex_product((0.0, 0.0, 1.0, 0.0), (0.0, 0.0, 1.0, 0.0))
     (-1.0, 0.0, 0.0, 0.0)
@@ -128,12 +129,13 @@ def complex_product(left: Sequence[Real], right: Sequence[Real]) -> tuple[Real, 
 
 
 def quotient(numerator: Real, denominator: Real) -> tuple[Real, Real]:
-    """Return fl(numerator / denominator) and what is missing, to about 50 bits.
+    """Return fl(numerator / denominator) and its remainder ``low``, to about 50 bits.
 
-    The remainder numerator − high · denominator is a float64 exactly (it has no bit below the last
-    place of either, and is at most half a place of high times the denominator), and `two_product`
-    finds it without rounding; ``low``, its quotient, is right to 2u relatively, so its sign is the
-    sign of the remainder, and it is 0 only where the division is exact.
+    The remainder numerator − high · denominator is exactly a float64. It has no bit below the last
+    place of either, and is at most half a unit in the last place of high times the denominator.
+    `two_product` finds it without rounding. ``low`` is that remainder divided by the denominator,
+    with a relative error of 2u. So its sign is the sign of the remainder, and it is 0 only if the
+    division is exact.
 
     >>> quotient(1.0, 3.0)
     (0.3333333333333333, 1.850371707708594e-17)

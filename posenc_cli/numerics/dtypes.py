@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 class DType(Record):
     """A number format.
 
-    ``storage`` is the NumPy dtype (little-endian) that holds its bits: bfloat16, which NumPy lacks,
-    is held as the bit patterns in ``<u2``. ``precision`` counts the bits of the significand, the
-    hidden one included; ``min_exponent`` is the exponent of the smallest normal number, and
-    ``max_exponent`` that of the largest. For complex formats they are those of a component.
+    ``storage`` is the NumPy dtype (little-endian) that holds its bits. NumPy lacks bfloat16, so its
+    bit patterns are stored as ``<u2``. ``precision`` counts the bits of the significand, including
+    the hidden one. ``min_exponent`` is the exponent of the smallest normal number, and
+    ``max_exponent`` that of the largest. For complex formats they describe a component.
     """
 
     name: str
@@ -46,6 +46,6 @@ FLOAT64 = DType("float64", "<f8", 8, 53, -1022, 1023)
 COMPLEX64 = DType("complex64", "<c8", 8, 24, -126, 127, FLOAT32)
 COMPLEX128 = DType("complex128", "<c16", 16, 53, -1022, 1023, FLOAT64)
 INT64 = DType("int64", "<i8", 8, 63, 0, 62)
-"""Positions beside vectors, which are whole: no format of encodings."""
+"""For positions stored beside vectors; not a format for encodings."""
 
 REAL_DTYPES = {dtype.name: dtype for dtype in (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)}

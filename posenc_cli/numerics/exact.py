@@ -1,19 +1,19 @@
 """An array namespace of decimal numbers: formulas over ``xp`` to 60 digits and more.
 
-Owns vectors of `decimal.Decimal` with the names the array-API standard uses, so that a rule such
-as ``1 / base ** (xp.arange(0, dim, 2) / dim)`` means the same with ``xp`` this module, NumPy or
-torch, and here is right to at least 60 significant digits. Integers, fractions and decimals are
-themselves; a float is the binary number it holds. Division, square root, exponential, logarithm
-and powers are rounded to 80 digits from 96, so results that are short decimals, such as
-``10_000 ** 0.5``, come out as exactly those. Comparisons give vectors of bool.
+Vectors of `decimal.Decimal` offer the function names of the array-API standard. A rule such as
+``1 / base ** (xp.arange(0, dim, 2) / dim)`` therefore works with this module, NumPy or torch as
+``xp``. Here it is correct to at least 60 significant digits. Integers, fractions and decimals are
+exact; a float is the binary number it holds. Division, square root, exponential, logarithm and
+powers are computed to 96 digits and rounded to 80. So results that are short decimals, such as
+``10_000 ** 0.5``, are exactly those. Comparisons give vectors of bool.
 
-Calculations use a context of their own: the caller's precision, rounding and traps neither matter
-nor change, and threads do not disturb one another. As in NumPy, dividing by zero gives an infinity
-or NaN rather than an exception. The module imports neither NumPy nor anything that does.
+Calculations use their own context: they neither depend on nor change the caller's precision,
+rounding and traps, and threads do not affect each other. As in NumPy, dividing by zero gives an
+infinity or NaN rather than an exception. The module imports neither NumPy nor anything that does.
 
-What Python computes before a vector sees it is out of reach: arithmetic of two elements, which are
-decimals, and of floats. `formula` is where code of schemes runs: decimals then keep the working
-digits, and a float that shows the marks of rounding is refused.
+This module cannot control what Python computes before a vector sees it: arithmetic of two elements,
+which are decimals, and of floats. Code of schemes runs inside `formula`: there decimals keep the
+working digits, and a float that looks rounded is refused.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ int64 = "int64"
 
 
 def _context(digits: int) -> Context:
-    # The widest exponents: a frequency of 10^−4000 is a number like any other.
+    # The widest exponents: a frequency of 10^−4000 is an ordinary number.
     return Context(digits, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
 
 
@@ -50,21 +50,21 @@ _result = _context(DIGITS)
 
 ZERO = Decimal(0)
 
-MEANT_BITS = 32  # a float of so few bits, such as one of float32, is no accident
-MEANT_DIGITS = 15  # every decimal number of so many digits is told apart by float64
+MEANT_BITS = 32  # a float of at most this many bits, such as a float32, is meant exactly
+MEANT_DIGITS = 15  # float64 tells all decimal numbers of this many digits apart
 
 _given: ContextVar[frozenset[float] | None] = ContextVar("given", default=None)
-"""Within a formula, the significands of the floats that its scheme was given."""
+"""The significands of the floats that the scheme of the current formula was given."""
 
 
 @contextmanager
 def formula(given: Iterable[float] = ()) -> Iterator[None]:
-    """Within it, code of a scheme that was ``given`` these floats keeps what is exact.
+    """Run code of a scheme that was ``given`` these floats without losing exactness.
 
-    Decimals are computed with in the working context, not the caller's. A float in an operation
-    with a vector is the number it holds, if that was given or is short; one that fills float64 to
-    its last bits, such as ``math.pi`` or ``2 ** 0.5``, was rounded, and raises TypeError.
-    ``asarray`` says that exactly that number is meant.
+    Decimals are computed in the working context, not the caller's. In an operation with a vector, a
+    float is the number it holds if it was given or is short. A float that fills float64 to its last
+    bits, such as ``math.pi`` or ``2 ** 0.5``, was rounded and raises TypeError. ``asarray`` states
+    that exactly that number is meant.
     """
     token = _given.set(frozenset(map(_significand, given)))
     try:
@@ -75,7 +75,7 @@ def formula(given: Iterable[float] = ()) -> Iterator[None]:
 
 
 def check_float(value: float) -> None:
-    """Refuse a float that bears the marks of rounding, where a formula did not get it from outside.
+    """Refuse a float that looks rounded, unless the current formula was given it.
 
     >>> with formula(given=[0.1 + 0.2]):
     ...     check_float(-0.6000000000000001), check_float(0.1)
@@ -108,12 +108,12 @@ _KEPT = (Decimal, bool)
 
 
 def _is_scalar(value: Any) -> bool:
-    # float32 and its kind, of NumPy, are no floats to Python
+    # NumPy's float32 and other narrow floats are not Python floats.
     return isinstance(value, _SCALARS) or hasattr(value, "as_integer_ratio")
 
 
 def _decimal(value: Any) -> Decimal:
-    if type(value) is Decimal:  # as nearly all are; the questions below take longer
+    if type(value) is Decimal:  # nearly all values; the checks below take longer
         return value
     if isinstance(value, Vector):
         (value,) = value
@@ -131,7 +131,7 @@ def _decimal(value: Any) -> Decimal:
 
 
 def _aligned(*operands: Any) -> Iterator[tuple[Any, ...]]:
-    """Rows of operands, each number and each single element repeated to the common length."""
+    """Return rows of operands, with numbers and single elements repeated to the common length."""
     for operand in operands:
         if isinstance(operand, float):
             check_float(operand)
@@ -162,7 +162,7 @@ def _compared(left: Any, right: Any, accepted: tuple[int, ...]) -> Vector:
     return Vector(
         any(order == sign for sign in accepted)
         for order in (
-            # Compared as a Decimal, not with <, which would consult the caller's traps for NaN.
+            # Use Decimal.compare, not <, which would use the caller's traps for NaN.
             _decimal(a).compare(_decimal(b), _result)
             for a, b in _aligned(left, right)
         )
@@ -182,7 +182,7 @@ def _powers(left: Any, right: Any) -> Vector:
     return _paired(power, left, right)
 
 
-# The dearest of all operations, and those who try one rule after another ask for the same again.
+# The slowest operation, and callers that try many rules ask for the same logarithms again.
 @lru_cache(4096)
 def _logarithm(value: Decimal) -> Decimal:
     return _working.ln(value)
@@ -194,7 +194,7 @@ def _real_power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _both_ways(operation: Operator) -> tuple[Operator, Operator]:
-    """An operation of a vector and anything, and that of anything and a vector."""
+    """Return an operation with the vector on the left, and the one with the vector on the right."""
     return (
         lambda vector, other: operation(vector, other),  # noqa: PLW0108 - a function binds the vector
         lambda vector, other: operation(other, vector),
@@ -206,9 +206,10 @@ def _comparison(*accepted: int) -> Operator:
 
 
 class Vector:
-    """Numbers (or truth values) in a row, with elementwise arithmetic; immutable.
+    """A vector of numbers (or truth values) with elementwise arithmetic; immutable.
 
-    A number in an operation stands for a vector of it, and so does a vector of one element.
+    In an operation, a number or a vector of one element is repeated to the length of the other
+    operand.
 
     >>> 1 / Vector([2, 4]) + Vector([0.25, 0.5])
     Vector([Decimal('0.75'), Decimal('0.75')])
@@ -216,7 +217,7 @@ class Vector:
 
     __slots__ = ("_values",)
     __hash__ = None  # type: ignore[assignment]
-    # NumPy must not take vectors for objects to compute with one by one, in the caller's context.
+    # Stop NumPy from treating vectors as objects to compute one by one, in the caller's context.
     __array_ufunc__ = None
 
     def __init__(self, values: Iterable[Any]) -> None:
@@ -329,8 +330,8 @@ def _each(operation: Callable[[Decimal], Decimal], values: Any) -> Vector:
 def asarray(values: Any, dtype: object = None) -> Vector:  # noqa: ARG001
     """Return numbers as a vector; a single number becomes a vector of one.
 
-    ``dtype`` is accepted for the sake of formulas shared with other namespaces: integers and reals
-    are the same decimals here.
+    ``dtype`` is accepted because formulas are shared with other namespaces: integers and reals are
+    the same decimals here.
 
     >>> asarray([1, 0.5])
     Vector([Decimal('1'), Decimal('0.5')])
@@ -341,7 +342,7 @@ def asarray(values: Any, dtype: object = None) -> Vector:  # noqa: ARG001
 
 
 def checked_vector(values: Any) -> Vector:
-    """The vector that a formula gives, whose numbers may be floats if they were not rounded.
+    """Return the result of a formula as a vector; its floats must not look rounded.
 
     >>> with formula(given=[0.1 + 0.2]):
     ...     list(checked_vector([0.5, 0.1 + 0.2])) == [0.5, 0.1 + 0.2]
@@ -364,7 +365,7 @@ pi = asarray(
         "1058209749445923078164062862089986280348253421170679"
     )
 )
-"""π, as a vector of one: a decimal would be computed with in the caller's context."""
+"""π, as a vector of one element: a decimal would be computed in the caller's context."""
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1) -> Vector:
@@ -433,17 +434,17 @@ def sqrt(values: Any) -> Vector:
 
 
 def floor(values: Any) -> Vector:
-    """Return the largest integer up to each element."""
+    """Return the largest integer ≤ each element."""
     return _each(lambda value: value.to_integral_value("ROUND_FLOOR", _result), values)
 
 
 def ceil(values: Any) -> Vector:
-    """Return the smallest integer from each element on."""
+    """Return the smallest integer ≥ each element."""
     return _each(lambda value: value.to_integral_value("ROUND_CEILING", _result), values)
 
 
 def round(values: Any) -> Vector:  # noqa: A001 - the standard's name
-    """Return the integer nearest to each element, the even one of two.
+    """Return the integer nearest to each element; ties go to the even one.
 
     >>> round([0.5, 1.5, -2.6])
     Vector([Decimal('0'), Decimal('2'), Decimal('-3')])
@@ -478,7 +479,7 @@ def maximum(left: Any, right: Any) -> Vector:
 
 
 def clip(values: Any, low: Any = None, high: Any = None) -> Vector:
-    """Return each element, or the bound it is past.
+    """Return each element, limited to ``low`` and ``high``.
 
     >>> clip([-1, 0.5, 2], 0, 1)
     Vector([Decimal('0'), Decimal('0.5'), Decimal('1')])

@@ -1,8 +1,8 @@
 """Sines and cosines in integers, at any precision: the last resort for rounding.
 
-Owns everything that is computed with Python integers alone: π, the sine and cosine of a rational
-angle, the value of one entry correctly rounded to a number format, and the doublings from which
-the double-double tables of :mod:`posenc_cli.numerics.phasors` start. Nothing here needs NumPy.
+This module computes with Python integers alone: π, sine and cosine of a rational angle, and single
+entries correctly rounded to a number format. It also computes the doublings from which the
+double-double tables of :mod:`posenc_cli.numerics.phasors` start. It does not need NumPy.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CosOrSin = Literal["cos", "sin"]
 
 GUARD_BITS = 24
 _ERROR = 2  # units in the last place that `sine_cosine` promises
-_KNOWN_BITS = 240  # of a frequency, which stands for a real number in 80 digits
-_MOST_BITS = 2048  # of a sum: past them it is a tie, as far as frequencies are known
+_KNOWN_BITS = 240  # bits known of a frequency, which approximates a real number to 80 digits
+_MOST_BITS = 2048  # of a sum: one still undecided counts as a tie, as far as frequencies are known
 
 _largest_pi = (0, 3)
 
@@ -40,7 +40,7 @@ def _arctangent_of_inverse(divisor: int, bits: int) -> int:
 def pi(bits: int) -> int:
     """Return π · 2^bits, within one unit.
 
-    The longest value computed so far is kept, and shorter ones are cut from it.
+    The longest value computed so far is cached, and shorter ones are cut from it.
 
     Source: Machin's formula, π = 16 arctan(1/5) − 4 arctan(1/239).
 
@@ -61,11 +61,11 @@ def pi(bits: int) -> int:
 def sine_cosine(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
     """Return sin and cos of the angle numerator/denominator, times 2^bits, each within 2 units.
 
-    The angle is in radians, any size, either sign; ``denominator`` is positive. It is reduced by
-    multiples of π/2 with as many digits of π as the angle has integer bits more, then summed as a
-    Taylor series with ``GUARD_BITS`` bits in hand: each of its n terms is cut to one unit of the
-    longer format and carries what the terms before it lost, less than 2n units together, and the
-    reduction loses at most 3; 2n + 3 < 2^24 for every precision that fits a machine.
+    The angle is in radians, of any size and either sign; ``denominator`` is positive. It is reduced
+    by multiples of π/2. For every extra integer bit of the angle, one more bit of π is used. Then a
+    Taylor series is summed with ``GUARD_BITS`` extra bits. Each of its n terms is truncated to one
+    unit of the longer format and carries the error of the terms before it: less than 2n units
+    together. The reduction adds at most 3. 2n + 3 < 2^24 for every precision that fits in memory.
 
     Units: radians in, fixed point with ``bits`` fractional bits out.
 
@@ -98,8 +98,8 @@ def sine_cosine(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
 def nearest(numerator: int, denominator: int, dtype: DType) -> float:
     """Return the value of ``dtype`` nearest to a fraction, ties to even, as a float.
 
-    ``denominator`` is positive; every value of every real format is a float exactly. What is past
-    the largest number is infinite, and what rounds to zero keeps its sign.
+    ``denominator`` is positive. A float holds every value of every real format exactly. Values past
+    the largest number become infinite, and values that round to zero keep their sign.
 
     >>> from posenc_cli.numerics.dtypes import BFLOAT16
     >>> nearest(1, 3, BFLOAT16)
@@ -133,11 +133,11 @@ def exact_cell(
 ) -> float:
     """Return scale · function(position · frequency), correctly rounded to ``dtype``, as a float.
 
-    Both ends of an interval that holds the value are rounded; where they disagree the precision
-    doubles. This ends: the sine and cosine of a rational angle other than 0 are transcendental, so
-    the value is never a number halfway between two of the format, and the angle 0 is answered
-    without a series. A value that is nearer to 0 than the digits of the frequency tell is 0: that
-    of a whole number of quarter turns.
+    Both ends of an interval that contains the value are rounded; if they disagree, the precision
+    doubles. This terminates: sine and cosine of a rational angle other than 0 are transcendental,
+    so the value is never halfway between two numbers of the format. Angle 0 needs no series. A
+    value closer to 0 than the digits of the frequency can tell is 0: its angle is a whole number of
+    quarter turns.
 
     Units: ``frequency`` in radians per position.
     Source: Ziv, Fast evaluation of elementary mathematical functions with correctly rounded last
@@ -158,7 +158,7 @@ def exact_cell(
         return nearest(factor, divisor, dtype)
     bits = 128 + dtype.precision
     if function == "sin":
-        # A tiny sine starts that many bits further down.
+        # A tiny sine begins that many bits further down.
         bits += max(0, denominator.bit_length() - numerator.bit_length())
     while True:
         sine, cosine = sine_cosine(numerator, denominator, bits)
@@ -177,10 +177,10 @@ def exact_sum(
 ) -> float:
     """Return constant + Σ coefficient · function(angle), correctly rounded to ``dtype``.
 
-    Both ends of an interval that holds the sum are rounded, and the precision doubles where they
-    disagree. An angle whose sine or cosine is nearer to 0 than the digits of a frequency tell is a
-    whole number of quarter turns. A sum that stays undecided past ``_MOST_BITS`` is a tie, or 0, as
-    far as those digits tell, and is rounded from its middle.
+    Both ends of an interval that contains the sum are rounded; if they disagree, the precision
+    doubles. If a sine or cosine is closer to 0 than the digits of a frequency can tell, the angle
+    counts as a whole number of quarter turns. A sum still undecided past ``_MOST_BITS`` is a tie or
+    0, as far as those digits tell. It is then rounded from its middle.
 
     Units: angles in radians.
 
@@ -207,7 +207,7 @@ def exact_sum(
 
 
 def _circular(function: CosOrSin, angle: Fraction, bits: int) -> tuple[int, int]:
-    """A sine or cosine times 2^bits, and how many units it may be off by."""
+    """Return a sine or cosine times 2^bits, and its maximum error in units."""
     numerator, denominator = angle.as_integer_ratio()
     if numerator == 0:
         return (0 if function == "sin" else 1 << bits), 0
@@ -234,7 +234,8 @@ def exact_angle(position: int, frequency: Decimal, *, dtype: DType) -> float:
     numerator *= position
     bits = 128 + dtype.precision
     while True:
-        # 2x / 2π to the nearest integer is the number of turns; 0 of them leaves a fraction.
+        # The number of turns is x / 2π, rounded to the nearest integer. With 0 turns the angle is
+        # x.
         extra = max(0, numerator.bit_length() - denominator.bit_length()) + 4
         half_turn = pi(bits + extra)
         doubled = (2 * numerator << (bits + extra)) // denominator
@@ -253,10 +254,10 @@ def exact_angle(position: int, frequency: Decimal, *, dtype: DType) -> float:
 def doublings(frequency: Decimal) -> Iterator[tuple[int, int, int]]:
     """Yield (cos, sin, bits) of the angles frequency · 2^k, k = 0, 1, 2, …, in fixed point.
 
-    One series, then squarings. A squaring at most doubles the modulus of the error and adds under
-    two units, so for k ≤ 53 the error stays below 2^(56 − bits) in each part; with 192 bits, and as
-    many more as the frequency has leading zeros, that is below 2^−136, and below 2^−136 of the sine
-    while the angle is still below a quadrant.
+    The first comes from one series, the others from squarings. A squaring at most doubles the
+    modulus of the error and adds less than two units. So for k ≤ 53 the error stays below 2^(56 −
+    bits) in each part. ``bits`` is 192, plus one for each leading zero of the frequency. The error
+    is therefore below 2^−136, and below 2^−136 of the sine while the angle is below a quarter turn.
 
     >>> cosine, sine, bits = next(doublings(Decimal(1)))
     >>> cosine / 2**bits
@@ -275,10 +276,10 @@ def doublings(frequency: Decimal) -> Iterator[tuple[int, int, int]]:
 
 
 def two_floats(value: int, bits: int) -> tuple[float, float]:
-    """Return value · 2^−bits as the nearest float and the nearest float to what is left.
+    """Return value · 2^−bits as the nearest float and the float nearest to the remainder.
 
-    A value too small for a float becomes the smallest one, not zero, so that its sign survives. One
-    past the largest becomes infinite.
+    A value too small for a float becomes the smallest float, not zero, so that its sign survives. A
+    value past the largest becomes infinite.
 
     >>> two_floats((1 << 100) + 1, 100)
     (1.0, 7.888609052210118e-31)

@@ -1,8 +1,8 @@
 """a · b + c rounded once (fused multiply-add), in float32 and float64, on any machine.
 
-Compilers fuse products into sums where the processor can (x86 since AVX2), and NumPy has no such
-operation. Here the product is held exactly, as one float64 or as two, and the sum is rounded to odd
-before its one rounding to nearest, which is then that of the exact sum.
+Compilers fuse products into sums if the processor can (x86 since AVX2), and NumPy has no such
+operation. Here the product is held exactly, as one float64 or as two. The sum is rounded to odd
+before its one rounding to nearest, so the result is the rounding of the exact sum.
 
 Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
 rounding to odd, IEEE Transactions on Computers 57 (2008).
@@ -29,8 +29,8 @@ _SAFE = 2.0**-400, 2.0**400
 def fused(left: Floats, right: Floats, addend: Floats) -> Floats:
     """Return left · right + addend, rounded once.
 
-    All three are finite, of one format, float32 or float64, and of shapes that broadcast. A zero
-    may have the other sign than a processor's.
+    All three are finite, of one format, float32 or float64, and of shapes that broadcast. The sign
+    of a zero may differ from a processor's.
 
     Shape: the common one.
 
@@ -69,7 +69,7 @@ def _fused_float64(left: Any, right: Any, addend: Any) -> Reals:
 
 
 def _rounded(value: Fraction) -> float:
-    """A number as float64; one past the largest is infinite."""
+    """Return a number as float64; a number past the largest is infinite."""
     try:
         return float(value)
     except OverflowError:

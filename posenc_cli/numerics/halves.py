@@ -1,12 +1,12 @@
-"""Fast rounding to half precision by way of float32, with the doubtful values marked.
+"""Fast rounding to half precision through float32, marking the values that are in doubt.
 
-Owns the fast half of the rounding test for float16 and bfloat16. A float32 is too coarse to tell
-on which side of a tie an entry lies when it falls on the tie, and precise enough elsewhere; so the
-bits of the float32 are rounded as integers, and the few entries near a tie are in doubt.
+This is the fast half of the rounding test for float16 and bfloat16. A float32 that falls on a tie
+does not tell on which side of it the entry lies; everywhere else it is precise enough. So the bits
+of the float32 are rounded as integers, and the few entries near a tie are in doubt.
 
-Ties are float32 numbers themselves. Where float16 is concerned, entries are scaled by 2^−112,
-exactly, which turns the exponents of float32 into those of float16, subnormals too. They may be
-rounded twice then, so two units of float32 on each side of a tie are in doubt.
+Ties are float32 numbers themselves. For float16, entries are scaled by 2^−112, exactly. This turns
+the exponents of float32 into those of float16, subnormals included. Such entries may be rounded
+twice, so entries within two float32 units of a tie are in doubt.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -34,7 +34,7 @@ REBIAS = np.float32(2.0**-112)  # from the exponent bias of float32 to that of f
 
 
 class _HalfFormat(Record):
-    """How the bits of a float32 become those of a half precision, and for which magnitudes."""
+    """How to cut float32 bits to a half precision, and for which magnitudes it works."""
 
     tie: np.uint32
     shift: int
@@ -62,7 +62,7 @@ FORMATS = {
 
 
 def require_subnormals(dtype: DType) -> None:
-    """Refuse float16 where this thread takes float32's subnormal numbers, its way there, for 0.
+    """Refuse float16 if this thread flushes the float32 subnormals that the rounding needs to 0.
 
     Raises: Unavailable.
     """
@@ -94,8 +94,8 @@ def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: S
 
     ``margin`` bounds the error of an entry: a number, or a tile repeated along the entries. An
     entry is in doubt within two float32 units of a tie: half a unit for rounding to float32, half
-    for its scaling to the exponents of float16, and less than one for the margin, unless the entry
-    is below 2^24 margins; those are in doubt too.
+    for scaling to the exponents of float16, and less than one for the margin. Entries below 2^24
+    margins have a larger margin than that, so they are in doubt too.
 
     Shape: ``out`` as ``cells``, one axis, in the storage of ``dtype``.
     """
@@ -111,13 +111,13 @@ def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: S
         np.multiply(single, REBIAS, out=single)
     np.add(single.view(np.uint32), how.tie, out=bits)
     if how.shift:
-        # Five exponent bits, not eight: move the magnitude up to the sign.
+        # float16 has five exponent bits, not eight: move the magnitude up to the sign.
         np.left_shift(bits, how.shift, out=bits)
         np.bitwise_and(single.view(np.uint32), SIGN, out=spare)
         np.bitwise_or(bits, spare, out=bits)
     np.right_shift(bits, 16, out=spare)
     np.copyto(out.view(np.uint16), spare, casting="unsafe")
-    # The low halves wrap around at a tie.
+    # Near a tie, the lower 16 bits wrap around.
     np.copyto(half, bits, casting="unsafe")
     np.add(half, np.uint16(2 << how.shift), out=half)
     doubts = scratch.buffer("doubts", cells.size, np.bool_)
@@ -125,7 +125,7 @@ def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: S
     if near_zero is not None:
         np.logical_or(doubts, near_zero, out=doubts)
     else:
-        # Judged from the rounded bits, half as wide: the sign shifted out, then one unit up.
+        # Compare the rounded bits, which are half as wide: shift the sign out, allow one unit.
         floor = np.uint16(2 * (how.bits(margin * 2.0**24) + 1))
         np.left_shift(out.view(np.uint16), 1, out=half)
         if half.min() <= floor:
@@ -134,7 +134,7 @@ def rounded(cells: Reals, margin: Any, dtype: DType, out: StoredRows, scratch: S
 
 
 def _below(single: Float32Cells, floors: Float32Cells, spare: Words) -> Flags:
-    """Return where magnitudes are below a tile of floors that is repeated along them."""
+    """Return where magnitudes are below a tile of bounds that is repeated along them."""
     sizes = np.abs(single, out=spare.view(np.float32))
     whole = sizes.size // floors.size * floors.size
     near = np.empty(sizes.size, bool)

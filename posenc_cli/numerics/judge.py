@@ -1,7 +1,7 @@
 """Ziv's rounding test: values proven, values recomputed, values settled in integers.
 
-Owns the way from entries in float64, with a bound of their error, to a number format in which every
-one of them is correctly rounded.
+This module rounds float64 entries, whose error is bounded, to a number format. Every one of them is
+correctly rounded.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.phasors import Phasors
 
 PAIR_MARGIN = 2.0**-90
-FEW_CELLS = 12  # below this many, integers are faster than the many small calls of double-double
+FEW_CELLS = 12  # for fewer, integers are faster than the many small calls of double-double
 DOUBTS_KEPT = 1 << 14
-JUDGES_KEPT = 4  # one a number format
-_SAFE = 2.0**-500, 2.0**400  # float64 entries above, by scales below, keep all low parts
+JUDGES_KEPT = 4  # one per number format
+_SAFE = 2.0**-500, 2.0**400  # entries above, scales below: float64 keeps all low parts
 
 
 class Doubts(Record):
-    """Entries to judge again: their index in the table, and float64 value and margin if kept."""
+    """Entries to judge again: their table indices, and float64 values and margins if kept."""
 
     places: Integers
     cells: Any
@@ -44,7 +44,7 @@ class Doubts(Record):
 
 
 class Table(Record):
-    """What is filled: rows of positions, and the reference in which column."""
+    """The table to fill: its rows, their positions, and the wave of each column."""
 
     out: StoredRows
     positions: Integers
@@ -52,7 +52,7 @@ class Table(Record):
 
 
 class Judge:
-    """Fills tables of one format with entries, every one of them correctly rounded."""
+    """Fills tables of one format with entries, all correctly rounded."""
 
     def __init__(self, phasors: Phasors, dtype: DType) -> None:
         self._phasors = phasors
@@ -82,7 +82,7 @@ class Judge:
         self.settle(table, (doubts for doubts in rounded if doubts is not None))
 
     def settle(self, table: Table, doubts_by_block: Iterable[Doubts]) -> None:
-        """Write the entries in doubt, correctly rounded, after all others that come with them."""
+        """Write all entries in doubt, correctly rounded, after the blocks that yield them."""
         doubts: list[Doubts] = []
         kept = 0
         for block_doubts in doubts_by_block:
@@ -95,7 +95,7 @@ class Judge:
             self._resolve(table, doubts)
 
     def _round(self, block: Cells, table: Table, scratch: Scratch) -> Doubts | None:
-        """Write a block's roundings; return the entries that this does not prove, if any."""
+        """Write a block's roundings; return the entries that are not proven, if any."""
         cells, margin = block.values, block.margin
         target = table.out[block.start : block.stop]
         direct = target.flags.c_contiguous
@@ -143,7 +143,8 @@ class Judge:
         index = np.concatenate([doubt.places for doubt in doubts])
         rows, at = np.divmod(index, table.placed.columns.waves.size)
         if doubts[0].cells is not None:
-            # Rounding through float32 doubts more entries than their float64 gives reason to.
+            # Rounding through float32 doubts more entries than necessary: first try their float64
+            # values.
             cells = np.concatenate([doubt.cells for doubt in doubts])
             margin = np.concatenate([np.full(doubt.places.size, doubt.margin) for doubt in doubts])
             high = narrow(cells + margin, None, self._dtype)
@@ -186,7 +187,7 @@ class Judge:
     def _paired(
         self, positions: Integers, waves: Integers, sine: Flags
     ) -> tuple[StoredValues, Flags]:
-        """Return entries rounded from double-double, and which of them that proves."""
+        """Return entries rounded from double-double, and which of them are proven."""
         sizes = np.abs(positions)
         parts = self._phasors.points(sizes, waves)
         sign = np.where(sine & (positions < 0), -1.0, 1.0)
@@ -197,6 +198,6 @@ class Judge:
         margin = PAIR_MARGIN * np.where(small, np.abs(high), self._magnitude)
         rounded, proven = narrow_within(high, low, margin, self._dtype)
         if self._dtype.name == FLOAT64.name:
-            # Elsewhere a low part, or an error of one, may have left the range of float64.
+            # Outside these limits a low part, or its error, may be out of the range of float64.
             proven &= (np.abs(high) > _SAFE[0]) & (self._magnitude < _SAFE[1])
         return rounded, proven

@@ -1,9 +1,9 @@
 """The columns of a table, laid out so that one formula serves them all.
 
-Owns the two factors that angle addition multiplies, arranged column by column as the output wants
-them: cosines and sines, halves or interleaved, come out of the same passes over memory, and the
-bound of the error of every column. Where the columns are a cosine and a sine of each wave, the
-factors are complex numbers too, whose product is both entries at once.
+This module arranges the two factors of angle addition column by column, in the order of the output.
+So cosines and sines, in half or interleaved layout, come out of the same passes over memory. It
+also bounds the error of every column. If the columns are a cosine and a sine of each wave, the
+factors are also stored as complex numbers, whose product is both entries at once.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 UNIT = 2.0**-53
 BATCHES_KEPT = 2
-TILE_PAIRS = 1024  # inner loops long enough, and a tile that stays in the first cache
+TILE_PAIRS = 1024  # long enough inner loops, and a tile that stays in the L1 cache
 BATCH_FACTORS = 1 << 12
 FIRST_MULTIPLES = 4
 
@@ -54,7 +54,7 @@ class Columns(Record):
 
     @cached_property
     def key(self) -> tuple[bytes, bytes, bytes]:
-        """What their tables depend on."""
+        """Everything the tables of these columns depend on."""
         return self.waves.tobytes(), self.sine.tobytes(), self.zero.tobytes()
 
     @cached_property
@@ -64,7 +64,7 @@ class Columns(Record):
 
     @cached_property
     def pairing(self) -> Pairing | None:
-        """How the columns are a cosine and a sine of each wave, or None where they are not."""
+        """How the columns are a cosine and a sine of each wave, or None if they are not."""
         half, odd = divmod(self.waves.size, 2)
         if odd or half == 0 or self.zero.any():
             return None
@@ -76,12 +76,12 @@ class Columns(Record):
         return None
 
     def selected(self, index: Any) -> Columns:
-        """Some of these columns, by an index of NumPy."""
+        """Return some of these columns, by a NumPy index."""
         return Columns(self.target, self.waves[index], self.sine[index], self.zero[index])
 
 
 class Pairing(Record):
-    """Which columns are the first of each pair, and which the second, in the same order."""
+    """Which columns are the first of each pair and which the second, in the same order."""
 
     first: slice
     second: slice
@@ -99,8 +99,9 @@ class Pairing(Record):
 class Placed:
     """Entries of a table as they are computed, and the columns they belong to.
 
-    ``columns`` are in the order of the entries: pair after pair with a ``pairing``, else as they
-    are. ``order`` gives the column of each; ``in_order`` says whether that is just the next one.
+    ``columns`` are in the order of the entries: pair after pair with a ``pairing``, else unchanged.
+    ``order`` gives the output column of each entry. ``in_order`` tells whether each entry goes to
+    the next column.
     """
 
     def __init__(self, columns: Columns, pairing: Pairing | None = None) -> None:
@@ -111,10 +112,10 @@ class Placed:
         self._pairing = pairing
 
     def place(self, bits: StoredValues, target: StoredRows) -> None:
-        """Write the rounded entries of some rows to their columns; ``bits`` is free for use after.
+        """Write the rounded entries of some rows to their columns; ``bits`` may be overwritten.
 
-        A pair of numbers is one integer here. To cut integers to half their width is faster than to
-        pick every other number.
+        A pair of numbers is handled as one integer. Cutting integers to half their width is faster
+        than selecting every other number.
         """
         if self.in_order or self._pairing is None:
             target[...] = bits.reshape(target.shape)
@@ -129,10 +130,10 @@ class Placed:
 
 
 def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> list[Columns]:
-    """Return the columns the placements fill: one group where together they are a plain range.
+    """Return the columns the placements fill: one group if together they are a plain range.
 
-    Shape: ``width`` is the number of columns of the output, ``waves`` that of the frequencies.
-    Raises: ValueError: a placement with another number of columns than waves.
+    Shape: ``width`` is the number of output columns, ``waves`` the number of frequencies.
+    Raises: ValueError: a placement whose number of columns differs from its number of waves.
     """
     wave = np.zeros(width, np.intp)
     sine, zero = np.zeros(width, bool), np.zeros(width, bool)
@@ -165,7 +166,7 @@ def columns_of(placements: Sequence[Placement], *, width: int, waves: int) -> li
 
 
 class Batch(Record):
-    """U[a] and V[a] of some multiples a, and bounds of their entries, with the least of them.
+    """U[a] and V[a] of some multiples a, bounds of their entries, and the smallest bound.
 
     Shape: (multiples, columns) each.
     """
@@ -177,7 +178,7 @@ class Batch(Record):
 
 
 class PairBatch(Record):
-    """U[a] − i V[a] of the first columns, bounds of all entries by pair, and the least.
+    """U[a] − i V[a] of the first columns, bounds of all entries by pair, and the smallest bound.
 
     Shape: ``high`` (multiples, pairs) complex; ``bounds`` (multiples, 2 · pairs).
     """
@@ -188,7 +189,7 @@ class PairBatch(Record):
 
 
 class High:
-    """U[a] and V[a] of every column, and what bounds of its entries depend on.
+    """U[a] and V[a] of every column, and the data for bounds of its entries.
 
     Shape: ``first`` (X) and ``second`` (Y), which the entries take from the low table, are
     (offsets, columns).
@@ -203,12 +204,12 @@ class High:
         self._reach_second = np.abs(second).max(axis=0)
         rates = np.array([abs(float(frequency)) for frequency in phasors.frequencies] or [0.0])
         self._steps = rates[columns.waves] * phasors.rows
-        # −0.0 must not come out of a wave that does not rotate.
+        # A wave of frequency 0 must not give −0.0.
         turning = np.array([bool(frequency) for frequency in phasors.frequencies] or [False])
         self._odd = columns.sine & turning[columns.waves]
 
     def high(self, multiples: Integers, negative: Flags | None = None) -> tuple[RealRows, RealRows]:
-        """Return U[a] and V[a] of every column, with the sines' signs of negative positions.
+        """Return U[a] and V[a] of every column, with the signs of sines at negative positions.
 
         Shape: (multiples, columns) each.
         """
@@ -217,7 +218,7 @@ class High:
     def _high_of(
         self, cosines: RealRows, sines: RealRows, negative: Flags | None
     ) -> tuple[RealRows, RealRows]:
-        """U and V of every column from cosines and sines of the waves."""
+        """Return U and V of every column from cosines and sines of the waves."""
         columns = self.columns
         first = np.take(cosines, columns.waves, axis=1)
         second = np.take(sines, columns.waves, axis=1)
@@ -233,9 +234,9 @@ class High:
     ) -> RealRows:
         """Return a bound of (|X U| + |Y V|) of every column, times 1 + 2^−30.
 
-        It is at most the scale's magnitude, and as small as the entries where all angles are.
-        Elsewhere 2^−36 of the scale is added, for what double-double loses to cancellation: u times
-        that is 2^−89.
+        It is at most the scale's magnitude, and as small as the entries if all angles are small.
+        For larger angles, 2^−36 of the scale is added for what double-double loses to cancellation:
+        u times that is 2^−89.
 
         Shape: (multiples, columns).
         """
@@ -248,9 +249,9 @@ class High:
     def located(self, multiple: int) -> tuple[int, int]:
         """Return the index of the batch that a multiple is in, and its place there.
 
-        A table is filled a block at a time, and small arrays cost as much as large ones: some
-        thousands of factors, what the next blocks will ask for, are computed together. The first
-        few multiples are apart, for short tables need no more, and hold the smallest angles.
+        A table is filled one block at a time, and small arrays cost as much as large ones. So a few
+        thousand factors, which the next blocks will need, are computed together. The first few
+        multiples form their own batch: short tables need no more, and it holds the smallest angles.
         """
         return (-1, multiple) if multiple < FIRST_MULTIPLES else divmod(multiple, self._together)
 
@@ -289,14 +290,14 @@ class Factors(High):
 
 
 class Pairs(High):
-    """The factors of columns in pairs as complex numbers, X + iY and U − iV of the first of each.
+    """The factors of column pairs as complex numbers: X + iY and U − iV of the first of each.
 
-    Their product, (X U + Y V) + i (Y U − X V), is the entries of both: where the first is a cosine
-    they are cos α cos β − sin α sin β and sin α cos β + cos α sin β, where it is a sine the other
-    way round.
+    Their product, (X U + Y V) + i (Y U − X V), is the entries of both. If the first is a cosine,
+    they are cos α cos β − sin α sin β and sin α cos β + cos α sin β; if it is a sine, the other way
+    round.
 
     Shape: ``low`` (rows, pairs), contiguous complex128; ``columns`` are the first of each pair.
-    ``repeats`` is how many rows of ``high`` make a tile.
+    ``repeats`` is the number of rows of ``high`` in a tile.
     """
 
     def __init__(self, columns: Columns, pairing: Pairing, phasors: Phasors) -> None:
@@ -307,7 +308,7 @@ class Pairs(High):
         self.low: ComplexRows = np.empty(first.shape, np.complex128)
         self.low.real, self.low.imag = first, second
         rows, pairs = first.shape
-        # A power of two, as the rows are: nothing is left over.
+        # A power of two, as the number of rows is, so tiles divide the rows evenly.
         self.repeats = power_of_two(min(rows, TILE_PAIRS // pairs))
         self._batches = LRUCache[PairBatch](BATCHES_KEPT)
 
@@ -319,7 +320,7 @@ class Pairs(High):
             first, second = self.high(multiples)
             high = np.empty(first.shape, np.complex128)
             high.real, high.imag = first, -second
-            # The other entry of a pair takes its factors the other way round.
+            # The other entry of a pair swaps its two factors.
             both = [
                 self.bounds(multiples, first, second, scale),
                 self.bounds(multiples, second, first, scale),
@@ -348,7 +349,7 @@ def low_of(columns: Columns, cosines: RealRows, sines: RealRows) -> tuple[RealRo
     """Return X and Y of every column from cosines and sines of the waves."""
     cosines = np.take(cosines, columns.waves, axis=1)
     sines = np.take(sines, columns.waves, axis=1)
-    # Row after row in memory: selecting columns with an index would leave columns together.
+    # np.where keeps rows contiguous; selecting columns with an index would store column by column.
     first = np.where(columns.sine, sines, cosines)
     second = np.where(columns.sine, cosines, sines)
     first[:, columns.zero] = second[:, columns.zero] = 0.0

@@ -1,4 +1,4 @@
-"""Arrays whose rows start at cache lines, which the kernel can write past the caches.
+"""Arrays whose rows start at cache lines, so that the kernel can write past the caches.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import StoredArray
 
 LINE = 64
-"""Bytes of a cache line, of every processor that the kernel streams on."""
+"""Bytes of a cache line, on every processor where the kernel uses streaming stores."""
 
 CACHED_BYTES = 1 << 23
 """A larger array does not stay in the caches."""
 
 
 def on_lines(shape: tuple[int, ...], dtype: Any) -> StoredArray:
-    """An array, not yet filled, whose first value begins a line.
+    """Return an uninitialized array whose first value begins a cache line.
 
     Raises: MemoryError.
     """
@@ -33,7 +33,7 @@ def on_lines(shape: tuple[int, ...], dtype: Any) -> StoredArray:
 
 
 def large_or_small(shape: tuple[int, ...], dtype: Any) -> StoredArray:
-    """An array, not yet filled: on lines if it does not stay in the caches, else NumPy's own.
+    """Return an uninitialized array, aligned to cache lines if it is too large for the caches.
 
     Raises: MemoryError.
     """

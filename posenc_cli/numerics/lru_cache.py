@@ -1,4 +1,4 @@
-"""A small cache for what the blocks of a table use repeatedly."""
+"""A small cache for values that the blocks of a table use repeatedly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Cached = TypeVar("Cached")
 
 
 class LRUCache(Generic[Cached]):
-    """The last ``count`` values made, by key; of two threads that ask for one, one makes it.
+    """The last ``count`` values made, by key; if two threads ask for one, only one makes it.
 
     >>> squares = LRUCache[int](2)
     >>> [squares.get(n, lambda: n * n) for n in (2, 3, 4)]
@@ -33,7 +33,7 @@ class LRUCache(Generic[Cached]):
         return len(self._values)
 
     def get(self, key: Hashable, make: Callable[[], Cached]) -> Cached:
-        """Return the value of a key, made now unless it is kept; the oldest gives way."""
+        """Return the value of a key, making it if it is not cached; the oldest value is dropped."""
         with self._lock:
             if key not in self._values:
                 made = make()

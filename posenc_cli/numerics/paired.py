@@ -1,8 +1,8 @@
 """Tables of cosine-sine pairs in float32: product, rounding test, store.
 
-Owns the loop that most tables are filled by. Between two passes over memory the interpreter's own
-objects have left the caches, and threads wait for each other there, so this one takes few steps and
-long ones: all arrays are made once for a size of chunk, and only entries in doubt leave it.
+Most tables are filled by the loop of this module. A pass over memory evicts the interpreter's own
+objects from the caches, and threads then wait for each other. So this loop takes few, long steps:
+it creates all arrays once per chunk size, and only entries in doubt leave it.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Chunk:
-    """A thread's arrays for so many rows of pairs, as ``shape[0]`` tiles of ``shape[1]`` pairs."""
+    """A thread's arrays for some rows of pairs, as ``shape[0]`` tiles of ``shape[1]`` pairs."""
 
     def __init__(self, rows: int, pairs: Pairs, scratch: Scratch) -> None:
         count = max(1, rows // pairs.repeats)
@@ -46,10 +46,10 @@ class Chunk:
     def fill(
         self, target: StoredRows, placed: Placed, low: ComplexRows, by: ComplexRows, margin: Any
     ) -> Integers | None:
-        """Write the products low · by of some rows, rounded; return the places of any in doubt.
+        """Write the products low · by of some rows, rounded; return the places in doubt.
 
-        An entry is proven where entry + margin and entry − margin round alike. Places count from
-        the chunk's first entry, pair after pair.
+        An entry is proven if entry + margin and entry − margin round to the same number. Places
+        count from the chunk's first entry, pair after pair.
 
         Shape: ``low`` (tiles, tile) and ``by`` (tile,) complex; ``margin`` a number or (2 · tile,).
         """
@@ -58,7 +58,8 @@ class Chunk:
         np.multiply(low, by, out=self._product)
         np.add(self._cells, margin, out=upper, casting="same_kind")
         np.subtract(self._cells, margin, out=self._lower, casting="same_kind")
-        # Bits, not values: 0.0 and −0.0 differ. If the buffer is full, comparing memory is quick.
+        # Compare bits, not values: 0.0 and −0.0 differ. A full buffer allows one fast memory
+        # comparison.
         places = None
         if upper.nbytes != len(self._memory) or self._memory != upper:
             places = np.flatnonzero(upper.view(np.uint32) != self._lower.view(np.uint32))
@@ -70,12 +71,12 @@ class Chunk:
 def rounded_pairs(
     pairs: Pairs, table: Table, *, magnitude: float, scratch: Scratch
 ) -> Iterator[Doubts]:
-    """Write the entries of positions that rise by one as float32; yield those that are not proven.
+    """Write the entries of consecutive positions as float32; yield those that are not proven.
 
-    NumPy may fuse a multiplication of a complex product with its addition, or not: the entries are
-    rounded to less, by tests that hold either way.
+    NumPy may or may not fuse a multiplication of a complex product with its addition. The rounding
+    test holds either way, because the entries are rounded to a narrower format.
 
-    Shape: the positions of ``table``: none negative; ``magnitude`` is that of the scale.
+    Shape: the positions of ``table``, none negative; ``magnitude`` is that of the scale.
     """
     out, positions, placed = table.out, table.positions, table.placed
     rows, width = pairs.low.shape
@@ -108,7 +109,7 @@ def rounded_pairs(
 
 
 def chunks(pairs: Pairs, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield ranges of a multiple's rows, ``start`` to ``stop``: full tiles, then what is left."""
+    """Yield ranges of a multiple's rows, ``start`` to ``stop``: full tiles, then the remainder."""
     repeats = pairs.repeats
     step = max(repeats, power_of_two(chunk_rows(2 * pairs.low.shape[1])))
     whole = start + (stop - start) // repeats * repeats

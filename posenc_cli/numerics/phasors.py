@@ -1,17 +1,17 @@
 """Points on the unit circle, exp(i · n · frequency), at every integer n from a few small tables.
 
-Owns the double-double tables behind :mod:`posenc_cli.numerics.waves`. A position is split into
-digits, n = Σ digit_k · 2^shift_k, and exp(i n ω) = Π exp(i digit_k 2^shift_k ω): one table of at
-most 32 rows a digit. The first digits make the low part b of n = a · R + b, 0 ≤ b < R; the others
-make the high part a. Every value is a function of n, the frequencies and the scale alone, whatever
-was asked before or beside it.
+This module makes the double-double tables behind :mod:`posenc_cli.numerics.waves`. A position is
+split into digits, n = Σ digit_k · 2^shift_k, and exp(i n ω) = Π exp(i digit_k 2^shift_k ω). Each
+digit has one table of at most 32 rows. The first digits make the low part b of n = a · R + b, 0 ≤ b
+< R; the others make the high part a. Every value is a function of n, the frequencies and the scale
+alone, and does not depend on earlier requests.
 
-Error. A row of a digit table is j ≤ 31 of its anchor's errors and fewer than 31 products, and a
-position up to 2^53 has at most 12 digits: below 12 · 31 + 12 products of unit factors and the
-scale, each off by at most 2^−101 in modulus, and anchors good to 2^−106. That is below 2^−92 in
-all. While n · |ω| ≤ 1/2 no product cancels, and the same bounds hold relative to each part but for
-a factor below 2, the product of cos(α − β) / cos(α + β) over the chain, which the margins of the
-rounding tests hold in reserve.
+Error. A row of a digit table carries j ≤ 31 of its anchor's errors and fewer than 31 products, and
+a position up to 2^53 has at most 12 digits. That is fewer than 12 · 31 + 12 products of unit
+factors and the scale, each off by at most 2^−101 in modulus, and anchors accurate to 2^−106. The
+total is below 2^−92. While n · |ω| ≤ 1/2 no product cancels, and the same bounds hold relative to
+each part, up to a factor below 2. That factor is the product of cos(α − β) / cos(α + β) over the
+chain. The margins of the rounding tests leave room for it.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from posenc_cli.numerics.arrays import DigitTable, Integers, RealRows
 
-POSITION_BITS = 54  # 2^53 itself included
+POSITION_BITS = 54  # so that 2^53 itself is included
 DIGIT_BITS = 5
 LOW_TABLE_BYTES = 1 << 20
-KEPT_BYTES = 1 << 16  # of a table that others of the same frequencies share: up to 64 of them
+KEPT_BYTES = 1 << 16  # of a table shared by others with the same frequencies; up to 64 are kept
 
 Doubling = tuple[int, int, int]
 Parts = tuple[Any, Any, Any, Any]
@@ -47,8 +47,8 @@ _kept = LRUCache["DigitTable"](64)
 class Phasors:
     """exp(i n ω) for a list of frequencies ω, in radians per position, and positions n ≥ 0.
 
-    ``rows`` is R, the number of positions of the low table: a power of two that depends on the
-    number of frequencies alone, so that neither does any value depend on more.
+    ``rows`` is R, the number of positions of the low table. It is a power of two that depends only
+    on the number of frequencies, so the values depend on nothing else.
     """
 
     def __init__(self, frequencies: Sequence[Decimal], *, scale: Decimal) -> None:
@@ -96,7 +96,8 @@ class Phasors:
         filled = 2
         while filled < 1 << bits:
             half = table[:, filled // 2]
-            # row (filled / 2)² is row filled; times the rows before it, the next ones
+            # Row (filled / 2) squared is row ``filled``; times the rows before it, it gives the
+            # next rows.
             top = complex_product(tuple(half), tuple(half))
             table[:, filled] = top
             rest = table[:, 1:filled]
@@ -109,7 +110,7 @@ class Phasors:
     def _anchor(self, shift: int) -> RealRows:
         anchor = np.empty((4, len(self.frequencies)))
         for column, (states, known) in enumerate(self._doublings):
-            # What was produced is kept: a build that was interrupted may begin again.
+            # Keep the values produced: a build that was interrupted may begin again.
             while len(known) <= shift:
                 known.append(next(states))
             cosine, sine, bits = known[shift]
@@ -146,7 +147,7 @@ class Phasors:
         return float(high), float(low)
 
     def digit_table(self, shift: int, bits: int) -> DigitTable:
-        """Return exp(i · digit · 2^shift · ω) for the digits of so many bits, without the scale.
+        """Return exp(i · digit · 2^shift · ω) for the digits of ``bits`` bits, without the scale.
 
         Shape: (4, 2^bits, frequencies): cos high, cos low, sin high, sin low.
         """
@@ -173,7 +174,7 @@ class Phasors:
         return self._low[0][offsets], self._low[1][offsets]
 
     def low_pairs(self, offsets: Integers | None = None) -> Parts:
-        """Return what `low` does in double-double: cos high, cos low, sin high, sin low.
+        """Return cos and sin of b · ω in double-double: cos high, cos low, sin high, sin low.
 
         Shape: (offsets, frequencies) each.
         """
@@ -183,13 +184,13 @@ class Phasors:
         return cosines, cosines_low, sines, sines_low
 
     def _all_low(self, chosen: tuple[int, ...]) -> list[RealRows]:
-        """Return some of the four parts of all rows of the low table."""
+        """Return the ``chosen`` parts of all rows of the low table."""
         lowest = self._table(0)
         if self._low_digits == 1:
             return [lowest[part].copy() for part in chosen]
         tables = [np.empty((self.rows, len(self.frequencies))) for _ in chosen]
-        # Each row of the second digit rotates all rows of the first, a few thousand numbers at a
-        # time: the temporaries of a product stay in cache.
+        # Each row of the second digit rotates all rows of the first. It takes a few thousand
+        # numbers at a time, so that the temporaries of a product stay in cache.
         turns = self._table(1)
         rows, count = lowest.shape[1:]
         step = max(1, 8192 // max(1, rows * count))
@@ -210,12 +211,12 @@ class Phasors:
         return parts[0], parts[2]
 
     def high_pairs(self, multiples: Integers) -> Parts:
-        """Return what `high` does in double-double: cos high, cos low, sin high, sin low.
+        """Return the values of `high` in double-double: cos high, cos low, sin high, sin low.
 
         Shape: (multiples, frequencies) each.
         """
         lowest = self._low_digits
-        # Neighbours share all digits but the lowest: the product of the others is taken once.
+        # Neighbours share all digits but the lowest, so compute the product of the others once.
         others, place = np.unique(multiples >> DIGIT_BITS, return_inverse=True)
         parts: Parts = tuple(self._table(lowest)[:, multiples & ((1 << DIGIT_BITS) - 1)])
         if others.any():
@@ -235,7 +236,7 @@ class Phasors:
 
 
 def _fixed(number: Decimal) -> tuple[int, int]:
-    """Return an integer and bits: number · 2^bits to 256 bits or more."""
+    """Return an integer number · 2^bits, at least 256 bits long, and ``bits``."""
     numerator, denominator = number.as_integer_ratio()
     bits = max(0, 256 + denominator.bit_length() - numerator.bit_length())
     return (numerator << bits) // denominator, bits

@@ -10,7 +10,7 @@ Function = Literal["cos", "sin", "zero"]
 
 
 class Placement(Record):
-    """These ``columns`` of a matrix hold this ``function`` of these of its ``waves``, in order.
+    """The ``columns`` of a matrix that hold a ``function`` of some of its ``waves``, in order.
 
     >>> Placement("sin", slice(0, 4, 2), slice(0, 2))
     Placement(function='sin', columns=slice(0, 4, 2), waves=slice(0, 2, None))
@@ -22,7 +22,7 @@ class Placement(Record):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells it from others, hashable where slices are not (before Python 3.12)."""
+        """A hashable key of the placement; slices are not hashable before Python 3.12."""
         columns, waves = self.columns, self.waves
         parts = columns.start, columns.stop, columns.step, waves.start, waves.stop, waves.step
         return self.function, *parts

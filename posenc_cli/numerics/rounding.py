@@ -1,8 +1,8 @@
 """Rounding to the number formats: once, to nearest, ties to even.
 
-Owns the step from a real number (a pair of float64, or an exact fraction) to the bits posenc
-stores. Going to a half precision through float32 would round twice, and be wrong where the first
-rounding lands on a tie; here the float64 is rounded once by integer arithmetic on its bits.
+This module rounds a real number (a pair of float64, or an exact fraction) to the bits that posenc
+stores. Rounding to half precision through float32 would round twice, and would be wrong if the
+first rounding lands on a tie. Here the float64 is rounded once, by integer arithmetic on its bits.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def narrow(high: Reals, low: Reals | None, dtype: DType) -> StoredValues:
     """Return high + low, correctly rounded to a real ``dtype``, in its storage.
 
-    ``high`` is float64 and ``low`` at most half a unit in its last place (or None, exactly 0). The
-    sum is rounded to odd first: cut to 53 bits, with the last bit set where anything was cut. No
-    such number is a tie of a format with fewer than 52 bits, and it lies on the same side of every
-    tie as the sum does, so the one rounding that follows is the rounding of the sum.
+    ``high`` is float64, and ``low`` at most half a unit in its last place (None means exactly 0).
+    The sum is first rounded to odd: truncated to 53 bits, with the last bit set if anything was cut
+    off. No such number is a tie of a format with fewer than 52 bits, and it is on the same side of
+    every tie as the sum. So the one rounding that follows is the rounding of the sum.
 
-    Zeros keep their sign, NaN and infinities stay, subnormals are rounded on their own grid and
-    what lies past the largest number becomes infinite.
+    Zeros keep their sign, NaN and infinities stay, and subnormals are rounded on their own grid.
+    Values past the largest number become infinite.
 
     Shape: as ``high``.
 
@@ -58,9 +58,9 @@ def narrow(high: Reals, low: Reals | None, dtype: DType) -> StoredValues:
 
 
 def narrow_within(high: Any, low: Any, margin: Any, dtype: DType) -> tuple[StoredValues, Flags]:
-    """Return high + low, correct within ``margin``, rounded to ``dtype``; and where that is proven.
+    """Return high + low rounded to ``dtype``, and where errors within ``margin`` cannot change it.
 
-    It is where both ends round to the same bits: 0.0 and −0.0 differ.
+    That is where both ends round to the same bits: 0.0 and −0.0 differ.
 
     Shape: as ``high``.
     """
@@ -79,10 +79,10 @@ def _odd(high: Reals, low: Reals, dtype: DType) -> Reals:
 
 
 def to_odd(total: Reals, rest: Reals) -> Reals:
-    """Return total + rest rounded to odd: cut to 53 bits, the last one set where a bit was cut.
+    """Return total + rest rounded to odd: cut to 53 bits, the last one set if a bit was cut off.
 
-    ``total`` is the sum rounded to nearest, and ``rest`` what is left of it. Rounding the result to
-    at most 51 bits rounds the sum.
+    ``total`` is the sum rounded to nearest, and ``rest`` its remainder. Rounding the result to at
+    most 51 bits rounds the sum.
 
     Shape: as ``total``.
 
@@ -104,7 +104,7 @@ def _on_grid(values: Reals, dtype: DType) -> Reals:
     rounded = (bits + (np.uint64((1 << (drop - 1)) - 1) + last)) & np.uint64(-(1 << drop) % 2**64)
     grid = rounded.view(np.float64)
     size = np.abs(values)
-    # Below the smallest normal number the grid is even: adding this constant rounds to it.
+    # Below the smallest normal number, steps are equal: adding this constant rounds to them.
     even = 1.5 * 2.0 ** (52 + dtype.min_exponent - dtype.precision + 1)
     grid = np.where(size < 2.0**dtype.min_exponent, np.copysign((size + even) - even, values), grid)
     grid = np.where(
@@ -116,8 +116,8 @@ def _on_grid(values: Reals, dtype: DType) -> Reals:
 def bits_of_float16(grid: Reals) -> StoredValues:
     """Return float64 values that float16 holds exactly, as float16.
 
-    Scaling by 2^−112 turns the exponent bias of float32 into that of float16, subnormals too, so
-    the bits only need moving; NumPy's own cast takes twice as long.
+    Scaling by 2^−112 turns the exponent bias of float32 into that of float16, subnormals included.
+    So the bits only need to be moved. NumPy's own cast takes twice as long.
 
     >>> import numpy as np
     >>> bits_of_float16(np.array([1.5, -0.0]))
@@ -140,7 +140,7 @@ def bits_of_bfloat16(grid: Reals) -> StoredValues:
     ['0x3f80', '0xc000']
     """
     single = grid.astype(np.float32)
-    # Converting a NaN sets its quiet bit, in the half that stays: it cannot become an infinity.
+    # Converting a NaN sets its quiet bit, in the half that is kept, so it cannot become infinite.
     return (single.view(np.uint32) >> np.uint32(16)).astype(np.uint16)
 
 
@@ -180,8 +180,8 @@ def widen(array: StoredValues, dtype: DType) -> Reals:
 def round_to(array: StoredValues, source: DType, target: DType) -> StoredValues:
     """Return the values of ``source`` storage rounded to the grid of ``target``, stored as before.
 
-    This rounds what the array holds. Where that was itself rounded from a real number, rounding the
-    real number to ``target`` first and storing it with `stored_as` rounds once instead of twice.
+    This rounds the values in the array. If they were rounded from real numbers, this rounds twice.
+    To round once, round the real numbers to ``target`` first and store them with `stored_as`.
 
     >>> import numpy as np
     >>> round_to(np.array([1.001], np.float32), FLOAT32, BFLOAT16)
@@ -193,9 +193,9 @@ def round_to(array: StoredValues, source: DType, target: DType) -> StoredValues:
 def singles_to_bfloat16(singles: Float32Cells) -> Float32Cells:
     """Return float32 numbers rounded to the grid of bfloat16, still as float32.
 
-    As `round_to` does, in a few passes. The upper half of a float32 is a bfloat16: half a unit of
-    it, added to the bits, rounds them, and carries into the exponent and to infinity. It is one bit
-    less where the upper half is even, where ties stay.
+    The result is that of `round_to`, in a few passes. The upper half of a float32 is a bfloat16.
+    Adding half a unit of it to the bits rounds them, and carries into the exponent and to infinity.
+    If the upper half is even, one bit less is added, so that ties stay there.
 
     Shape: as ``singles``.
 
@@ -208,17 +208,17 @@ def singles_to_bfloat16(singles: Float32Cells) -> Float32Cells:
     rounded += np.uint32(0x7FFF)
     rounded += bits
     missing = np.isnan(singles)
-    if missing.any():  # the quiet bit is set, as a conversion sets it
+    if missing.any():  # set the quiet bit, as a conversion does
         rounded[missing] = bits[missing] | np.uint32(0x400000)
     rounded &= np.uint32(0xFFFF0000)
     return rounded.view(np.float32)
 
 
 def stored_as(array: StoredValues, source: DType, storage: DType) -> StoredValues:
-    """Return values in the storage of ``source`` in that of another format.
+    """Return values in the storage of ``source`` in the storage of another format.
 
-    Exact where ``storage`` holds every value of ``source``, as float32 does for both half
-    precisions; rounded once otherwise.
+    This is exact if ``storage`` holds every value of ``source``, as float32 does for both half
+    precisions; otherwise it rounds once.
 
     >>> import numpy as np
     >>> stored_as(np.array([0x3F80], np.uint16), BFLOAT16, FLOAT32)

@@ -1,31 +1,33 @@
 """Tables of scale · cos(n · ω) and scale · sin(n · ω), correctly rounded at every integer n.
 
-Owns the way from frequencies and positions to rows in a number format. With n = a · R + b and two
+This module turns frequencies and positions into rows in a number format. With n = a · R + b and two
 small tables (:mod:`posenc_cli.numerics.phasors`), an entry is one step of angle addition in
 float64,
 
     entry = fl(fl(X[b] · U[a]) + fl(Y[b] · V[a]))
 
-where for a cosine X, Y, U, V = cos, sin, cos, −sin and for a sine X, Y, U, V = sin, cos, cos, sin
-of b · ω and, times the scale, of a · R · ω. So a table of cosines, of sines, or of both in any
-order of columns is the same three passes over memory. Where the columns are a cosine and a sine of
-each wave, one complex product (X + iY)(U − iV) gives both entries, in one pass; it serves float32
-and narrower formats.
+For a cosine, X, Y, U, V = cos, sin, cos, −sin; for a sine, X, Y, U, V = sin, cos, cos, sin. X and Y
+are of the angle b · ω, and U and V, times the scale, of a · R · ω. So a table of cosines, of sines,
+or of both in any order of columns takes the same three passes over memory. If the columns are a
+cosine and a sine of each wave, one complex product (X + iY)(U − iV) gives both entries in one pass.
+It is used for float32 at consecutive positions.
 
-Error of an entry. u = 2^−53. X, Y, U and V are rounded from double-double (u each, relatively), so
-are both products and the sum: |entry − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u), and the bracket is at
-most |scale| by Cauchy and Schwarz: 4.45e-16 · |scale|. Where the angle is small nothing cancels,
-and the bound is relative to the entry. A part of the complex product is such a sum too. NumPy may
-compute it with a fused multiply-add, which rounds one product less and leaves the bound as it is.
+Error of an entry. u = 2^−53. X, Y, U and V are rounded from double-double, with a relative error of
+u each. So are both products and the sum: |entry − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u). The bracket
+is at most |scale| by Cauchy and Schwarz, which bounds the error by 4.45e-16 · |scale|. If the angle
+is small, nothing cancels, and the bound is relative to the entry. A part of the complex product is
+such a sum too. NumPy may compute it with a fused multiply-add, which rounds one product less and
+keeps the bound valid.
 
-Tables are correctly rounded, by Ziv's test in three tiers. Where entry − m and entry + m round to
-the same number, m = 6u times a bound of the bracket (the rounding of entry ± m included), the entry
-is proven. The few others are computed again in double-double with m = 2^−90, and what is left,
-practically nothing, in integers at whatever precision it takes. In a table of float64 the first
-tier is an entry with 26 more bits (:mod:`posenc_cli.numerics.wide`).
+Tables are correctly rounded, by Ziv's test in three tiers. Let m be 6u times a bound of the
+bracket; it includes the rounding of entry ± m. If entry − m and entry + m round to the same number,
+the entry is proven. The few others are computed again in double-double with m = 2^−90. Almost none
+remain, and those are computed in integers with as much precision as they need. In a table of
+float64, the first tier computes an entry with 26 more bits (:mod:`posenc_cli.numerics.wide`).
 
-Determinism. Every entry is the one right number, however it was found: the same bytes for any
-block, stride, order of positions, thread, instruction set or platform, and cell(−n) = ±cell(n).
+Determinism. Every entry is the correctly rounded number, however it was computed. So the bytes are
+the same for any block, stride, order of positions, thread, instruction set or platform, and
+cell(−n) = ±cell(n).
 
 Imports NumPy: import it only where something is computed.
 
@@ -67,7 +69,7 @@ if TYPE_CHECKING:
 __all__ = ["Placement", "WaveTable"]
 
 LAYOUTS_KEPT = 4
-CAST_VALUES = 1024  # NumPy narrows results by way of a buffer: this one stays in the first cache
+CAST_VALUES = 1024  # NumPy narrows results through a buffer of this size, which fits the L1 cache
 
 
 class WaveTable:
@@ -109,10 +111,10 @@ class WaveTable:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position; leave other columns alone.
+        """Write the placements' columns of ``out``, one row per position; skip other columns.
 
         Threads may fill different rows of one array at the same time. A complex ``dtype`` has its
-        parts in neighbouring columns: placements count real columns, twice as many.
+        parts in neighbouring columns, so placements count twice as many real columns.
 
         Shape: ``positions`` (P,) integers of magnitude ≤ 2^53; ``out`` (P, columns) in the storage
         of ``dtype``, with any strides.
@@ -127,7 +129,7 @@ class WaveTable:
             return
         positions = np.asarray(positions, np.int64)
         with np.errstate(all="ignore"):
-            np.setbufsize(CAST_VALUES)  # of this context: errstate restores it
+            np.setbufsize(CAST_VALUES)  # only in this context: errstate restores it
             for columns in self._columns(placements, out.shape[1]):
                 target = out[:, columns.target]
                 if self.scale == 0:
@@ -146,16 +148,16 @@ class WaveTable:
     ) -> None:
         """Write the entries at some places of a table, however hard they are to round.
 
-        Shape: ``out`` (positions, columns), ``places`` indices of it as one row after another.
+        Shape: ``out`` (positions, columns); ``places`` are flat indices into it, row by row.
         """
-        # A column of zeros is what it is.
+        # Columns of zeros need no rounding.
         places = places[~columns.zero[places % columns.zero.size]]
         table = Table(out, positions, columns.placed)
         with np.errstate(all="ignore"):
             self._judge(dtype).settle(table, [Doubts(places, None, None)])
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale plays no part.
+        """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
 
         Units: radians.
         Shape: (positions, frequencies).
@@ -167,7 +169,7 @@ class WaveTable:
 
     @property
     def wide(self) -> WideWaves:
-        """What fills tables of float64."""
+        """The object that fills tables of float64."""
         from posenc_cli.numerics.wide import WideWaves  # most tables are of float32
 
         return self._wides.get(
@@ -197,7 +199,7 @@ class WaveTable:
         self._judge(dtype).fill(out, positions, columns, blocks, scratch)
 
     def _columns(self, placements: Sequence[Placement], width: int) -> list[Columns]:
-        """Return the columns that placements fill, the same for each block of a table."""
+        """Return the columns that placements fill, cached for all blocks of a table."""
         return self._placed.get(
             (width, *(placement.key for placement in placements)),
             lambda: columns_of(placements, width=width, waves=len(self.frequencies)),
@@ -207,7 +209,7 @@ class WaveTable:
         return self._judges.get(dtype.name, lambda: Judge(self.phasors, dtype))
 
     def _factors(self, columns: Columns, positions: Integers) -> Factors | None:
-        """Return the full tables of these columns, or None where building them would not pay."""
+        """Return the full tables of these columns, or None if building them would not pay."""
         if columns.key not in self._layouts and self._few(positions):
             return None
         return self._layouts.get(columns.key, lambda: Factors(columns, self.phasors))
@@ -220,5 +222,5 @@ class WaveTable:
         return self._paired.get(columns.key, lambda: Pairs(columns, pairing, self.phasors))
 
     def _few(self, positions: Integers) -> bool:
-        """Whether so few rows are asked for that those of the low table in use cost less."""
+        """Return whether, for so few rows, computing only the low-table rows in use is cheaper."""
         return positions.size * 4 < self.phasors.rows

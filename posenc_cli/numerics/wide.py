@@ -1,30 +1,30 @@
 """Values in float64, correctly rounded from exact products and their remainders.
 
-Owns the way from the double-double tables of :mod:`posenc_cli.numerics.phasors` to float64. Every
-factor is cut in two, a multiple of a power of two and a rest: X = X' + x, where X' has at most 27
-bits, and likewise Y, U and V. An entry X U + Y V is then exact + rest, with
+This module turns the double-double tables of :mod:`posenc_cli.numerics.phasors` into float64. Every
+factor is split into a multiple of a power of two and a remainder: X = X' + x, where X' has at most
+27 bits, and likewise Y, U and V. An entry X U + Y V is then exact + rest, with
 
     exact = X' U' + Y' V'    and    rest = (X' u + x U) + (Y' v + y V).
 
-The grids are such that both products of ``exact`` are multiples of 2^(M − 52) and at most 2^M, for
-an M of the column and the multiple: they and their sum are float64 numbers, fused or not. All
-rounding is in the rest, 2^−26 of the entry, and Ziv's test judges it: where exact + (rest + m) and
-exact + (rest − m) round to the same number, that is the entry.
+Each column and multiple has an M such that both products of ``exact`` are multiples of 2^(M − 52)
+and at most 2^M. So the products and their sum are float64 numbers, fused or not. All rounding
+happens in the rest, which is 2^−26 of the entry, and Ziv's test judges it. If exact + (rest + m)
+and exact + (rest − m) round to the same number, that is the entry.
 
 Grids. Let |X| ≤ 2^p and |Y| ≤ 2^q in the column, |U| ≤ 2^r and |V| ≤ 2^s at the multiple, and M at
-least p + r and q + s. X' is a multiple of 2^(p − 26), and U' of 2^(M − p − 26): their product is
-one of 2^(M − 52). It is at most 2^M: rounding to a grid does not pass 2^p, nor 2^r; where the grid
-of U is wider than 2^r, U' is at most one step of it. So |exact| is at most 2^53 steps.
+least p + r and q + s. X' is a multiple of 2^(p − 26), and U' of 2^(M − p − 26), so their product is
+a multiple of 2^(M − 52). It is at most 2^M: rounding to a grid does not pass 2^p, nor 2^r; if the
+grid of U is wider than 2^r, U' is at most one step of it. So |exact| is at most 2^53 steps.
 
 Error, in units of 2^(M − 80). |u| and |x| are at most half a step of their grids, so each of the
 four products of the rest is at most 2^(M − 27). u and x are rounded (1 each), U in x U lacks its
-low part (1/2), and the two products are rounded (1 each): 4.5, and as much for Y. The three sums
-are off by at most 2, 2 and 4, rest ± m by 5. The tables are off by 2^−91 of each part where the
-angle is small, and elsewhere of the scale, whose exponent M is kept above, less ten: 1/2 at most.
-Together 22.5; m is 32 units, 2^(M − 75).
+low part (1/2), and the two products are rounded (1 each): 4.5, and the same for Y. The three sums
+are off by at most 2, 2 and 4, and rest ± m by 5. The tables are off by 2^−91 of each part if the
+angle is small, and otherwise by 2^−91 of the scale. M is then at least the exponent of the scale
+minus ten, so that is at most 1/2. Together that is 22.5; m is 32 units, 2^(M − 75).
 
-So the test leaves open one in 2^21 of the entries near 2^M, and in proportion more of smaller ones.
-:mod:`posenc_cli.numerics.judge` settles them.
+So the test leaves one in 2^21 of the entries near 2^M undecided, and proportionally more of smaller
+ones. :mod:`posenc_cli.numerics.judge` settles them.
 
 Imports NumPy: import it only where something is computed.
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.cells import Scratch
     from posenc_cli.numerics.phasors import Phasors
 
-CHUNK_CELLS = 1 << 15  # buffers of 256 KiB: near the second cache, and few calls in all
+CHUNK_CELLS = 1 << 15  # buffers of 256 KiB: about the size of the L2 cache, and few calls
 GRID_BITS = 26
 MARGIN_BITS = 75
-SMALLEST_EXPONENT = -300  # of a factor: no rest of a product is too small for float64
+SMALLEST_EXPONENT = -300  # of a factor: no remainder of a product is too small for float64
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -300, Decimal(2) ** 400
 CANCELLED_BITS = 10
 LAYOUTS_KEPT = 2
@@ -63,7 +63,7 @@ BATCHES_KEPT = 2
 
 
 class Low(NamedTuple):
-    """X and Y on their grids, and their rests: (offsets, columns) each."""
+    """X and Y on their grids, and their remainders: (offsets, columns) each."""
 
     first: RealRows
     first_rest: RealRows
@@ -72,7 +72,7 @@ class Low(NamedTuple):
 
 
 class By(NamedTuple):
-    """U and V on their grids, their rests, and both rounded, with m: (multiples, columns) each."""
+    """U and V on their grids, the remainders, U and V rounded, and m: (multiples, columns) each."""
 
     first: RealRows
     first_rest: RealRows
@@ -84,7 +84,7 @@ class By(NamedTuple):
 
 
 def exponents(values: Any) -> Integers:
-    """Return the least e with |value| ≤ 2^e, of each value, or ``SMALLEST_EXPONENT``.
+    """Return for each value the smallest e with |value| ≤ 2^e, at least ``SMALLEST_EXPONENT``.
 
     >>> exponents(np.array([1.0, 1.5, 0.0])).tolist()
     [0, 1, -300]
@@ -95,9 +95,9 @@ def exponents(values: Any) -> Integers:
 
 
 def cut(high: RealRows, low: RealRows, exponent: Any) -> tuple[RealRows, RealRows]:
-    """Return high + low as the nearest multiple of 2^(exponent − 26) to ``high``, and the rest.
+    """Return the multiple of 2^(exponent − 26) nearest to ``high``, and the rest of high + low.
 
-    The rest is rounded once: what a nearest multiple leaves of a float64 is a float64.
+    The rest is rounded once: a float64 minus its nearest multiple is a float64.
 
     >>> cut(np.array([1 + 2.0**-40]), np.array([2.0**-60]), 0)
     (array([1.]), array([9.09495569e-13]))
@@ -108,7 +108,7 @@ def cut(high: RealRows, low: RealRows, exponent: Any) -> tuple[RealRows, RealRow
 
 
 class Wide(High):
-    """The factors of columns, each cut in two.
+    """The factors of columns, each split in two.
 
     Shape: ``low`` are (offsets, columns) each, for every offset below ``rows`` or those given.
     """
@@ -140,7 +140,7 @@ class Wide(High):
         return By(*grids, first, *other, second, margin)
 
     def batch(self, multiple: int) -> tuple[By, int]:
-        """Return U and V of the multiples computed together with one, and its place among them."""
+        """Return U and V of the batch that contains a multiple, and the multiple's place in it."""
         index, place = self.located(multiple)
         return self._batches.get(index, lambda: self.by(self.multiples(index))), place
 
@@ -148,8 +148,8 @@ class Wide(High):
 class WideWaves:
     """Fills tables of float64, whose scale is not 0.
 
-    ``ordinary`` says whether the scale leaves the range of float64 room for factors and rests; if
-    not, every entry is settled by itself.
+    ``ordinary`` tells whether the scale leaves factors and remainders within the range of float64.
+    If not, every entry is settled on its own.
     """
 
     def __init__(self, phasors: Phasors, scratch: Scratch, judge: Judge) -> None:
@@ -160,7 +160,7 @@ class WideWaves:
         self.ordinary = SMALLEST_SCALE < phasors.scale.copy_abs() < LARGEST_SCALE
 
     def fill(self, out: StoredRows, positions: Integers, columns: Columns) -> None:
-        """Write the columns of ``out``, one row a position, every entry correctly rounded.
+        """Write the columns of ``out``, one row per position, every entry correctly rounded.
 
         Shape: ``out`` (positions, columns), with any strides.
         """
@@ -180,7 +180,7 @@ class WideWaves:
         self._judge.settle(table, doubts)
 
     def _few(self, columns: Columns, positions: Integers) -> bool:
-        """Whether full tables of these columns, not at hand, would cost more than rows in use."""
+        """Return whether full tables, if not cached, would cost more than only the rows in use."""
         return columns.key not in self._columns and positions.size * 4 < self._phasors.rows
 
     def _wide(self, columns: Columns) -> Wide:
@@ -247,9 +247,9 @@ class WideWaves:
     def _round(  # noqa: PLR0917 (buffers, by their order)
         self, table: Table, rows: slice, exact: Any, rest: Any, other: Any, margin: Any
     ) -> Iterator[Doubts]:
-        """Write exact + (rest + margin); yield the entries that exact + (rest − margin) is not.
+        """Write exact + (rest + margin); yield entries for which exact + (rest − margin) differs.
 
-        Shape: buffers (cells,) each, ``other`` for use here.
+        Shape: buffers (cells,) each; ``other`` is overwritten here.
         """
         scratch, placed = self._scratch, table.placed
         target = table.out[rows]
@@ -260,7 +260,8 @@ class WideWaves:
         np.add(exact, other, out=upper)
         np.subtract(rest, margin, out=other)
         np.add(exact, other, out=lower)
-        # Bits, not values: 0.0 and −0.0 differ. If the buffer is full, comparing memory is quick.
+        # Compare bits, not values: 0.0 and −0.0 differ. A full buffer allows one fast memory
+        # comparison.
         memory = scratch.memory("low")
         if len(memory) != upper.nbytes or memory != upper:
             places = np.flatnonzero(upper.view(np.int64) != lower.view(np.int64))
@@ -275,9 +276,9 @@ def _chunk_rows(width: int, rows: int) -> int:
 
 
 def _spans(table: Table, period: int) -> Iterator[tuple[slice, slice, int, bool]]:
-    """Yield rows of a table of rising positions, their rows of the low table and their multiple.
+    """Yield table rows, their low-table rows, their multiple, and whether it is a new one.
 
-    With them goes whether the multiple is a new one.
+    The table's positions are consecutive.
     """
     step = _chunk_rows(table.placed.columns.waves.size, period)
     start = int(table.positions[0])
