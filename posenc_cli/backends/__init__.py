@@ -1,6 +1,7 @@
-"""Backends: what computes the values. Each imports its library only when it is used.
+"""Backends: the libraries that compute the values. Each is imported only when it is used.
 
-In: waves, positions and a number format. Out: blocks of values, the same bytes from every exact
-backend. Start with ``base`` (what a backend is) and ``registry`` (which there are, and which one
-suits a job); ``numpy`` is the reference, ``native`` and ``fast`` the compiled kernel.
+Input: waves, positions and a number format. Output: blocks of values, the same bytes from every
+exact backend. Start with ``base`` (the interface of a backend) and ``registry`` (the list of
+backends, and the choice for a job). ``numpy`` is the reference; ``native`` and ``fast`` are the
+compiled kernel.
 """

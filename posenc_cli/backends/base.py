@@ -1,8 +1,8 @@
-"""What a backend is: the library that computes waves, exactly or as its users' code does.
+"""The interface of a backend: a library that computes waves, exactly or as its users' code does.
 
 Every backend gives the same bytes for exact arithmetic. For the arithmetic of frameworks
-(``--arithmetic float32`` …) each gives what its own library computes in that precision. Rows and
-scores, which are formulas of integers, are NumPy's whatever the backend.
+(``--arithmetic float32`` …) each gives the values that its own library computes in that precision.
+Rows and scores, which are formulas of integers, are always computed by NumPy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FrequencyRule = Callable[[Any], Any]
 class Status(Record):
     """Whether a backend can be used here.
 
-    ``reason`` says why it cannot, or what it is good for. ``devices`` are values of ``--device``.
+    ``reason`` tells why it cannot, or what it is good for. ``devices`` are values of ``--device``.
     """
 
     available: bool
@@ -49,7 +49,7 @@ class WaveFiller(Protocol):
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position.
+        """Write the placements' columns of ``out``, one row per position.
 
         Threads may fill different rows of one array at the same time.
 
@@ -57,7 +57,7 @@ class WaveFiller(Protocol):
         """
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles position · frequency in (−π, π], in the storage of ``dtype``.
+        """Return the angles position · frequency in (−π, π], in the storage of ``dtype``.
 
         Units: radians.
         Shape: (positions, frequencies).
@@ -65,7 +65,7 @@ class WaveFiller(Protocol):
 
 
 class ReducedFiller(Protocol):
-    """A `WaveFiller` of waves in a precision, which takes positions that are no whole numbers."""
+    """A `WaveFiller` that computes in a given precision and accepts non-integer positions."""
 
     def fill(
         self,
@@ -75,13 +75,13 @@ class ReducedFiller(Protocol):
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position.
+        """Write the placements' columns of ``out``, one row per position.
 
-        Shape: ``positions`` (P,) int64, or float64 where some are not whole.
+        Shape: ``positions`` (P,) int64, or float64 if some are not integers.
         """
 
     def angles(self, positions: Integers | Reals, *, dtype: DType) -> StoredRows:
-        """The angles position · frequency in (−π, π], in the storage of ``dtype``."""
+        """Return the angles position · frequency in (−π, π], in the storage of ``dtype``."""
 
 
 class Backend(Protocol):
@@ -89,45 +89,45 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What ``--backend`` calls it."""
+        """The name for ``--backend``."""
 
     @property
     def block_values(self) -> int | None:
-        """How many values it fills best at a time, or None where that does not matter."""
+        """The number of values it fills best at a time, or None if that does not matter."""
 
     @property
     def call_values(self) -> int | None:
-        """How many values it computes best in one call, into memory that the caller has."""
+        """The number of values it computes best in one call, into memory of the caller."""
 
     def status(self) -> Status:
-        """Whether it can be used here, and on which devices.
+        """Return whether it can be used here, and on which devices.
 
-        What ``auto`` asks of a backend for the CPU must not import its library.
+        ``auto`` asks for the status of CPU backends, so those must not import their library here.
         """
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every entry is correctly rounded.
+        """Return waves whose every entry is correctly rounded.
 
         Units: frequencies in radians per position.
-        Raises: Unavailable where the library or the device is missing or lacks float64.
+        Raises: Unavailable if the library or the device is missing or lacks float64.
         """
 
     def reduced(
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> ReducedFiller:
-        """Waves computed in a precision throughout, as code written with the library does.
+        """Return waves computed in one precision throughout, as code written with the library does.
 
         Positions, frequencies, their product, its cosine and the scaled cosine are each rounded to
-        the precision. In bfloat16 the frequencies are evaluated in float32 and then rounded, as a
-        module is that was built in float32 and cast.
+        the precision. In bfloat16 the frequencies are evaluated in float32 and then rounded, as in
+        a module that was built in float32 and cast.
 
-        Raises: Unavailable where the library or the device is missing.
+        Raises: Unavailable if the library or the device is missing.
         """
 
     def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
-        """The frequencies as ``reduced`` waves use them, each a float64 that holds it exactly.
+        """Return the frequencies that ``reduced`` waves use, each held exactly by a float64.
 
-        Raises: Unavailable where the library or the device is missing.
+        Raises: Unavailable if the library or the device is missing.
         """

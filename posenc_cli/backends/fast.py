@@ -1,15 +1,18 @@
 """The ``fast`` backend: the waves of the NumPy core, filled by a compiled kernel.
 
-Owns when the kernel serves, what it is given, and what happens to the entries it leaves undecided.
-It serves positions that are not negative, where there are enough of them to repay its tables;
-elsewhere, and for extreme scales and frequencies, the NumPy core does. Both give the same bytes.
+This module decides when to use the kernel, prepares its tables, and settles the entries it leaves
+undecided. The kernel computes non-negative positions, if there are enough of them to repay its
+tables. The NumPy core computes the rest, and extreme scales and frequencies. Both give the same
+bytes.
 
-Error of an entry. The kernel (``waves.c``) multiplies what :mod:`posenc_cli.numerics.phasors` does:
-the digits' rows and the scale in double-double, good to 2^−92 of the scale, and relative to each
-part while angles are small. In the narrower formats an entry is X U + Y V of factors rounded to
-float64: the margin of :mod:`posenc_cli.numerics.waves`. For float64 the low parts are added, and
-what products and sums leave: 2^−92 for the tables and 2^−100 for their rounding, below the margin
-of 2^−90, of the scale where something cancels and of |X U| + |Y V| where nothing does.
+Error of an entry. The kernel (``waves.c``) multiplies the same factors as
+:mod:`posenc_cli.numerics.phasors`: the digits' rows and the scale in double-double. They are
+accurate to 2^−92 of the scale, and relative to each part while angles are small. In the narrower
+formats an entry is X U + Y V of factors rounded to float64, with the margin of
+:mod:`posenc_cli.numerics.waves`. For float64 the low parts are added, and the remainders of
+products and sums. Their error is 2^−92 for the tables and 2^−100 for their rounding, below the
+margin of 2^−90. The margin is relative to the scale if something cancels, and to |X U| + |Y V| if
+nothing does.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -44,17 +47,17 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.phasors import Phasors
 
-LOW_BITS = 6  # of a position, in the kernel's lowest digit
-LANES = 8  # rows of the kernel's tables are multiples of these
-DIGITS = 10  # of DIGIT_BITS, above the lowest: what positions up to 2^53 need
+LOW_BITS = 6  # bits of a position in the kernel's lowest digit
+LANES = 8  # rows of the kernel's tables are padded to multiples of this
+DIGITS = 10  # digits of DIGIT_BITS above the lowest, enough for positions up to 2^53
 COLUMNS, HALVES, ALTERNATE = range(3)
 FORMATS = {dtype.name: number for number, dtype in enumerate((FLOAT64, FLOAT32, BFLOAT16, FLOAT16))}
 WIDE_MARGIN = 2.0**-90
-FEW_ROWS = 256  # that do not repay tables made for them, in one call or several
+FEW_ROWS = 256  # fewer rows, in one call or several, do not repay the tables made for them
 PREPARED_KEPT = 4
-UNDECIDED_KEPT = 1 << 12  # of a call; where more are undecided, all its entries are settled
+UNDECIDED_KEPT = 1 << 12  # per call; if more are undecided, all its entries are settled
 SMALLEST_SCALE, LARGEST_SCALE = Decimal(2) ** -20, Decimal(2) ** 14
-SMALLEST_FREQUENCY = Decimal("1e-200")  # below, products would leave float64's range
+SMALLEST_FREQUENCY = Decimal("1e-200")  # below it, products would leave the range of float64
 
 
 _KNOWN = {
@@ -70,10 +73,10 @@ class FastBackend(NumpyBackend):
     """Waves by a compiled kernel, on the CPU; in the precisions of frameworks by NumPy."""
 
     name = "fast"
-    call_values = 1 << 20  # so that what a call costs by itself is little; a stop waits for one
+    call_values = 1 << 20  # makes the overhead of a call small; stopping waits for one call
 
     def status(self) -> Status:
-        """Whether the compiled library is here and computes what it should."""
+        """Return whether the compiled library is here and computes correct values."""
         try:
             return _working_status(_library())
         except Unavailable as error:
@@ -82,9 +85,9 @@ class FastBackend(NumpyBackend):
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every entry is correctly rounded.
+        """Return waves whose every entry is correctly rounded.
 
-        Raises: Unavailable for any device but the CPU, and where the library cannot be used.
+        Raises: Unavailable for any device but the CPU, or if the library cannot be used.
         """
         if device not in (None, "cpu"):
             raise Unavailable(
@@ -96,9 +99,9 @@ class FastBackend(NumpyBackend):
 
 @cache
 def _library() -> ctypes.CDLL:
-    """The library of this process, once it has computed some entries that are known.
+    """Return the library of this process, after checking some known entries.
 
-    Raises: Unavailable where it is missing, damaged, or computes others.
+    Raises: Unavailable if it is missing, damaged, or computes other values.
     """
     library = native.loaded_library()
     waves = CompiledWaves(WaveTable([Decimal(1)]), library)
@@ -146,7 +149,8 @@ class _KernelTable(ctypes.Structure):
 class CompiledWaves:
     """scale · cos(n · ω) and scale · sin(n · ω): ``core`` gives the same bytes, more slowly.
 
-    ``instructions`` is the set that the kernel uses: the best of this machine, or a lesser one.
+    ``instructions`` is the instruction set of the kernel: the best of this machine, or a lesser
+    one.
 
     Units: frequencies in radians per position.
     """
@@ -172,7 +176,7 @@ class CompiledWaves:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position; leave other columns alone.
+        """Write the placements' columns of ``out``, one row per position; skip other columns.
 
         Threads may fill different rows of one array at the same time.
 
@@ -196,7 +200,7 @@ class CompiledWaves:
         placements: Sequence[Placement],
         dtype: DType,
     ) -> None:
-        """Do what `fill` does by the kernel, for real formats and positions that it serves."""
+        """Fill with the kernel, for real formats and for positions that it supports."""
         for tables in self._tables(placements, out.shape[1]):
             columns = tables.columns
             target = out[:, columns.target]
@@ -207,7 +211,7 @@ class CompiledWaves:
                 self._core.settle(target, positions, columns, places, dtype=dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles n · ω in (−π, π], correctly rounded to ``dtype``; the scale plays no part.
+        """Return n · ω in (−π, π], correctly rounded to ``dtype``; the scale is not applied.
 
         Units: radians.
         Shape: (positions, frequencies).
@@ -233,7 +237,7 @@ class CompiledWaves:
     def _filled(
         self, target: StoredRows, positions: Integers, tables: _KernelTables, dtype: DType
     ) -> Integers | None:
-        """Fill columns; return the entries that are not proven, or None where they are too many."""
+        """Fill columns; return the entries that are not proven, or None if there are too many."""
         close = target.strides[1] == target.itemsize or target.shape[1] == 1
         out = target if close else np.empty(target.shape, target.dtype)
         places = np.empty(UNDECIDED_KEPT, np.int64)
@@ -248,7 +252,7 @@ class CompiledWaves:
             places.ctypes.data,
             places.size,
         )
-        if count < 0:  # there was no memory for its buffers
+        if count < 0:  # no memory for its buffers
             return None
         if out is not target:
             target[...] = out
@@ -256,9 +260,9 @@ class CompiledWaves:
 
 
 class _KernelTables:
-    """What the kernel reads to fill these columns.
+    """The arrays that the kernel reads to fill these columns.
 
-    A head is a column, or a pair of them that share a wave: then X and Y are those of the first.
+    A head is a column, or a pair of columns that share a wave. X and Y are then those of the first.
     """
 
     def __init__(self, columns: Columns, phasors: Phasors) -> None:
@@ -283,8 +287,8 @@ class _KernelTables:
         self._made = LRUCache[_KernelTable](PREPARED_KEPT)
 
     def of(self, dtype: DType, last: int, instructions: int) -> _KernelTable:
-        """The kernel's table for a format and positions up to ``last``."""
-        # One at least: its rows are 0 in columns of zeros, where a scale is not.
+        """Return the kernel's table for a format and positions up to ``last``."""
+        # At least one digit: its rows are 0 in columns of zeros, but the scale is not.
         digits = max(1, -(-(last >> LOW_BITS).bit_length() // DIGIT_BITS))
         key = (dtype.name, digits, instructions)
         return self._made.get(key, lambda: self._of(dtype, digits, instructions))
@@ -316,7 +320,7 @@ class _KernelTables:
         )
 
     def _digits(self, count: int) -> list[NumberArray]:
-        """The tables of the first digits above the lowest."""
+        """Return the tables of the first ``count`` digits above the lowest."""
         while len(self._high) < count:
             shift = LOW_BITS + DIGIT_BITS * len(self._high)
             parts = self._phasors.digit_table(shift, DIGIT_BITS)[:, :, self._heads.waves]
@@ -326,7 +330,7 @@ class _KernelTables:
 
 
 def _padded(values: Any) -> NumberArray:
-    """A copy whose rows are multiples of the kernel's lanes, from a cache line on."""
+    """Return a copy, aligned to cache lines, with rows padded to multiples of ``LANES``."""
     *shape, count = values.shape
     width = max(1, -(-count // LANES)) * LANES
     rows = on_lines((*shape, width), np.float64)
@@ -335,7 +339,7 @@ def _padded(values: Any) -> NumberArray:
 
 
 def _bytes_of(array: StoredRows) -> int:
-    """The size of the whole array that this one is a part of."""
+    """Return the size of the whole array that this one is a part of."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.nbytes

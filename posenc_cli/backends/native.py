@@ -1,8 +1,8 @@
 """The compiled library of the ``fast`` backend: where it is, and a test that it works.
 
 It is one C file without Python's headers, compiled when posenc is built (``hatch_build.py``) and
-loaded by ctypes. Its name says of what source and for what platform it was made, so that no other
-one is found; one that is damaged, or computes wrong bits, is not used.
+loaded by ctypes. Its name contains the digest of its source and its platform, so no other library
+is found. A library that is damaged, or computes wrong bits, is not used.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 SOURCES = (_FOLDER / "waves.c", _FOLDER / "waves_kernel.h")
 DIGEST = "3623b12b720e"
-"""The start of the SHA-256 of the sources, one after the other."""
+"""The start of the SHA-256 of the concatenated sources."""
 PLATFORM = "-".join(
-    (sys.platform, os.uname().machine if hasattr(os, "uname") else "unknown")  # on Windows
+    (sys.platform, os.uname().machine if hasattr(os, "uname") else "unknown")  # Windows lacks uname
     + (("musl",) if "musl" in getattr(sys.implementation, "_multiarch", "") else ())
 )
-"""The system, the machine and the C library of this process, as ``linux-x86_64``."""
+"""The system, machine and C library of this process, such as ``linux-x86_64``."""
 
 
 def library_of(platform: str) -> Path:
-    """Where the library for a platform is."""
-    return _FOLDER / f"waves.{DIGEST}-{platform}.so"  # with a dot no module is taken for it
+    """Return the path of the library for a platform."""
+    return _FOLDER / f"waves.{DIGEST}-{platform}.so"  # the dot prevents an import as a module
 
 
 LIBRARY = library_of(PLATFORM)
 
 INSTRUCTIONS = ("plain", "AVX2", "AVX-512")
-"""Sets of instructions that the kernel has a form for, by their numbers."""
+"""Instruction sets that the kernel supports, by number."""
 
 COST = "numpy takes 5 to 8 times as long for large arrays, 1.4 times as long for large files"
-"""What is lost without the library, as ``benchmarks/results`` has it."""
+"""The cost of not having the library, as measured in ``benchmarks/results``."""
 
 
 def checksum_of(library: Path) -> Path:
-    """The file that holds the SHA-256 of a library."""
+    """Return the path of the file that holds the SHA-256 of a library."""
     return library.with_name(f"{library.name}.sha256")
 
 
 def seal(library: Path) -> None:
-    """Write the SHA-256 of a library: a part of one is no error to a loader, but a crash."""
+    """Write the SHA-256 of a library: a truncated one would crash the process when loaded."""
     checksum_of(library).write_text(_sha256(library))
 
 
 def is_whole(library: Path) -> bool:
-    """Whether a library has the SHA-256 that was written when it was made."""
+    """Return whether a library has the SHA-256 that was written when it was built."""
     return checksum_of(library).exists() and _sha256(library) == checksum_of(library).read_text()
 
 
@@ -64,9 +64,9 @@ def _sha256(file: Path) -> str:
 
 
 def loaded_library() -> CDLL:
-    """The library, with the types of its functions.
+    """Return the library, with the types of its functions.
 
-    Raises: Unavailable where it is missing or cannot be loaded.
+    Raises: Unavailable if it is missing or cannot be loaded.
     """
     if not LIBRARY.exists():
         raise Unavailable(

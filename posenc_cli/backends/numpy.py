@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ReducedWaves(ABC):
-    """cos and sin of position · frequency in a precision, by arrays of some library."""
+    """cos and sin of position · frequency in a given precision, by the arrays of some library."""
 
     def fill(
         self,
@@ -38,10 +38,10 @@ class ReducedWaves(ABC):
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position.
+        """Write the placements' columns of ``out``, one row per position.
 
-        Shape: ``positions`` (P,) int64, or float64 where some are not whole; ``out`` (P,
-        columns) in the storage of ``dtype``.
+        Shape: ``positions`` (P,) int64, or float64 if some are not integers; ``out`` (P, columns)
+        in the storage of ``dtype``.
         """
         with np.errstate(all="ignore"):
             angles = self._products(positions)
@@ -53,7 +53,7 @@ class ReducedWaves(ABC):
                 out[:, placement.columns] = narrow(self._doubles(values), None, dtype)
 
     def angles(self, positions: Integers | Reals, *, dtype: DType) -> StoredRows:
-        """The product of position and frequency in the precision, then reduced to (−π, π].
+        """Return position · frequency computed in the precision, then reduced to (−π, π].
 
         Shape: (positions, frequencies).
         """
@@ -63,18 +63,18 @@ class ReducedWaves(ABC):
 
     @abstractmethod
     def _products(self, positions: Integers | Reals) -> Any:
-        """Positions · frequencies, (P, frequencies), in the precision."""
+        """Return positions · frequencies, (P, frequencies), in the precision."""
 
     @abstractmethod
     def _scaled_values(self, angles: Any, function: Literal["cos", "sin"]) -> Any:
-        """The scaled cosine or sine of some angles, in the precision."""
+        """Return the scaled cosine or sine of some angles, in the precision."""
 
     @abstractmethod
     def _doubles(self, values: Any) -> RealRows:
-        """Values of the precision, exactly, in an array of NumPy's."""
+        """Return values of the precision exactly, as a float64 NumPy array."""
 
 
-FEW_VALUES = 1 << 15  # that take each step together: arrays on the way stay near the cache
+FEW_VALUES = 1 << 15  # values that take each step together: temporary arrays stay near the cache
 
 
 class NumpyBackend:
@@ -85,28 +85,28 @@ class NumpyBackend:
     call_values: int | None = None
 
     def status(self) -> Status:
-        """NumPy is a dependency: it is there."""
+        """Return the status: NumPy is a dependency, so it is always available."""
         return Status(True, np.__version__, ("cpu",), "always installed; the reference")
 
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every entry is correctly rounded."""
+        """Return waves whose every entry is correctly rounded."""
         return WaveTable(frequencies, scale=scale)
 
     def reduced(
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> ReducedFiller:
-        """Waves as NumPy code in that precision computes them."""
+        """Return waves as NumPy code in that precision computes them."""
         return NumpyReducedWaves(rule, scale=scale, arithmetic=arithmetic)
 
     def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
-        """The frequencies as NumPy code in that precision computes them."""
+        """Return the frequencies as NumPy code in that precision computes them."""
         return Rounding(arithmetic).frequencies(rule).astype(np.float64)
 
 
 class ReducedNamespace:
-    """NumPy, with arrays in one precision where NumPy's own default is another.
+    """NumPy, with arrays in one precision instead of NumPy's default.
 
     >>> xp = ReducedNamespace(np.dtype("float32"))
     >>> (1 / 10_000.0 ** (xp.arange(0, 4, 2) / 4)).dtype
@@ -120,11 +120,11 @@ class ReducedNamespace:
         return getattr(np, name)
 
     def arange(self, *bounds: int) -> Floats:
-        """Integers in the precision."""
+        """Return integers in the precision."""
         return np.arange(*bounds).astype(self.float64)
 
     def asarray(self, values: Any, dtype: Any = None) -> Floats:
-        """Values in the precision."""
+        """Return values in the precision."""
         return np.asarray(values, dtype=dtype or self.float64)
 
 
@@ -137,7 +137,7 @@ class Rounding:
         self._bfloat16 = arithmetic == "bfloat16"
 
     def __call__(self, values: ArrayLike) -> Floats:
-        """``values`` in the precision."""
+        """Return ``values`` in the precision."""
         if not self._bfloat16:
             return np.asarray(values, dtype=self.dtype)
         if isinstance(values, np.ndarray) and values.dtype == np.float32:
@@ -146,7 +146,7 @@ class Rounding:
         return round_to(wide, FLOAT64, BFLOAT16).astype(np.float32)
 
     def frequencies(self, rule: FrequencyRule) -> Floats:
-        """A rule's frequencies in the precision; what overflows on the way is infinite or 0."""
+        """Return a rule's frequencies in the precision; overflow gives infinity or 0."""
         with np.errstate(all="ignore"):
             return self(rule(self.namespace))
 
@@ -157,7 +157,7 @@ class NumpyReducedWaves(ReducedWaves):
     def __init__(self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced) -> None:
         self._rounding = Rounding(arithmetic)
         self._frequencies = self._rounding.frequencies(rule)  # (frequencies,)
-        # A scalar of the precision: one of float64 would widen the product.
+        # A scalar of the precision: a float64 scalar would widen the product.
         self._scale = self._rounding.dtype.type(scale)
 
     def fill(
@@ -168,7 +168,7 @@ class NumpyReducedWaves(ReducedWaves):
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, as any waves do, few rows at a time."""
+        """Write the placements' columns of ``out`` as `ReducedWaves` does, a few rows at a time."""
         step = max(1, FEW_VALUES // max(1, self._frequencies.size))
         for start in range(0, positions.size, step):
             rows = slice(start, start + step)

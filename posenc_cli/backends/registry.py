@@ -16,7 +16,7 @@ PLUGIN_GROUP = "posenc.backends"
 
 
 class BackendEntry(Record):
-    """A backend that comes with posenc: where it is, the extra it needs, and what it is."""
+    """A backend that comes with posenc: its location, the extra it needs, and its description."""
 
     target: str
     extra: str | None
@@ -40,26 +40,26 @@ BUILT_IN: Mapping[str, BackendEntry] = {
 }
 
 FAST_FROM = 1 << 20
-"""Values from which the compiled kernel repays its start: measured for whole processes."""
+"""From this many values on, the compiled kernel repays its start: measured on whole processes."""
 
 
 class BackendChoice(Record):
-    """A backend; ``lost`` says why a faster one could not be taken."""
+    """A backend; ``lost`` tells why a faster one could not be used."""
 
     backend: Backend
     lost: str = ""
 
 
 def names() -> list[str]:
-    """The names of all backends, built in and installed."""
+    """Return the names of all backends, built in and installed."""
     return [*BUILT_IN, *(name for name in _plugins() if name not in BUILT_IN)]
 
 
 @cache
 def find(name: str) -> Backend:
-    """The backend of a name, always the same one.
+    """Return the backend of a name, always the same object.
 
-    Raises: InvalidInput for an unknown name; Unavailable where it cannot be loaded.
+    Raises: InvalidInput for an unknown name; Unavailable if it cannot be loaded.
     """
     from importlib import import_module
 
@@ -71,15 +71,15 @@ def find(name: str) -> Backend:
         backend: Backend = getattr(import_module(module), attribute)()
     except (Exception, SystemExit) as error:
         if name in BUILT_IN:
-            raise  # what posenc itself needs is missing
+            raise  # a dependency of posenc itself is missing
         raise Unavailable(f"--backend {name}: cannot be loaded ({described(error)})") from error
     return backend
 
 
 def status(name: str) -> Status:
-    """The status of a backend, one that cannot be loaded or asked included.
+    """Return the status of a backend, even if it cannot be loaded or its status raises.
 
-    The reason of one that works here ends with when ``auto`` takes it, and why not otherwise.
+    For an available backend, the reason ends with when ``auto`` uses it, or why it does not.
     """
     try:
         here = find(name).status()
@@ -90,7 +90,7 @@ def status(name: str) -> Status:
     if not here.available:
         return here
     others = ", ".join(device for device in here.devices if device != "cpu")
-    # What benchmarks/results say of streaming to a file, which is what `generate` does.
+    # Measured in benchmarks/results for streaming to a file, as `generate` does.
     on_cpu = "on the CPU numpy and fast were measured to write tables faster"
     when = {
         "numpy": "auto uses it unless another backend is faster for the size",
@@ -104,11 +104,11 @@ def status(name: str) -> Status:
 
 
 def choose(name: str, *, device: str | None, values: int | None) -> BackendChoice:
-    """The backend for a job, by name or ``auto``.
+    """Return the backend for a job, by name or ``auto``.
 
-    ``values`` is how many the compiled kernel could compute of it: None where it could none.
+    ``values`` is how many values of the job the compiled kernel could compute, or None if none.
 
-    Raises: InvalidInput for an unknown name; Unavailable where it cannot be used here.
+    Raises: InvalidInput for an unknown name; Unavailable if the backend cannot be used here.
     """
     if name != "auto":
         return BackendChoice(_usable(name, device, flag=f"--backend {name}"))
@@ -118,7 +118,7 @@ def choose(name: str, *, device: str | None, values: int | None) -> BackendChoic
 
 
 def _usable(name: str, device: str | None, *, flag: str) -> Backend:
-    """The backend, after a check that it works here and has the device; ``flag`` asked for it."""
+    """Return the backend after checking that it works and has the device ``flag`` asks for."""
     backend = find(name)
     here = status(name)
     if not here.available:
@@ -133,7 +133,7 @@ def _usable(name: str, device: str | None, *, flag: str) -> Backend:
 
 
 def _automatic_choice(values: int | None) -> BackendChoice:
-    """The compiled kernel where it works and repays its start, else NumPy."""
+    """Return the compiled kernel if it works and repays its start, else NumPy."""
     if values is None or values < FAST_FROM:
         return BackendChoice(find("numpy"))
     fast = find("fast")

@@ -1,8 +1,8 @@
-"""The torch backend: exact values on any device with float64, and what torch modules compute.
+"""The torch backend: exact values on any device with float64, and the values of torch modules.
 
-torch is imported when something is computed with it, or its status asked for, never before:
-importing it takes longer than most jobs. It is held as ``Any``, so that the code is checked without
-torch too. A library or a device that is missing is told in one line.
+torch is imported only when it computes something or its status is needed, because importing it
+takes longer than most jobs. It is typed as ``Any``, so that the code can be type-checked without
+torch. A missing library or device is reported in one line.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 HINT = "pip install torch"
-_WARNINGS = threading.Lock()  # their filters belong to the whole process
+_WARNINGS = threading.Lock()  # warning filters belong to the whole process
 _ACCELERATORS = ("cuda", "mps", "xpu")
 
 
 def library() -> Any:
-    """The torch module.
+    """Return the torch module.
 
-    Raises: Unavailable where it cannot be imported.
+    Raises: Unavailable if it cannot be imported.
     """
     if not installed("torch"):
         raise Unavailable("torch is not installed", hint=HINT)
@@ -57,13 +57,13 @@ def library() -> Any:
 
 
 def device_of(torch: Any, name: str | None) -> Any:
-    """The ``torch.device`` of a value of ``--device``; None is the CPU.
+    """Return the ``torch.device`` for a value of ``--device``; None is the CPU.
 
-    Raises: InvalidInput for what no torch calls a device; Unavailable for one that is not here.
+    Raises: InvalidInput if torch has no device of that name; Unavailable if it is not here.
     """
     name = "cpu" if name is None else name
     try:
-        # torch warns of names that have gone out of use; whether they work is seen below.
+        # torch warns about deprecated names; the code below tests whether they work.
         with _WARNINGS, warnings.catch_warnings(action="ignore"):
             place = torch.device(name)
     except (RuntimeError, ValueError) as error:
@@ -87,24 +87,24 @@ def device_of(torch: Any, name: str | None) -> Any:
 
 
 def has_float64(torch: Any, device: Any) -> bool:
-    """Whether a device computes in float64: Apple's GPUs and some others do not."""
+    """Return whether a device computes in float64: Apple's GPUs and some others do not."""
     try:
         one = torch.ones(1, dtype=torch.float64, device=device)
         return bool((one + 2.0**-52).item() > 1)
-    except Exception:  # each device refuses with an exception of its own
+    except Exception:  # each device raises its own exception
         return False
 
 
 def installed(module: str) -> bool:
-    """Whether there is a module of a name, without importing it."""
+    """Return whether a module of this name exists, without importing it."""
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # a finder that refuses, or a module without a spec
+    except (ImportError, ValueError):  # a finder that raises, or a module without a spec
         return False
 
 
 def _accelerators(torch: Any) -> list[str]:
-    """The devices beside the CPU, every index of those that there are several of."""
+    """Return the devices other than the CPU, with every index of types that have several."""
     devices = []
     for name in _ACCELERATORS:
         module = getattr(torch, name, None)
@@ -118,19 +118,19 @@ def _accelerators(torch: Any) -> list[str]:
 class TorchBackend:
     """Waves by torch, on the CPU or another device.
 
-    torch shares long operations among threads of its own (``OMP_NUM_THREADS``), which changes no
-    value here. None of torch's global settings is changed.
+    torch splits long operations among its own threads (``OMP_NUM_THREADS``), which changes no value
+    here. None of torch's global settings is changed.
     """
 
     name = "torch"
-    block_values = 1 << 20  # each transfer to and from a device has a cost of its own
+    block_values = 1 << 20  # each transfer to and from a device has a fixed cost
     call_values = block_values
 
     def status(self) -> Status:
-        """Whether torch can be used here, and on which devices: imports it to find out.
+        """Return whether torch can be used here, and on which devices, by importing it.
 
-        Only torch knows whether it can be loaded and what devices there are. Nothing asks for this
-        status unless torch is asked for, or all backends are listed.
+        Only torch knows whether it can be loaded and which devices there are. This status is needed
+        only if torch is asked for, or all backends are listed.
         """
         try:
             torch = library()
@@ -138,7 +138,7 @@ class TorchBackend:
             version = str(torch.__version__)
         except Unavailable as error:
             return Status(False, None, (), error.message)
-        except Exception as error:  # an impostor, or a broken driver
+        except Exception as error:  # another module named torch, or a broken driver
             return Status(False, None, (), f"torch cannot be used ({described(error)})")
         reason = "exact values on CPU and CUDA; --arithmetic float32 as torch modules compute it"
         if "mps" in devices:
@@ -148,10 +148,11 @@ class TorchBackend:
     def exact(
         self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
     ) -> WaveFiller:
-        """Waves whose every entry is correctly rounded.
+        """Return waves whose every entry is correctly rounded.
 
-        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
-        is missing, or the device has no float64: the values would be the CPU's, not the device's.
+        Raises: InvalidInput for an unknown device name. Unavailable if torch or the device is
+        missing, or the device lacks float64: the values would then come from the CPU, not the
+        device.
         """
         from posenc_cli.backends.torch_waves import ExactWaves
 
@@ -161,10 +162,10 @@ class TorchBackend:
     def reduced(
         self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
     ) -> ReducedFiller:
-        """Waves as a torch module computes them in that precision.
+        """Return waves as a torch module computes them in that precision.
 
-        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
-        is missing, or lacks the precision.
+        Raises: InvalidInput for an unknown device name; Unavailable if torch or the device is
+        missing, or lacks the precision.
         """
         from posenc_cli.backends.torch_waves import TorchReducedWaves
 
@@ -172,10 +173,10 @@ class TorchBackend:
         return TorchReducedWaves(torch, rule, scale=scale, arithmetic=arithmetic, device=place)
 
     def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
-        """The frequencies as a torch module in that precision holds them.
+        """Return the frequencies that a torch module in that precision holds.
 
-        Raises: InvalidInput for what is no name of a device; Unavailable where torch or the device
-        is missing, or lacks the precision.
+        Raises: InvalidInput for an unknown device name; Unavailable if torch or the device is
+        missing, or lacks the precision.
         """
         from posenc_cli.backends.torch_waves import reduced_frequencies
 
@@ -185,7 +186,7 @@ class TorchBackend:
 
 
 def _placed(device: str | None, arithmetic: Arithmetic) -> tuple[Any, Any]:
-    """The torch module and a device of it, which has what the arithmetic needs."""
+    """Return the torch module and a device with the precision that the arithmetic needs."""
     try:
         torch = library()
     except Unavailable as error:

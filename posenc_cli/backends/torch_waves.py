@@ -1,22 +1,22 @@
 """Waves computed by torch, exactly or in the precision of a framework.
 
-Exact: angle addition, rounding and its test on a device, doubts settled by NumPy.
+Exact: the device computes angle addition, rounding and the rounding test; NumPy settles doubts.
 
-Owns the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there; the
-entries are the same products and the same sums in float64, with the bounds that are proved there.
-They hold on every device that keeps to IEEE 754, fused or not.
+This is the device's half of :mod:`posenc_cli.numerics.waves`. The small tables come from there. The
+entries are the same products and sums in float64, with the bounds proved there. The bounds hold on
+every device that follows IEEE 754, fused or not.
 
-Half precisions. torch narrows float64 by way of float32, which rounds twice. So both ends of an
-entry are rounded to odd first, which makes rounding twice harmless.
+Half precisions. torch narrows float64 through float32, which rounds twice. So both ends of an entry
+are first rounded to odd, which makes rounding twice harmless.
 
 Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using
 rounding to odd, IEEE Transactions on Computers 57 (2008).
 
-In a precision: the arithmetic of a rotary module as commonly written, ``inv_freq`` evaluated in
-float32, the outer product with the positions, ``cos()`` and ``sin()``, times the scale. In bfloat16
-it is that module after ``.to(torch.bfloat16)``, which rounds ``inv_freq`` too.
+In a precision: the arithmetic of a rotary module as commonly written. ``inv_freq`` is evaluated in
+float32, then come the outer product with the positions, ``cos()`` and ``sin()``, and the scale. In
+bfloat16 it is that module after ``.to(torch.bfloat16)``, which rounds ``inv_freq`` too.
 
-Imports NumPy, and is given torch: import it only where something is computed.
+Imports NumPy; torch is passed in: import it only where something is computed.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ Tensor = Any
 """A torch tensor, on any device."""
 
 LAYOUTS_KEPT = 4
-CPU_CELLS = (1 << 15) - 1  # in cache, and below what torch would share among threads of its own
-DEVICE_CELLS = 1 << 24  # half a gigabyte of temporaries: enough to hide the start of a kernel
+CPU_CELLS = (1 << 15) - 1  # fits the cache; torch would split more among its own threads
+DEVICE_CELLS = 1 << 24  # half a gigabyte of temporaries: enough to hide the launch of a kernel
 
 
 class LowTables(NamedTuple):
@@ -70,11 +70,11 @@ class LowTables(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Rows start … stop: factors from the low tables, those they are multiplied by, and a margin.
+    """Rows start … stop: factors from the low tables, the factors to multiply by, and a margin.
 
-    They are X and Y, U and V; of float64 each is cut in two (:mod:`posenc_cli.numerics.wide`).
+    They are X and Y, U and V. For float64 each is split in two (:mod:`posenc_cli.numerics.wide`).
 
-    Shape: broadcast against each other the tensors are (multiples, rows of each, columns).
+    Shape: the tensors broadcast to (multiples, rows of each, columns).
     """
 
     start: int
@@ -84,12 +84,12 @@ class Piece(NamedTuple):
     margin: Tensor
 
     def cells(self) -> Tensor:
-        """X U + Y V."""
+        """Return X U + Y V."""
         (first, second), (by_first, by_second) = self.low, self.by
         return (first * by_first).add_(second * by_second)
 
     def ends(self) -> tuple[Tensor, Tensor]:
-        """The ends of the entries' error, in float64, whose one rounding is the last."""
+        """Return both ends of the error interval of float64 entries; only the last step rounds."""
         first, first_rest, second, second_rest = self.low
         by_first, by_first_rest, by_first_all, by_second, by_second_rest, by_second_all = self.by
         exact = (first * by_first).add_(second * by_second)
@@ -133,7 +133,7 @@ class ExactWaves:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, one row a position; leave other columns alone.
+        """Write the placements' columns of ``out``, one row per position; skip other columns.
 
         Threads may fill different rows of one array at the same time.
 
@@ -155,7 +155,7 @@ class ExactWaves:
                     self._fill(target, positions, columns, dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles n · ω in (−π, π], correctly rounded, by NumPy on the CPU.
+        """Return n · ω in (−π, π], correctly rounded, computed by NumPy on the CPU.
 
         Units: radians.
         Shape: (positions, frequencies).
@@ -184,7 +184,7 @@ class ExactWaves:
             yield self._gather(tables, start, positions[start : start + step])
 
     def _consecutive(self, tables: LowTables, first: int, count: int, step: int) -> Iterator[Piece]:
-        """Pieces that take slices of the low tables, or several times the whole of them."""
+        """Yield pieces that use a slice of the low tables, or all of them several times."""
         rows = self._phasors.rows
         multiples = np.arange(first // rows, (first + count - 1) // rows + 1)  # (multiples,)
         high = self._high(tables.factors, multiples)
@@ -207,7 +207,7 @@ class ExactWaves:
             done += size
 
     def _gather(self, tables: LowTables, start: int, positions: Integers) -> Piece:
-        """A piece of any positions, each with rows of its own."""
+        """Return a piece for any positions; each has its own rows."""
         rows = self._phasors.rows
         sizes = np.abs(positions)
         # One row for each multiple and sign: ~a stands for −a.
@@ -227,7 +227,7 @@ class ExactWaves:
     def _high(
         self, factors: Factors | Wide, multiples: Integers, negative: Flags | None = None
     ) -> list[Tensor]:
-        """What `Piece` multiplies by, and the margin, (multiples, 1, columns) each."""
+        """Return U and V for a `Piece`, and the margin, (multiples, 1, columns) each."""
         if isinstance(factors, Wide):
             parts: tuple[RealRows, ...] = factors.by(multiples, negative)
         else:
@@ -237,7 +237,7 @@ class ExactWaves:
         return [self._tensor(part).unsqueeze(1) for part in parts]
 
     def _round(self, piece: Piece, dtype: DType) -> tuple[Tensor, Places | None]:
-        """Entries in a number format, and the rows in which one of them is not proven, if any."""
+        """Return entries in a number format, and the rows with an unproven entry, if any."""
         margin = piece.margin
         if dtype.name == FLOAT64.name:
             upper, lower = piece.ends()
@@ -248,7 +248,7 @@ class ExactWaves:
                 upper, lower = self._odd(upper), self._odd(lower)
             upper, lower = self._narrow(upper, dtype), self._narrow(lower, dtype)
         word = self._words[dtype.itemsize]
-        # Bits, not values: 0.0 and −0.0 differ.
+        # Compare bits, not values: 0.0 and −0.0 differ.
         if self._torch.equal(upper.view(word), lower.view(word)):
             return upper, None
         where = (upper.view(word) != lower.view(word)).nonzero(as_tuple=True)
@@ -256,11 +256,11 @@ class ExactWaves:
         return upper, rows.cpu().numpy()
 
     def _narrow(self, values: Tensor, dtype: DType) -> Tensor:
-        """Values as torch narrows them: once to float32, and from there once more."""
+        """Return values as torch narrows them: rounded to float32, and from there once more."""
         return values.to(self._torch.float32).to(self._formats[dtype.name])
 
     def _odd(self, values: Tensor) -> Tensor:
-        """float64 values cut to float32, the last bit set where that is inexact."""
+        """Return float64 values truncated to float32, with the last bit set if that is inexact."""
         torch = self._torch
         single = values.to(torch.float32)
         back = single.to(torch.float64)
@@ -268,13 +268,13 @@ class ExactWaves:
         return (bits | (back != values).to(torch.int32)).view(torch.float32)
 
     def _storage(self, values: Tensor, dtype: DType) -> StoredArray:
-        """A tensor as an array in the storage of ``dtype``."""
+        """Return a tensor as an array in the storage of ``dtype``."""
         if dtype.name != BFLOAT16.name:
             return values.cpu().numpy()  # type: ignore[no-any-return]
         return values.view(self._torch.int16).cpu().numpy().view(np.uint16)  # type: ignore[no-any-return]
 
     def _settle(self, positions: Integers, tables: LowTables, dtype: DType) -> StoredRows:
-        """Whole rows by the numerical core, which settles every doubt."""
+        """Return whole rows from the numerical core, which settles every doubt."""
         columns = tables.factors.columns
         out = np.empty((positions.size, columns.waves.size), dtype.numpy)  # (P, columns)
         if isinstance(tables.factors, Wide):
@@ -317,20 +317,20 @@ class ExactWaves:
 
 
 def _parted(tensors: list[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
-    """Factors, and the margin that comes after them."""
+    """Return the factors, and the margin that follows them."""
     return tuple(tensors[:-1]), tensors[-1]
 
 
 def tensor_of(torch: Any, array: NDArray[Any], device: Any) -> Tensor:
-    """A copy of an array on a device.
+    """Return a copy of an array on a device.
 
-    Copied, because torch shares no memory with arrays that are read-only, or run backwards.
+    It is copied because torch cannot share memory with arrays that are read-only or reversed.
     """
     return torch.tensor(np.ascontiguousarray(array), device=device)
 
 
 class RuleNamespace:
-    """torch, for a rule of frequencies: arrays are of one precision and on one device."""
+    """torch as the namespace of a frequency rule: arrays in one precision on one device."""
 
     def __init__(self, torch: Any, dtype: Any, device: Any) -> None:
         self._torch = torch
@@ -341,20 +341,20 @@ class RuleNamespace:
         return getattr(self._torch, name)
 
     def arange(self, *bounds: int) -> Tensor:
-        """Integers in the precision."""
-        # As integers first: from float bounds torch computes each with a rounding of its own.
+        """Return integers in the precision."""
+        # Start from integers: with float bounds, torch rounds each value.
         torch, device = self._torch, self._given["device"]
         return torch.arange(*bounds, dtype=torch.int64, device=device).to(self.float64)
 
     def asarray(self, values: Any, dtype: Any = None) -> Tensor:
-        """Values in the precision."""
+        """Return values in the precision."""
         return self._torch.asarray(values, **{**self._given, **({"dtype": dtype} if dtype else {})})
 
 
 def reduced_frequencies(
     torch: Any, rule: FrequencyRule, *, arithmetic: Reduced, device: Any
 ) -> Tensor:
-    """The frequencies of a rule, evaluated in float32 (or float64) and cast to the arithmetic."""
+    """Return a rule's frequencies, evaluated in float32 (or float64) and cast to the arithmetic."""
     form = torch.float64 if arithmetic == "float64" else torch.float32
     return rule(RuleNamespace(torch, form, device)).to(getattr(torch, arithmetic))
 
@@ -379,5 +379,5 @@ class TorchReducedWaves(ReducedWaves):
         return values if self._scale == 1 else values * self._scale
 
     def _doubles(self, values: Tensor) -> RealRows:
-        # Widened on the host: not every device has float64.
+        # Widened on the host, because not every device has float64.
         return values.cpu().to(self._torch.float64).numpy()  # type: ignore[no-any-return]
