@@ -1,6 +1,6 @@
-"""From a request to the matrix it asks for, block by block.
+"""From a request to its matrix, block by block.
 
-In: a scheme, its parameters and positions. Out: a matrix whose blocks are computed when they are
-read. Start with ``request`` (Request → Plan → matrix), then ``blocks``, which computes each kind of
-content; ``engine`` names the backend, the device and the arithmetic that compute it.
+Input: a scheme, its parameters and positions. Output: a matrix whose blocks are computed when they
+are read. Start with ``request`` (Request → Plan → matrix), then ``blocks``, which computes each
+kind of content. ``engine`` names the backend, the device and the arithmetic that compute it.
 """

@@ -1,12 +1,12 @@
 """Encodings applied to vectors: x + PE, or rotate x.
 
-Owns the way from vectors and an encoding to vectors, block by block. In exact arithmetic a result
-is the real number x + PE, or x · cos ∓ x' · sin, of the vectors as they are stored and of the
-encoding before any rounding; it is rounded once. Sums and products are taken in double-double with
-a bound of their error, and rounded where both ends of the bound round alike; the few others are
+This module applies an encoding to vectors, block by block. In exact arithmetic a result is the real
+number x + PE, or x · cos ∓ x' · sin, rounded once. The vectors are taken as stored, and the
+encoding before any rounding. Sums and products are computed in double-double with a bound of their
+error. They are rounded if both ends of the bound round to the same number; the few others are
 settled in integers. In an arithmetic of frameworks, vectors and tables are rounded to the format of
-the result, and so are both products and their sum, as code that runs one operation after another
-computes them.
+the result, and so are both products and their sum. Code that runs one operation after another
+computes the same.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -51,21 +51,21 @@ if TYPE_CHECKING:
     from posenc_cli.positions import Positions
 
 _BLOCK_VALUES = 1 << 16
-"""Values of a block: some fifty arrays are as long while it is computed."""
+"""Values of a block; about fifty arrays of this length exist while it is computed."""
 _KEPT = 16
-"""Blocks of positions whose waves are kept for the next vectors at them."""
+"""Blocks of positions whose waves are kept for the next vectors at those positions."""
 
 
 class VectorRows(Protocol):
-    """Vectors, of which those asked for are in memory."""
+    """Vectors that load only the requested rows into memory."""
 
     def __getitem__(self, rows: slice, /) -> NumberArray: ...
 
 
 class Application(Record):
-    """An encoding applied to vectors: ``request`` says which, at which positions.
+    """An encoding applied to vectors: ``request`` holds the encoding and the positions.
 
-    The vectors have ``columns``; those past the rotated dimensions pass through. The result is in
+    The vectors have ``columns`` dimensions; the unrotated dimensions pass through. The result is in
     ``dtype``.
     """
 
@@ -75,9 +75,9 @@ class Application(Record):
     engine: Engine
 
     def blocks(self, vectors: VectorRows, stacks: int = 1) -> Iterator[StoredRows]:
-        """The results, in order, some rows at a time, in the storage of the format.
+        """Yield the results in order, some rows at a time, in the storage of the format.
 
-        ``vectors`` has a row for each position, ``stacks`` times over: (stacks · n, columns), of
+        ``vectors`` has one row per position, ``stacks`` times over: (stacks · n, columns), in
         float16, float32 or float64.
         """
         positions = self.request.row_positions()
@@ -113,19 +113,21 @@ class Application(Record):
 
 
 class _Rule(Protocol):
-    """How vectors (stacks, positions, columns) become others, stored as the result is."""
+    """A rule that turns vectors (stacks, positions, columns) into results in their storage."""
 
     def prepared(self, positions: Integers) -> Any:
-        """What is computed of the positions alone."""
+        """Return everything that depends on the positions alone."""
 
     def applied(self, x: RealRows, prepared: Any, positions: Integers) -> StoredRows:
-        """The vectors that come out."""
+        """Return the resulting vectors."""
 
 
 def rotated_pair(
     a: Any, b: Any, cos: Any, sin: Any, rounded: Callable[[Any], Any] = lambda values: values
 ) -> tuple[Any, Any]:
-    """Pairs (a, b) rotated by an angle, each operation ``rounded``: arrays, tensors or `Bounded`.
+    """Return pairs (a, b) rotated by an angle, each operation ``rounded``.
+
+    The pairs may be arrays, tensors or `Bounded`.
 
     >>> rotated_pair(1.0, 2.0, 0.0, 1.0)
     (-2.0, 1.0)
@@ -137,14 +139,14 @@ def rotated_pair(
 
 
 Term = tuple[float, "CosOrSin", int]
-"""A coefficient, a function, and which wave."""
+"""A coefficient, a function, and the index of a wave."""
 
 _FARTHEST = 5000
-"""Decimal exponents of an amplitude past which a product is infinite or nothing in any format."""
+"""Past this decimal exponent of an amplitude, a product is infinite or zero in any format."""
 
 
 class BoundedWaves:
-    """Scale · cos and scale · sin of waves at positions."""
+    """scale · cos and scale · sin of waves at positions."""
 
     def __init__(self, waves: Waves) -> None:
         waves = placed_waves(waves)
@@ -157,14 +159,14 @@ class BoundedWaves:
         self._growing = None if waves.growth is None else GrowingCells(waves, waves.growth)
 
     def _places(self, positions: Integers) -> Integers:
-        """Where each wave is: (positions, 1) where all are at the position, else (…, waves)."""
+        """Return the place of each wave: (positions, 1) if it is the position, else (…, waves)."""
         coordinates = self._coordinates
         if coordinates is None or coordinates.at is None:
             return positions[:, None]
         return np.stack(coordinates.at(positions))[list(coordinates.axes)].T
 
     def cells(self, positions: Integers) -> tuple[Bounded, Bounded]:
-        """Cosines and sines of all waves at some positions.
+        """Return cosines and sines of all waves at some positions.
 
         The error of a point is that of :mod:`posenc_cli.numerics.phasors`; angles of 0 have none.
 
@@ -196,7 +198,7 @@ class BoundedWaves:
     def exact_sum(
         self, constant: float, terms: Sequence[Term], position: int, dtype: DType
     ) -> float:
-        """Constant + Σ coefficient · wave at a position, correctly rounded to ``dtype``."""
+        """Return constant + Σ coefficient · wave at a position, correctly rounded to ``dtype``."""
         if self._growing is None:
             places = self._places(np.array([position]))[0]
             scale = Fraction(self._scale)
@@ -221,7 +223,7 @@ class BoundedWaves:
 
 
 class _RotatedPairs:
-    """Pairs of dimensions rotated, each result correctly rounded."""
+    """Rotates pairs of dimensions; each result is correctly rounded."""
 
     def __init__(self, content: Rotation, dtype: DType) -> None:
         self._waves, self._dtype = BoundedWaves(content.waves), dtype
@@ -265,7 +267,7 @@ class _RotatedPairs:
 
 
 class _Sum:
-    """Something added to columns, each result correctly rounded."""
+    """Adds an encoding to columns; each result is correctly rounded."""
 
     _dtype: DType
 
@@ -279,7 +281,7 @@ class _Sum:
     def _exact_sum(
         self, x: float, prepared: Bounded, positions: Integers, place: tuple[int, ...]
     ) -> float:
-        """A number plus what is added at a position and a column, correctly rounded."""
+        """Return x plus the encoding at a position and a column, correctly rounded."""
         raise NotImplementedError
 
 
@@ -330,7 +332,7 @@ class _SumWithRows(_Sum):
 
 
 class _FrameworkRule:
-    """What frameworks compute: every number and every operation in the format of the result."""
+    """Computes like frameworks: every number and operation in the format of the result."""
 
     def __init__(self, application: Application) -> None:
         request, self._dtype = application.request, application.dtype
@@ -364,9 +366,10 @@ class _FrameworkRule:
         return narrow(out, None, self._dtype)
 
     def _rounded(self, values: RealRows) -> RealRows:
-        """Values of a format, as float64: a sum or product of two is exact or rounds alike there.
+        """Return values rounded to the format, as float64.
 
-        float64 has more than twice the digits of the narrower formats.
+        A sum or product of two such values is exact or rounds the same way in float64, which has
+        more than twice the digits of the narrower formats.
         """
         return widen(narrow(values, None, self._dtype), self._dtype)
 
@@ -376,7 +379,7 @@ def _is_zero(numbers: Bounded) -> Flags:
 
 
 def _added(x: RealRows, rows: Bounded, dtype: DType) -> tuple[StoredRows, Flags]:
-    """Vectors and rows added, and which of the sums that proves; what is not finite is known."""
+    """Return vectors plus rows, and which sums are proven; sums that are not finite are."""
     high, rest = two_sum(x, rows.high)
     rest, dropped = two_sum(rest, rows.low)
     high, rest = fast_two_sum(high, rest)
@@ -387,12 +390,12 @@ def _added(x: RealRows, rows: Bounded, dtype: DType) -> tuple[StoredRows, Flags]
 
 
 def _places(flags: Flags) -> Iterator[tuple[int, ...]]:
-    """Where flags are set, one place at a time."""
+    """Yield the places where flags are set."""
     return zip(*map(np.ndarray.tolist, np.nonzero(flags)), strict=True)
 
 
 class GivenVectors(Record):
-    """GivenVectors (…, n, columns) as rows, and the number format that they are in."""
+    """Vectors (…, n, columns) as rows, and their number format."""
 
     shape: tuple[int, ...]
     rows: VectorRows
@@ -400,7 +403,7 @@ class GivenVectors(Record):
 
     @classmethod
     def read(cls, path: str) -> GivenVectors:
-        """The vectors in a file.
+        """Return the vectors in a file.
 
         Raises: InvalidInput, Unavailable: as `read_vectors`.
         """
@@ -409,11 +412,11 @@ class GivenVectors(Record):
 
     @classmethod
     def drawn(cls, shape: tuple[int, int], seed: int, dtype: DType) -> GivenVectors:
-        """GivenVectors of independent normal(0, 1) numbers, rounded to a format."""
+        """Return vectors of independent normal(0, 1) numbers, rounded to a format."""
         return cls(shape, _DrawnRows(DrawnTable(shape[1], seed, 1.0), dtype, shape[0]), dtype)
 
     def matrix(self, *, wide: bool) -> Matrix:
-        """Them as they are, in a file as ``x``; ``wide`` holds bfloat16 in float32."""
+        """Return the vectors unchanged as a matrix ``x``; ``wide`` stores bfloat16 as float32."""
         stored = FLOAT32 if wide and self.dtype is BFLOAT16 else self.dtype
         return Matrix(self.shape, stored, lambda: self._blocks(stored), {}, name="x")
 
@@ -426,7 +429,7 @@ class GivenVectors(Record):
 
 
 class _DrawnRows(Record):
-    """Rows of a drawn table in a number format, any of them as they are asked for."""
+    """Rows of a randomly initialized table in a number format, computed when they are requested."""
 
     table: DrawnTable
     dtype: DType
@@ -438,7 +441,7 @@ class _DrawnRows(Record):
 
 
 def positions_matrix(positions: Positions) -> Matrix:
-    """The positions as an array: int64, or float64 where they are not whole."""
+    """Return the positions as an array: int64, or float64 if some are not integers."""
     parts = positions.denominator
     stored = INT64 if parts == 1 else FLOAT64
 

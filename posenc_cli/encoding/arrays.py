@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 Numbers = TypeVar("Numbers", "Integers", "Reals")
 
 BLOCK_VALUES = 1 << 17
-"""Values in a block: enough that handing blocks from thread to thread costs little, few enough to
-stay near the cache. Twice as many are a twelfth faster, and take 2 MiB more a thread."""
+"""Values in a block: enough to make passing blocks between threads cheap, few enough to stay near
+the cache. Twice as many would be a twelfth faster, and take 2 MiB more per thread."""
 
-BLOCK_BYTES = 1 << 19  # of rows laid out from one: they stay in the cache until they are written
-_VIEWED_BYTES = 1 << 16  # rows from so many on are handed on as they lie, uncopied
+BLOCK_BYTES = 1 << 19  # of rows copied from a longer one: they stay in the cache until written
+_VIEWED_BYTES = 1 << 16  # rows of at least this size are yielded as views, not copied
 
-_MOST_PLACES = 100  # binary ones after the point: Positions writes and reads such denominators
+_MOST_PLACES = 100  # binary places after the point; Positions writes and reads such denominators
 
 _FORMATS = {"float64": FLOAT64, "float32": FLOAT32, "bfloat16": BFLOAT16}
 
 
 def rows_a_block(width: int, values: int | None = None) -> int:
-    """How many rows of ``width`` make a block: of ``values``, where a backend prefers so many."""
+    """Return the rows of ``width`` per block; ``values`` is the block size a backend prefers."""
     return max(1, (values or BLOCK_VALUES) // width)
 
 
 def position_array(positions: Positions) -> Integers:
-    """All the positions, in order, as int64: whole numbers of the parts of 1 that they have.
+    """Return all positions, in order, as int64: multiples of 1/denominator.
 
     Shape: (positions.count,).
     """
@@ -49,7 +49,7 @@ def position_array(positions: Positions) -> Integers:
 
 
 def positions_from(values: NDArray[Any], *, name: str = "positions") -> Positions:
-    """Numbers (n,) as positions, each exactly: a float is a whole number of some power of two.
+    """Return numbers (n,) as positions, exactly: a float is a multiple of a power of two.
 
     >>> str(positions_from(np.array([0.5, 1.0, 1.5, -0.25])))
     '0.5:1.75:0.5,-0.25'
@@ -66,7 +66,7 @@ def positions_from(values: NDArray[Any], *, name: str = "positions") -> Position
 
 
 def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
-    """Numbers as whole numbers of 1/2^k, of the shape of ``values``, and 2^k: each exactly.
+    """Return numbers as integer multiples of 1/2^k, exactly, in the shape of ``values``, and 2^k.
 
     >>> whole_parts(np.array([0.5, -3.0]), name="coordinates")
     (array([ 1, -6]), 2)
@@ -100,7 +100,7 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
 
 
 def _runs(numbers: Integers) -> tuple[range, ...]:
-    """Whole numbers in their order, as ranges of those that rise by the first step of all: (n,)."""
+    """Return integers in order as ranges that all step by the first difference: (n,)."""
     step = max(1, int(numbers[1]) - int(numbers[0])) if numbers.size > 1 else 1
     breaks = np.flatnonzero(np.diff(numbers) != step) + 1
     starts, stops = [0, *breaks.tolist()], [*breaks.tolist(), numbers.size]
@@ -111,12 +111,12 @@ def _runs(numbers: Integers) -> tuple[range, ...]:
 
 
 def position_blocks(positions: Positions, count: int) -> Iterator[Integers]:
-    """The positions in order, at most ``count`` at a time."""
+    """Yield the positions in order, at most ``count`` at a time."""
     return map(position_array, positions.blocks(count))
 
 
 def repeated_rows(row: StoredValues) -> Iterator[StoredRows]:
-    """Blocks of a square matrix whose rows are all the same."""
+    """Yield blocks of a square matrix whose rows are all the same."""
     rows = min(row.size, max(1, BLOCK_BYTES // row.nbytes))
     block = np.ascontiguousarray(np.broadcast_to(row, (rows, row.size)))
     for begin in range(0, row.size, rows):
@@ -124,9 +124,9 @@ def repeated_rows(row: StoredValues) -> Iterator[StoredRows]:
 
 
 def sliding_rows(values: StoredValues) -> Iterator[StoredRows]:
-    """Blocks of a square matrix whose values go by j − i, from the smallest on: (2 · rows − 1,).
+    """Yield blocks of a square matrix of values by j − i, smallest first: (2 · rows − 1,).
 
-    Row i is the piece that has the offset 0 in column i, so no value is computed twice.
+    Row i is the slice with offset 0 in column i, so no value is computed twice.
     """
     count = (values.size + 1) // 2
     windows = np.lib.stride_tricks.sliding_window_view(values, count)[::-1]
@@ -139,10 +139,10 @@ def sliding_rows(values: StoredValues) -> Iterator[StoredRows]:
 
 
 def in_arithmetic(values: Numbers, arithmetic: Arithmetic) -> Numbers:
-    """``values`` rounded to the precision of an arithmetic; integers stay integers.
+    """Return ``values`` rounded to the precision of an arithmetic; integers stay integers.
 
-    A quotient, product or sum of two numbers of float32 or bfloat16, computed in float64 and then
-    rounded, is what that precision computes: float64 has more than twice its digits.
+    If a quotient, product or sum of two float32 or bfloat16 numbers is computed in float64 and then
+    rounded, the result is that of the narrow precision: float64 has more than twice its digits.
     """
     if arithmetic == "exact":
         return values

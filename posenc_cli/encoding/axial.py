@@ -1,8 +1,8 @@
 """Waves of several axes, each filled by the engine at its coordinates.
 
-Owns the way from positions to coordinates, by formula or from a file, and from the columns of each
-axis to those of the table. Along a grid the same few coordinates come again and again: their
-entries are computed once and copied.
+This module turns positions into coordinates, by formula or from a file, and places the columns of
+each axis in the table. A grid repeats the same few coordinates: their entries are computed once and
+copied.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
     FillerOf = Callable[[Waves], WaveFiller]
 
-_LAYOUTS_KEPT = 4  # a picture asks for a table whole and in parts
+_LAYOUTS_KEPT = 4  # a picture requests a table as a whole and in parts
 
 
 class AxialWaves:
     """Cosines and sines of waves that each follow one of several axes.
 
-    Shape: as :class:`posenc_cli.backends.base.WaveFiller` says.
+    Shape: as :class:`posenc_cli.backends.base.WaveFiller`.
     """
 
     def __init__(self, waves: Waves, filler_of: FillerOf) -> None:
-        """``filler_of`` gives what fills columns with waves that follow the position itself."""
+        """Set up the axes; ``filler_of`` returns the filler for waves that follow the position."""
         waves = placed_waves(waves)
         coordinates = waves.coordinates
         if coordinates is None or coordinates.at is None:
@@ -52,7 +52,7 @@ class AxialWaves:
         self._count = waves.count
         followed = np.asarray(coordinates.axes, np.intp)
         ladder = lru_cache(maxsize=1)(waves.frequencies)
-        self._axes = [  # of each the number, which waves follow it, and what fills columns
+        self._axes = [  # for each axis: its number, the waves that follow it, and their filler
             (
                 axis,
                 own := np.flatnonzero(followed == axis),
@@ -70,7 +70,7 @@ class AxialWaves:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, a row a position; leave others alone."""
+        """Write the placements' columns of ``out``, one row per position; skip other columns."""
         if positions.size == 0:
             return
         for placement in placements:
@@ -89,7 +89,7 @@ class AxialWaves:
                 out[:, target] = cells[:, source]
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles coordinate · frequency in (−π, π], in radians."""
+        """Return the angles coordinate · frequency in (−π, π], in radians."""
         out = np.empty((positions.size, self._count), dtype.numpy)
         if positions.size == 0:
             return out
@@ -100,7 +100,7 @@ class AxialWaves:
         return out
 
     def _columns(self, placements: Sequence[Placement], width: int) -> list[_AxisColumns]:
-        """Return the columns of each axis, the same for each block of a table."""
+        """Return the columns of each axis, cached for all blocks of a table."""
         return self._layouts.get(
             (width, *(placement.key for placement in placements)),
             lambda: [
@@ -112,7 +112,7 @@ class AxialWaves:
 class _AxisColumns(Record):
     """The columns of a table that hold waves of one axis.
 
-    ``placements`` are those of a narrower table of its columns alone, in the same order;
+    ``placements`` are those of a narrower table with only these columns, in the same order.
     ``copies`` pairs columns of the table with columns of the narrow one.
     """
 
@@ -124,8 +124,8 @@ class _AxisColumns(Record):
     def of(
         cls, waves: Places, placements: Sequence[Placement], width: int, count: int
     ) -> _AxisColumns:
-        """The columns of the axis that these ``waves`` of ``count`` follow."""
-        inner = np.full(count, -1)  # (waves,): the place on this axis, -1 of another's
+        """Return the columns of the axis that these ``waves``, out of ``count``, follow."""
+        inner = np.full(count, -1)  # (waves,): the place on this axis, −1 for waves of other axes
         inner[waves] = np.arange(waves.size)
         parts = []  # function, columns (n,) and places of waves (n,)
         for placement in placements:
@@ -146,7 +146,7 @@ class _AxisColumns(Record):
 
 
 def _distinct(coordinates: Integers) -> tuple[Integers, Integers | slice]:
-    """Coordinates each once, and which of them every row has: a whole range if that pays."""
+    """Return coordinates without repeats, and the index of each row: a whole range if that pays."""
     low, high = int(coordinates.min()), int(coordinates.max())
     if 2 * (high - low + 1) > coordinates.size:
         return coordinates, slice(None)
@@ -154,7 +154,7 @@ def _distinct(coordinates: Integers) -> tuple[Integers, Integers | slice]:
 
 
 def _waves_of(own: Places, whole: Waves, ladder: Callable[[Any], Any]) -> Waves:
-    """The waves of an axis, which these of the ``whole`` follow."""
+    """Return the waves of the ``whole`` that follow an axis."""
     runs = [run for run, _ in _runs(own, own)]
 
     def frequencies(xp: Any) -> Any:
@@ -167,7 +167,7 @@ def _waves_of(own: Places, whole: Waves, ladder: Callable[[Any], Any]) -> Waves:
 
 
 def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:
-    """Two rising sequences as slices: stretches in which both go on by steps of their own.
+    """Yield two rising sequences as slices, split where the step of either changes.
 
     >>> list(_runs(np.array([0, 3, 6, 7]), np.array([0, 1, 2, 3])))
     [(slice(0, 7, 3), slice(0, 3, 1)), (slice(7, 8, 1), slice(3, 4, 1))]
@@ -191,12 +191,12 @@ def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:
 
 
 def placed_waves(waves: Waves) -> Waves:
-    """Waves whose coordinates are at hand: those in a file are read.
+    """Return waves with their coordinates loaded, if these are in a file.
 
-    Where some are fractions, all are whole numbers of a part of 1, and the frequencies are per
+    If some are fractions, all become integer multiples of a part of 1, and the frequencies are per
     such part.
 
-    Raises: InvalidInput where the file does not hold them; Unavailable where it cannot be read.
+    Raises: InvalidInput if the file does not hold them; Unavailable if it cannot be read.
     """
     coordinates = waves.coordinates
     if coordinates is None or coordinates.file is None:
@@ -223,7 +223,7 @@ def placed_waves(waves: Waves) -> Waves:
 
 
 def _read(file: AxesFile) -> tuple[Integers, int]:
-    """The numbers of a file, one row an axis, in the part of 1 that they are whole numbers of."""
+    """Return the numbers of a file as integers, one row per axis, and their denominator."""
     from posenc_cli.files.reading import read_array
 
     values = np.asarray(read_array(file.path).values)

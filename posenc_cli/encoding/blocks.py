@@ -39,14 +39,14 @@ def matrix_blocks(
     precision: Precision,
     engine: Engine,
 ) -> Iterator[StoredRows]:
-    """Blocks of the matrix of a content at positions, or at offsets of a relative scheme.
+    """Yield blocks of the matrix of a content at positions, or at offsets of a relative scheme.
 
-    ``lookup`` gives rows of its learned table, ``head`` is one head of a bias. A complex table has
-    real and imaginary parts side by side.
+    ``lookup`` gives rows of its learned table; ``head`` selects one head of a bias. A complex table
+    has real and imaginary parts side by side.
     """
     content = content.in_parts(positions.denominator)
     if content.heads is not None:
-        from posenc_cli.encoding.scores import score_blocks  # slow to import; most have no scores
+        from posenc_cli.encoding.scores import score_blocks  # slow to import, rarely needed
 
         heads = range(content.heads) if head is None else range(head, head + 1)
         yield from score_blocks(
@@ -68,16 +68,16 @@ def row_rule(
     precision: Precision,
     engine: Engine,
 ) -> RowRule:
-    """What computes the rows of a content at any positions; threads may share it.
+    """Return the function that computes rows of a content at any positions; threads may share it.
 
-    Raises: TypeError for a bias, whose scores go by two positions.
+    Raises: TypeError for a bias, whose scores depend on two positions.
     """
     match content:
         case Rotation(waves) | Sinusoids(waves):
             return _wave_rows(content, waves, table, precision, engine)
         case Rows():
 
-            def by_formula(positions: Integers) -> StoredRows:  # by NumPy on every engine
+            def by_formula(positions: Integers) -> StoredRows:  # always by NumPy
                 high, low = formula_rows(content, lookup, engine.arithmetic, positions)
                 return np.ascontiguousarray(precision.narrow(high, low))
 
@@ -93,7 +93,7 @@ def _wave_rows(
     precision: Precision,
     engine: Engine,
 ) -> RowRule:
-    # A width of one column, padded with zeros, has no wave.
+    # A single column, padded with zeros, has no wave.
     filler = wave_filler(waves, engine) if waves.count else None
     columns, rounded = content.columns(table), precision.rounded
     placed = sum(len(range(columns.width)[part.columns]) for part in columns.placements)
@@ -121,10 +121,10 @@ def fill_waves(
     precision: Precision,
     engine: Engine,
 ) -> bool:
-    """Write the rows of waves straight into an array, a part of them on each thread.
+    """Write the rows of waves straight into an array, with one share per thread.
 
-    False, with nothing written, where the values are not waves, or are stored wider than they are
-    rounded: what `matrix_blocks` gives must be copied then.
+    Returns False, with nothing written, if the values are not waves, or are stored wider than they
+    are rounded. The caller must then copy the blocks of `matrix_blocks`.
 
     Shape: ``out`` (positions, columns).
     """
@@ -157,9 +157,9 @@ def fill_waves(
 def formula_rows(
     content: Rows, lookup: RowLookup | None, arithmetic: Arithmetic, positions: Integers
 ) -> tuple[RealRows, RealRows | None]:
-    """Rows by formula, as float64 and what is left of them, if anything is.
+    """Return rows by formula, as float64 and their remainder, or None without one.
 
-    Raises: ValueError where they have another shape than was declared.
+    Raises: ValueError if the shape is not the declared one.
     """
     denominator = content.denominator
     given: Integers | Reals = positions
@@ -184,8 +184,8 @@ def _exact_frequencies(waves: Waves, parts: int, precision: Precision) -> Stored
 
 
 def frequencies_of(waves: Waves, *, precision: Precision, engine: Engine) -> StoredValues:
-    """The frequencies of waves, in radians per position, as an arithmetic has them."""
-    parts = waves.coordinates.denominator if waves.coordinates else 1  # of a file of coordinates
+    """Return the frequencies of waves, in radians per position, in the engine's arithmetic."""
+    parts = waves.coordinates.denominator if waves.coordinates else 1  # of a file's coordinates
     if engine.arithmetic == "exact":
         return _exact_frequencies(waves, parts, precision).copy()
     rounded = engine.backend.frequencies(

@@ -1,7 +1,7 @@
-"""The rows of a user's function of positions, each call checked.
+"""The rows of a user's function of positions, checked at each call.
 
-They have the shape (n, d), are real and finite, and a row is the same whatever other positions are
-asked for beside it. Beyond that the values are the function's own, however it computes them.
+They have the shape (n, d) and are real and finite. A row does not depend on the other positions in
+the call. Otherwise the values are the function's own, however it computes them.
 """
 
 from __future__ import annotations
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _ROUNDINGS, _COARSE_ROUNDINGS = 64, 3
-"""How many roundings of float32 a row may change by from call to call, and beside them how many of
-the coarser format that it is returned in. Libraries sum matrix products in an order that depends on
-the number of rows: an error of k sums grows as √k roundings, which gives 4096. Numbers that differ
-by that alone are rounded to neighbours, two roundings apart; the third is for hidden layers."""
+"""How many float32 roundings a row may change by from call to call, and in addition how many
+roundings of the coarser format it is returned in. Libraries sum matrix products in an order that
+depends on the number of rows. An error of k sums grows as √k roundings, so 64 allows 4096 sums.
+Numbers that differ only by that round to neighbours in the coarser format, two roundings apart; the
+third is for hidden layers."""
 
 _one_at_a_time = RLock()
-"""Held during a call: caches of user's functions are rarely made for two threads."""
+"""Held during a call: caches in users' functions are rarely thread-safe."""
 
 
 def called_rows(bound: Bound) -> Rows:
-    """What the function of a scheme returns, as the rows of the width that it has.
+    """Return the function of a scheme as rows, with the width that it returns.
 
-    Raises: InvalidInput where it raises, or returns anything but a finite row for each position.
+    Raises: InvalidInput if it raises, or returns anything but a finite row for each position.
     """
     content = cast("Rows", bound.content)
     own = cast("partial[Any]", inspect.unwrap(content.rows)).func
@@ -76,10 +77,10 @@ def called_rows(bound: Bound) -> Rows:
 
 
 class _UsersFunction(Record):
-    """A user's function: ``call`` gives it its parameters, ``own`` is what it is, by ``name``.
+    """A user's function: ``call`` passes it its parameters, ``own`` is the function itself.
 
-    ``taken`` holds the framework that it takes arrays of, once a call has succeeded: all calls are
-    with arrays of one.
+    ``name`` is used in messages. ``taken`` holds the framework whose arrays it accepts, once a call
+    has succeeded. All later calls use arrays of that framework.
     """
 
     call: Callable[..., Any]
@@ -89,7 +90,7 @@ class _UsersFunction(Record):
 
     @property
     def frameworks(self) -> list[str]:
-        """The frameworks that it may take arrays of, the likeliest first."""
+        """Return the frameworks whose arrays it may accept, likeliest first."""
         if self.taken:
             return self.taken
         part = innermost(getattr(self.own, "forward", self.own))
@@ -98,9 +99,9 @@ class _UsersFunction(Record):
 
 
 def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRows, float]:
-    """The rows at positions (n,), in float64: (n, d); and the share of it that a row may change by.
+    """Return float64 rows (n, d) at positions (n,), and the relative change allowed per row.
 
-    Raises: InvalidInput where the function raises, or returns anything else.
+    Raises: InvalidInput if the function raises, or returns anything else.
     """
     name, result = function.name, _called(function, positions)
     try:
@@ -132,7 +133,7 @@ def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRo
 
 
 def _kind_text(result: Any, values: Any) -> str:
-    """What a function returned, in words: ``None``, or its type and that of its elements."""
+    """Describe what a function returned: ``None``, or its type and element type."""
     if result is None:
         return "None"
     kind = "array" if hasattr(result, "dtype") else type(result).__name__
@@ -142,14 +143,14 @@ def _kind_text(result: Any, values: Any) -> str:
 
 
 def _called(function: _UsersFunction, positions: Integers | Reals) -> Any:
-    """What a function returns for an array of the framework that it takes.
+    """Return what a function returns for an array of the framework that it accepts.
 
-    Raises: InvalidInput where it raises for each framework that it may be of, with the likeliest
-        one's error.
+    Raises: InvalidInput if it raises for every framework that it may accept, with the error of the
+    likeliest one.
     """
     errors: dict[str, BaseException] = {}
     with _one_at_a_time, redirect_stdout(sys.stderr):
-        # It may import a framework as it runs, whose arrays are tried as well then.
+        # The function may import a framework while it runs: then arrays of that one are tried too.
         while untried := [each for each in function.frameworks if each not in errors]:
             try:
                 result = function.call(_array_of(untried[0], positions))
@@ -167,7 +168,7 @@ def _called(function: _UsersFunction, positions: Integers | Reals) -> Any:
 
 
 def _array_of(framework: str, positions: Integers | Reals) -> Any:
-    """A framework's array of positions; NumPy's, where it has no such number format."""
+    """Return a framework's array of positions, or NumPy's if it lacks the number format."""
     try:
         return made_array(BY_NAME[framework], positions.copy(), positions.dtype.name)
     except Exception:

@@ -1,4 +1,4 @@
-"""What computes a request: backend, device, threads and arithmetic, and what fills its waves."""
+"""The engine of a request (backend, device, threads, arithmetic), and the filler of its waves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 THREADS_FROM = 1 << 23
-"""Values from which a second thread repays its start, and the 4 MiB that it takes."""
+"""From this many values on, a second thread repays its start and the 4 MiB that it takes."""
 
 
 def _numpy() -> Backend:
@@ -34,7 +34,7 @@ def _numpy() -> Backend:
 class Engine(Record):
     """Where and how values are computed. Exact arithmetic gives the same bytes on every engine.
 
-    ``lost`` says why a faster backend could not be taken, empty where that is not so.
+    ``lost`` tells why a faster backend could not be used; it is empty otherwise.
     """
 
     backend: Backend = fresh(_numpy)
@@ -46,9 +46,9 @@ class Engine(Record):
     def in_order(
         self, function: Callable[[Item], Result], items: Iterable[Item]
     ) -> Iterator[Result]:
-        """``function`` of each item, in the order of the items, on this engine's threads.
+        """Yield ``function`` of each item, in the order of the items, on this engine's threads.
 
-        Only a few results are ever waiting, however many items there are.
+        Only a few results wait at any time, however many items there are.
         """
         if self.threads == 1:
             yield from map(function, items)
@@ -61,7 +61,7 @@ class Engine(Record):
             for item in items:
                 try:
                     waiting.append(pool.submit(function, item))
-                except RuntimeError:  # no thread can be started: this one does the work
+                except RuntimeError:  # no thread can be started: use this one
                     waiting.append(Future())
                     waiting[-1].set_result(function(item))
                 if len(waiting) > self.threads:
@@ -73,14 +73,14 @@ class Engine(Record):
 
 
 def threads_for(values: int, asked: int | None) -> int:
-    """How many threads suit a job of so many values, unless the user asked for a number."""
+    """Return ``asked`` if it is given, else how many threads suit a job of ``values`` values."""
     if asked is not None:
         return asked
     return min(2, processors()) if values >= THREADS_FROM and has_room(ROOM_FOR_THREADS) else 1
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return the number of processors this process may use."""
     import os
 
     if hasattr(os, "sched_getaffinity"):
@@ -90,9 +90,9 @@ def processors() -> int:
 
 @lru_cache(maxsize=8)
 def wave_filler(waves: Waves, engine: Engine) -> WaveFiller:
-    """What fills blocks with the cosines and sines of ``waves``, computed by an engine.
+    """Return the object that fills blocks with cosines and sines of ``waves`` on an engine.
 
-    It is kept: its 60-digit frequencies and its table of phasors take longer than a short table.
+    It is cached: its 60-digit frequencies and its table of phasors take longer than a short table.
     """
     if waves.growth is not None:
         from posenc_cli.encoding.growing import GrowingWaves
@@ -118,7 +118,7 @@ def wave_filler(waves: Waves, engine: Engine) -> WaveFiller:
 
 
 class _OfParts:
-    """Waves in a precision of frameworks, which take positions and not parts of 1."""
+    """Waves in a precision of frameworks, which converts parts of 1 to positions."""
 
     def __init__(self, filler: ReducedFiller, denominator: int) -> None:
         self._filler = filler

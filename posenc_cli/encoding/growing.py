@@ -1,19 +1,20 @@
-"""Waves whose amplitude changes with the position: base^((p − centre)/span) · cos(p · ω), rounded.
+"""Waves whose amplitude depends on position: base^((p − centre)/span) · cos(p · ω), rounded.
 
-Owns the way from such waves to correctly rounded entries, by Ziv's test in three tiers.
+This module computes correctly rounded entries of such waves, by Ziv's test in three tiers.
 
-1. To formats narrower than float64, an entry is the product of a float64 cosine and a float64
+1. For formats narrower than float64, an entry is the product of a float64 cosine and a float64
    amplitude. The cosine is off by at most 4.1u of the scale (:mod:`posenc_cli.numerics.waves`; u =
-   2^−53), the amplitude by 3.1u of itself, its two factors and their product each rounded once:
-   with the product's own rounding and that of entry ± margin, 9.3u of amplitude and scale. The
-   margin is 16u.
-2. The rows of the few others, and all float64 entries, are products in double-double of a point on
-   the circle (within 2^−90, as :mod:`posenc_cli.numerics.judge` has it) and a bounded exponential,
-   its power of two kept apart, so that nothing overflows on the way.
-3. What is left, and what ends among the subnormals of float64, is computed in 60-digit reals.
+   2^−53). The amplitude is off by 3.1u of itself: its two factors and their product are each
+   rounded once. With the product's own rounding and that of entry ± margin, the error is 9.3u of
+   amplitude and scale. The margin is 16u.
+2. The rows of the few other entries, and all float64 entries, are double-double products of a point
+   on the circle and a bounded exponential. The point is within 2^−90, as in
+   :mod:`posenc_cli.numerics.judge`. The power of two of the exponential is kept apart, so that
+   nothing overflows on the way.
+3. The remaining entries, and float64 entries that are subnormal, are computed in 60-digit reals.
 
-Entries past the largest number of a format are infinite, those below the smallest are zero, each
-with the sign of its cosine or sine.
+Entries past the largest number of a format are infinite, and those below the smallest are zero,
+each with the sign of its cosine or sine.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -49,26 +50,26 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-MARGIN = 2.0**-49  # 16u, as tier 1 has it
-PAIR_MARGIN = 2.0**-90  # of a point on the circle, as tier 2 has it
+MARGIN = 2.0**-49  # 16u, see tier 1
+PAIR_MARGIN = 2.0**-90  # of a point on the circle, see tier 2
 _PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
-"""Amplitudes with which nothing underflows or overflows in float64 unless the entry does."""
+"""With amplitudes in this range, float64 underflows or overflows only if the entry does."""
 CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the entries of a chunk stay in the cache
-PROVEN_CELLS = 1 << 13  # some twenty arrays are half as long while they are computed
+PROVEN_CELLS = 1 << 13  # about twenty arrays, half as long, exist while they are computed
 _LARGEST, _SMALLEST = 1026, -1080
 """Binary exponents past which an entry is infinite or zero in every format."""
-_FASTEST = 2**30  # e to this power is past every format
+_FASTEST = 2**30  # e to this power is outside every format
 _SHORTENED = Context(60, ROUND_HALF_EVEN, MIN_EMIN, MAX_EMAX, capitals=1, clamp=0, traps=[])
 
 
 class GrowingWaves:
-    """Fills columns with cosines and sines whose amplitude changes with the position.
+    """Fills columns with cosines and sines whose amplitude depends on the position.
 
-    Shape: as :class:`posenc_cli.backends.base.WaveFiller` says.
+    Shape: as :class:`posenc_cli.backends.base.WaveFiller`.
     """
 
     def __init__(self, waves: Waves, still: WaveFiller, arithmetic: Arithmetic) -> None:
-        """``still`` fills columns with the same waves before they grow."""
+        """Set up the entries; ``still`` fills columns with the same waves without growth."""
         if waves.growth is None or waves.coordinates is not None:
             raise ValueError("waves grow along the position itself")
         self._still = still
@@ -86,7 +87,7 @@ class GrowingWaves:
         *,
         dtype: DType,
     ) -> None:
-        """Write the placements' columns of ``out``, a row a position; leave others alone."""
+        """Write the placements' columns of ``out``, one row per position; skip other columns."""
         step = max(1, CHUNK_CELLS // max(1, out.shape[1]))
         with np.errstate(all="ignore"):
             for start in range(0, positions.size, step):
@@ -94,7 +95,7 @@ class GrowingWaves:
                 self._cells.fill(out[rows], positions[rows], placements, dtype)
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
-        """The angles position · frequency in (−π, π], in radians, which no growth changes."""
+        """Return the angles position · frequency in (−π, π], in radians; they do not grow."""
         return self._still.angles(positions, dtype=dtype)
 
 
@@ -137,7 +138,7 @@ class _ReducedCells:
 
 
 class GrowingCells:
-    """Entries that are correctly rounded, or with a bound of their error."""
+    """Entries that are correctly rounded, or have a bound of their error."""
 
     def __init__(self, waves: Waves, growth: Growth) -> None:
         self._frequencies = waves.exact_frequencies()
@@ -151,7 +152,7 @@ class GrowingCells:
         self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
-        # Past this an entry is infinite or zero one position on: larger ones would only overflow.
+        # At higher rates an entry is infinite or zero one position on: larger ones only overflow.
         self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
         self._low_rows = max(1, CHUNK_CELLS // max(1, waves.count))
         self._low: RealRows | None = None
@@ -183,7 +184,7 @@ class GrowingCells:
         placements: Sequence[Placement],
         dtype: DType,
     ) -> Integers:
-        """Write what float64 shows of the columns: tier 1. The rows that it does not prove."""
+        """Write the columns from float64 entries (tier 1); return the rows that are not proven."""
         cells = np.empty(out.shape)  # (positions, columns)
         self._table.fill(cells, positions, placements, dtype=FLOAT64)
         amplitudes = self._amplitudes(positions)  # (positions, waves)
@@ -204,7 +205,7 @@ class GrowingCells:
         return np.flatnonzero(open_rows)
 
     def _amplitudes(self, positions: Integers) -> RealRows:
-        """Amplitudes to 3.1u, NaN where float64 cannot hold them.
+        """Return amplitudes with an error of 3.1u, or NaN if float64 cannot hold them.
 
         Shape: (positions, waves).
         """
@@ -217,12 +218,12 @@ class GrowingCells:
 
     def _powers(self, distances: Integers) -> RealRows:
         powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
-        # Where the bound of the error is not small, nothing is to be proven.
+        # If the bound of the error is not small, nothing can be proven.
         certain = powers.error < 2.0**-60 * np.abs(powers.high)
         return np.where(certain, powers.high, np.nan)
 
     def _rounded_cells(self, positions: Integers, dtype: DType) -> dict[str, StoredRows]:
-        """Cosines and sines of all waves, correctly rounded: tiers 2 and 3.
+        """Return cosines and sines of all waves, correctly rounded: tiers 2 and 3.
 
         Shape: (positions, waves) each.
         """
@@ -236,7 +237,7 @@ class GrowingCells:
         return cells
 
     def _products(self, positions: Integers) -> Iterator[tuple[Bounded, Reals]]:
-        """Cosines, then sines, as m · 2^k: numbers m with a bound of their error, and integers k.
+        """Yield cosines, then sines, as m · 2^k: m with a bound of its error, and integers k.
 
         Shape: (positions, waves) each.
         """
@@ -252,7 +253,7 @@ class GrowingCells:
             yield Bounded(high, low, error) * mantissa, powers
 
     def bounded(self, positions: Integers) -> Iterator[Bounded]:
-        """Cosines, then sines, with a bound of their error, infinite where float64 has none so."""
+        """Yield cosines, then sines, with an error bound, infinite outside float64's range."""
         for cell, powers in self._products(positions):
             shifts = np.clip(powers, -1000, 1000).astype(np.int32)
             parts = (np.ldexp(part, shifts) for part in (cell.high, cell.low, cell.error))
@@ -260,7 +261,7 @@ class GrowingCells:
             yield Bounded(high, low, np.where(powers == shifts, error + UNDERFLOW, np.inf))
 
     def _exact_cell(self, position: int, wave: int, sine: bool, dtype: DType) -> float:
-        """An entry from 60-digit reals, rounded to ``dtype``, as a float."""
+        """Return an entry computed in 60-digit reals, rounded to ``dtype``, as a float."""
         value = self.exact_value(position, wave, sine=sine)
         if value.is_infinite() or value.adjusted() > 400:
             return -math.inf if value.is_signed() else math.inf
@@ -269,28 +270,28 @@ class GrowingCells:
         return nearest(*value.as_integer_ratio(), dtype)
 
     def exact_value(self, position: int, wave: int, *, sine: bool) -> Decimal:
-        """An entry from 60-digit reals, rounded to as many digits."""
+        """Return an entry computed in 60-digit reals, rounded to 60 digits."""
         numerator, denominator = self._frequencies[wave].as_integer_ratio()
         numerator *= position
         if sine and numerator == 0:
             return Decimal(0)
-        # A tiny sine starts that many bits further down.
+        # A tiny sine begins that many bits further down.
         bits = 320 + max(0, denominator.bit_length() - numerator.bit_length())
         fixed = sine_cosine(numerator, denominator, bits)[0 if sine else 1]
         circular = exact.asarray([fixed]) / (1 << bits)
         exponent = exact.asarray([position - self._centre]) * self._rates[wave]
-        # Rounded to fewer digits than are right, a value that is a short decimal is exactly that.
+        # Rounding to fewer digits than are correct makes a value that is a short decimal exact.
         return _SHORTENED.plus((exact.exp(exponent) * circular * self._scale)[0])
 
 
 def _rounded(cell: Bounded, powers: Reals, dtype: DType) -> tuple[StoredRows, Flags]:
-    """Entries m · 2^k rounded from double-double, and which of them that proves."""
+    """Return entries m · 2^k rounded from double-double, and which of them are proven."""
     exponents = np.clip(powers + np.frexp(cell.high)[1], -5000, 5000)
     known = np.abs(cell.high) > 2 * cell.error
     past, none = known & (exponents > _LARGEST), known & (exponents < _SMALLEST)
     shifts = np.clip(powers, -1200, 1020).astype(np.int32)
     high, low, error = (np.ldexp(p, shifts) for p in (cell.high, cell.low, cell.error))
-    # What the low parts lose below the smallest float64 leaves only tiny entries undecided.
+    # Covers what low parts lose below the smallest float64; only tiny entries stay undecided.
     rounded, proven = Bounded(high, low, error + 2.0**-1060).rounded(dtype)
     limits = narrow(np.copysign(np.where(past, np.inf, 0.0), cell.high), None, dtype)
     proven &= known & (powers == shifts)

@@ -1,12 +1,13 @@
-"""Interpolation along an axis, by the rules of torch's ``interpolate``: exact, or to its bits.
+"""Interpolation along an axis by the rules of torch's ``interpolate``: exact, or bit for bit.
 
-Owns which rows of a table make each row of a resized one, and by which weights: with
-``align_corners=False`` row i of ``target`` is read at (i + 1/2) · source/target − 1/2. All of it is
-rational, and held as integers.
+This module computes which rows of a table contribute to each row of a resized table, and their
+weights. With ``align_corners=False`` row i of ``target`` is read at (i + 1/2) · source/target −
+1/2. All of this is rational, and is held as integers.
 
-In float32 and float64 it owns the order of operations of torch 2.13 on x86 processors with AVX2,
-where compilers fuse most products into sums: AVX-512 takes the same way, processors without AVX2
-another. Which operation is fused was found by experiment, and goldens hold it (``resized_torch``).
+In float32 and float64 it follows the order of operations of torch 2.13 on x86 processors with AVX2,
+for which compilers fuse most products into sums. AVX-512 gives the same results; processors without
+AVX2 do not. Which operations are fused was found by experiment, and goldens test it
+(``resized_torch``).
 
 Imports NumPy: import it only where something is computed.
 """
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Floats, Integers
 
 _SUPPORT = {"linear": 1, "bicubic": 2}
-"""Rows on each side that a method's kernel reaches."""
+"""How many rows a method's kernel reaches on each side."""
 
 
 class ResizedAxis(Record):
     """An axis of ``source`` rows that becomes one of ``target`` rows.
 
-    ``offset`` is DINOv2's ``interpolate_offset``: coordinates are scaled by (target + offset) /
-    source, a float64, in place of target / source.
+    ``offset`` is DINOv2's ``interpolate_offset``. Coordinates are then scaled by (target + offset)
+    / source, a float64, instead of target / source.
     """
 
     source: int
@@ -46,18 +47,18 @@ class ResizedAxis(Record):
 
     @property
     def scale(self) -> float | None:
-        """The ``scale_factor`` that torch is given, None where it is given the size."""
+        """The ``scale_factor`` passed to torch, or None if the size is passed."""
         return (self.target + self.offset) / self.source if self.offset else None
 
     @property
     def step(self) -> Fraction:
-        """Rows of the source for each row of the target."""
+        """Rows of the source per row of the target."""
         if self.scale is None:
             return Fraction(self.source, self.target)
         return 1 / Fraction(self.scale)
 
     def nearest(self, method: Method, first: int, last: int) -> Integers:
-        """The rows that target rows ``first`` … ``last`` − 1 repeat.
+        """Return the rows that target rows ``first`` … ``last`` − 1 repeat.
 
         Shape: (last − first,).
         """
@@ -67,11 +68,11 @@ class ResizedAxis(Record):
     def weights(
         self, method: Method, first: int, last: int, *, antialias: bool
     ) -> tuple[Integers, RationalWeights]:
-        """The rows that some target rows are made of, and their weights.
+        """Return the rows that contribute to some target rows, and their weights.
 
-        Where the axis keeps its length each row is itself. Of ``antialias`` the kernel is as wide
-        as the step where that is longer than a row; it is normalized, ends where the table ends,
-        and its cubic has a = −1/2 in place of −3/4.
+        If the axis keeps its length, each row is itself. With ``antialias`` the kernel is as wide
+        as the step if that is longer than a row. It is normalized, ends where the table ends, and
+        its cubic has a = −1/2 instead of −3/4.
 
         Shapes: (last − first, taps) each.
         """
@@ -95,12 +96,12 @@ class ResizedAxis(Record):
         return np.clip(rows, 0, self.source - 1), RationalWeights.of(numerators, denominators)
 
     def _place(self, output: int) -> tuple[int, int]:
-        """Where a target row is read in the source, as a fraction."""
+        """Return the place in the source where a target row is read, as a fraction."""
         above, below = self.step.as_integer_ratio()
         return (2 * output + 1) * above - below, 2 * below
 
     def _linear(self, output: int) -> tuple[int, Sequence[int], int]:
-        """The first of a target row's taps, their numerators, and the denominator."""
+        """Return the first of a target row's taps, their numerators, and the denominator."""
         place, unit = self._place(output)
         start, share = divmod(place, unit)
         return start, (unit - share, share), unit
@@ -133,7 +134,7 @@ class ResizedAxis(Record):
 
 
 def _keys(distance: int, unit: int) -> int:
-    """Keys' cubic convolution, a = −1/2, times 2 · unit³."""
+    """Return Keys' cubic convolution, a = −1/2, times 2 · unit³."""
     if distance < unit:
         return 3 * distance**3 - 5 * distance**2 * unit + 2 * unit**3
     if distance < 2 * unit:
@@ -143,14 +144,14 @@ def _keys(distance: int, unit: int) -> int:
 
 _VECTOR_BYTES, _HALF_VECTOR_BYTES = 32, 16
 _SMALL_GRID = 128
-"""Rows and columns up to whose sum torch takes its vector kernel for any number of channels."""
+"""If rows + columns are at most this, torch uses its vector kernel for any number of channels."""
 _FEW_CHANNELS = 3
 
 
 class FloatTaps(Record):
-    """Rows that make some target rows, and weights in a float format, in the order of their sum.
+    """Rows that contribute to target rows, and their float weights, in summation order.
 
-    Shapes: (outputs, taps) each. ``counts`` are the taps that each output has; None is all.
+    Shapes: (outputs, taps) each. ``counts`` is the number of taps of each output; None means all.
     """
 
     rows: Integers
@@ -159,7 +160,7 @@ class FloatTaps(Record):
 
 
 def _places(axis: ResizedAxis, outputs: Integers, form: Any) -> Floats:
-    """Where target rows are read in the source. Shape: (outputs,)."""
+    """Return the places in the source where target rows are read. Shape: (outputs,)."""
     halves = outputs.astype(form) + form(0.5)
     return fused(_step(axis, form), halves, form(-0.5))
 
@@ -171,7 +172,7 @@ def _step(axis: ResizedAxis, form: Any) -> Any:
 
 
 def _floor(places: Floats) -> Integers:
-    """As torch takes it: of float32, whatever the format."""
+    """Return the floor as torch computes it: of float32, for every format."""
     return np.floor(places.astype(np.float32)).astype(np.int64)
 
 
@@ -238,7 +239,7 @@ def _float_keys(distances: Floats, form: Any) -> Floats:
 def float_taps(
     axis: ResizedAxis, method: Method, first: int, last: int, form: Any, *, antialias: bool
 ) -> FloatTaps:
-    """The taps of target rows ``first`` … ``last`` − 1 of an axis, in a float format."""
+    """Return the taps of target rows ``first`` … ``last`` − 1 of an axis, in a float format."""
     outputs = np.arange(first, last)
     if antialias and axis.source == axis.target:  # each row is itself
         ones = np.ones((outputs.size, 1), form)
@@ -251,7 +252,7 @@ def float_taps(
 def float_nearest(
     axis: ResizedAxis, method: Method, first: int, last: int, form: Any, *, vector: bool
 ) -> Integers:
-    """The rows that target rows repeat, by the kernel for vectors (of float32) or the other one.
+    """Return the rows that target rows repeat; ``vector`` selects torch's float32 vector kernel.
 
     Shape: (last − first,).
     """
@@ -271,12 +272,12 @@ def float_nearest(
 
 
 def has_vector_kernel(height: int, width: int, channels: int) -> bool:
-    """Whether torch resizes a grid, laid out as vision models do, by its kernel for vectors."""
+    """Return whether torch resizes a grid, in the layout of vision models, by its vector kernel."""
     return channels > _FEW_CHANNELS or height + width <= _SMALL_GRID
 
 
 def along(values: Floats, taps: FloatTaps) -> Floats:
-    """Rows summed by taps: (rows, …) → (outputs, …), in the order of torch's kernels."""
+    """Return rows summed by taps: (rows, …) → (outputs, …), in the order of torch's kernels."""
     beside = (slice(None), *[None] * (values.ndim - 1))
     terms = [
         (values[taps.rows[:, tap]], taps.weights[:, tap][beside])
@@ -292,7 +293,7 @@ def along(values: Floats, taps: FloatTaps) -> Floats:
 
 
 def _in_lanes(terms: Sequence[tuple[Floats, Floats]], counts: Integers) -> Floats:
-    """A sum whose taps after the first are multiplied some at a time, and the last few fused."""
+    """Return a sum whose taps after the first are multiplied in lanes; the last few are fused."""
     (first, weight), *others = terms
     total = first * weight
     lanes = _HALF_VECTOR_BYTES // total.itemsize
@@ -304,10 +305,10 @@ def _in_lanes(terms: Sequence[tuple[Floats, Floats]], counts: Integers) -> Float
 
 
 def bilinear(corners: Sequence[Floats], weights: Sequence[Floats]) -> Floats:
-    """Sums of four rows each by the kernel for vectors, which ends with single columns.
+    """Return sums of four rows each, as the vector kernel computes them; single columns come last.
 
-    ``corners`` are those above left, above right, below left and below right, (outputs, columns)
-    each; ``weights`` are (outputs,).
+    ``corners`` are above left, above right, below left and below right, (outputs, columns) each;
+    ``weights`` are (outputs,).
     """
     lanes = _VECTOR_BYTES // corners[0].itemsize
     whole = corners[0].shape[1] // lanes * lanes

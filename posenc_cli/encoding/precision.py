@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Precision(Record):
-    """The number format values are stored in, and the one they are rounded to before."""
+    """The number format values are stored in, and the one they are rounded to first."""
 
     stored: DType
     rounded: DType
 
     @classmethod
     def of(cls, stored: DType, rounded: DType | None) -> Precision:
-        """Values rounded once, to ``rounded``, and stored in ``stored``, which must hold them.
+        """Return the precision of values rounded once, to ``rounded``, and stored in ``stored``.
 
-        Raises: InvalidInput when ``stored`` cannot hold every value of ``rounded``.
+        Raises: InvalidInput if ``stored`` cannot hold every value of ``rounded``.
         """
         rounded = rounded or stored
         holds = (
@@ -41,19 +41,19 @@ class Precision(Record):
         return cls(stored, rounded)
 
     def narrow(self, high: RealRows, low: RealRows | None = None) -> StoredRows:
-        """The sums ``high + low``, rounded once and stored."""
+        """Return the sums ``high + low``, rounded once and stored."""
         from posenc_cli.numerics.rounding import narrow
 
         return self.stored_as(narrow(high, low, self.rounded))
 
     def exact(self, values: Sequence[Decimal]) -> StoredValues:
-        """Exact values, rounded once and stored."""
+        """Return exact values, rounded once and stored."""
         from posenc_cli.numerics.rounding import round_exact
 
         return self.stored_as(round_exact(values, self.rounded))
 
     def stored_as(self, block: StoredRows) -> StoredRows:
-        """A block in the rounded format, in the stored one (which holds its values exactly)."""
+        """Return a block of the rounded format in the stored one, which holds it exactly."""
         from posenc_cli.numerics.rounding import stored_as
 
         if self.stored == self.rounded:

@@ -1,6 +1,6 @@
 """From a request to its matrix: scheme, parameters and positions → blocks.
 
-Nothing is computed until the blocks of the matrix are drawn, and then only one block at a time.
+Nothing is computed until the blocks of the matrix are read, and then only one block at a time.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _COMPLEX = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 
 
 class Encoding(Record):
-    """A scheme with its parameters settled and its learned table, if it has one, at hand."""
+    """A scheme with its parameters settled, and its learned table if it has one."""
 
     bound: Bound
     lookup: RowLookup | None = None
 
     @classmethod
     def of(cls, scheme: Scheme, given: Mapping[str, object], *, seq_len: int | None) -> Encoding:
-        """``scheme`` with ``given`` parameters; those that a weights file settles come from it."""
+        """Return ``scheme`` with ``given`` parameters; a weights file settles some others."""
         loaded = None
         if scheme.weights and given.get("weights"):
             from posenc_cli.encoding.weights import LoadedTable
@@ -64,7 +64,7 @@ class Encoding(Record):
 def encoding_of_side(
     scheme: Scheme, given: Mapping[str, object], *, seq_len: int, side: Literal["query", "key"]
 ) -> Encoding:
-    """The encoding of the queries or of the keys, where a scheme rotates them differently."""
+    """Return the encoding of the queries or the keys, if a scheme rotates them differently."""
     own = scheme.parameters.get("side")
     if own is not None and own.choices == ("query", "key"):
         given = {**given, "side": side}
@@ -72,12 +72,12 @@ def encoding_of_side(
 
 
 class Plan(Record):
-    """A request that has been checked: the matrix it asks for, which an engine can compute.
+    """A checked request: the matrix it asks for, which an engine can compute.
 
-    ``computed_as`` says what of an engine computes it: rows and scores are NumPy's on
-    every engine.
-    ``kernel_values`` is how many values the kernel of the fast backend would compute.
-    ``straight`` writes the rows of waves into an array without a copy, or returns False.
+    ``computed_as`` tells which part of an engine computes it: rows and scores are computed by NumPy
+    on every engine. ``kernel_values`` is the number of values that the kernel of the fast backend
+    would compute. ``straight`` writes the rows of waves into an array without a copy, or returns
+    False.
     """
 
     shape: tuple[int, ...]
@@ -93,11 +93,11 @@ class Plan(Record):
 
     @property
     def values(self) -> int:
-        """How many values there are to compute."""
+        """The number of values to compute."""
         return math.prod(self.shape)
 
     def fill(self, out: StoredArray, engine: Engine) -> None:
-        """Compute the matrix into a contiguous array that has as many values, in its dtype."""
+        """Compute the matrix into a contiguous array with as many values, in its dtype."""
         if self.straight is not None and self.straight(engine, out.reshape(self.shape)):
             return
         flat, done = out.reshape(-1), 0
@@ -106,7 +106,7 @@ class Plan(Record):
             done += block.size
 
     def matrix(self, engine: Engine | None = None) -> Matrix:
-        """The matrix, computed by ``engine`` (NumPy, exactly) when its blocks are drawn."""
+        """Return the matrix; ``engine`` (default: NumPy, exact) computes each block when read."""
         return Matrix(
             shape=self.shape,
             dtype=self.dtype,
@@ -128,17 +128,17 @@ class Request(Record):
 
     @property
     def scheme(self) -> Scheme:
-        """The scheme asked for."""
+        """The scheme of the encoding."""
         return self.encoding.bound.scheme
 
     @property
     def random_weights(self) -> str | None:
-        """What to say of weights that a seed draws, None where there are none."""
+        """A note on weights that a seed initializes, or None if there are none."""
         last = None if self.positions is None else self.positions.length - 1
         return self.encoding.bound.random_weights(last)
 
     def description(self) -> dict[str, Any]:
-        """The request as plain values: what it takes to ask for the same again."""
+        """Return the request as plain values, enough to request the same again."""
         positions = self._settled_positions()
         return {
             "scheme": self.scheme.name,
@@ -151,9 +151,9 @@ class Request(Record):
         }
 
     def plan(self) -> Plan:
-        """The request, checked; nothing is computed yet.
+        """Return the checked request; nothing is computed yet.
 
-        Raises: InvalidInput when its parts do not go together.
+        Raises: InvalidInput if its parts do not fit together.
         """
         table, heads = self._table(), self.encoding.bound.content.heads
         if self.head is not None and heads is None:
@@ -166,16 +166,16 @@ class Request(Record):
         return self.plan_at(positions)
 
     def plan_at(self, positions: Positions | None) -> Plan:
-        """The plan of the matrix at positions that the scheme has, or offsets of a relative one.
+        """Return the plan of the matrix at positions, or at offsets of a relative scheme.
 
-        None stands for all that frequencies need.
+        Frequencies need no positions: pass None.
 
         Raises: InvalidInput as `_form` does.
         """
         content = self.encoding.bound.content
         waves, columns = content.waves, content.columns(self._table())
         shape, dtype = self._form(columns.width, 0 if positions is None else positions.count)
-        labels: Any = None  # whole numbers, or texts where some are not
+        labels: Any = None  # integers, or texts if some are not integers
         if positions is not None and len(shape) == 2:
             labels = positions.__iter__ if positions.denominator == 1 else positions.names
         return Plan(
@@ -192,10 +192,11 @@ class Request(Record):
         )
 
     def _form(self, width: int, count: int) -> tuple[tuple[int, ...], DType]:
-        """The shape of the matrix of so many positions and columns, and its number format.
+        """Return the shape of a matrix of ``count`` positions and ``width`` columns, and its dtype.
 
-        Raises: InvalidInput where the parts of complex numbers have no such format, or waves that
-            each go along an axis of their own are asked for frequencies.
+        Raises:
+            InvalidInput: there is no complex format with such parts, or frequencies are requested
+                of waves that each follow their own direction.
         """
         content, table, dtype = self.encoding.bound.content, self._table(), self.precision.stored
         if table == "inv-freq":
@@ -220,18 +221,18 @@ class Request(Record):
 
     @property
     def denominator(self) -> int:
-        """Of which part of 1 the positions are whole numbers."""
+        """The denominator of the positions, which are integer multiples of 1/denominator."""
         return 1 if self.positions is None else self.positions.denominator
 
     @property
     def content(self) -> Content:
-        """What the encoding gives, of positions in the parts that those asked for have."""
+        """The content of the encoding, for positions with the denominator of those requested."""
         return self.encoding.bound.content.in_parts(self.denominator)
 
     def row_positions(self) -> Positions:
-        """The positions of the rows, or their offsets where the scheme is relative.
+        """Return the positions of the rows, or their offsets if the scheme is relative.
 
-        Raises: InvalidInput where none are given, or the scheme has not so many.
+        Raises: InvalidInput if none are given, or the scheme has fewer.
         """
         positions = self._settled_positions()
         if positions is None:
@@ -252,16 +253,16 @@ class Request(Record):
         return positions.offsets(content.farthest) if relative else positions
 
     def _settled_positions(self) -> Positions | None:
-        """The positions asked for; by default all that waves have coordinates for."""
+        """Return the requested positions; by default all that waves have coordinates for."""
         waves = self.encoding.bound.content.waves
         if self.positions is None and waves is not None and waves.capacity is not None:
             return Positions.contiguous(0, waves.capacity.positions)
         return self.positions
 
     def _table(self) -> str | None:
-        """The rotary table asked for, or None where the scheme has but one matrix.
+        """Return the requested rotary table, or None if the scheme has only one matrix.
 
-        Raises: InvalidInput when a table is asked of a scheme that is not rotary.
+        Raises: InvalidInput if a table is requested of a scheme that is not rotary.
         """
         if self.scheme.kind == "rotary":
             if self.table is not None and self.table not in ROTARY_TABLES:
@@ -298,7 +299,7 @@ class Request(Record):
                 engine=engine,
             ):
                 yield block.view(dtype.numpy) if table == "complex" else block
-                del block  # the next one takes its memory
+                del block  # free its memory for the next one
 
     def _straight(self, positions: Positions, engine: Engine, out: StoredRows) -> bool:
         from posenc_cli.encoding import blocks
@@ -316,7 +317,7 @@ class Request(Record):
 
 
 def check_domain(bound: Bound, positions: Positions) -> None:
-    """Refuse positions that a formula does not have, or whose differences are not exact.
+    """Refuse positions outside a formula's domain, or whose differences are not exact.
 
     Raises: InvalidInput.
     """
@@ -327,7 +328,7 @@ def check_domain(bound: Bound, positions: Positions) -> None:
             f"position {positions.name(number)} is not whole: the positions of {name} are "
             + ("0, 1, 2 and so on" if content.domain == "natural" else "whole numbers")
         )
-    # Of a relative scheme only the differences of positions count.
+    # For a relative scheme only the differences of positions matter.
     if (
         positions.first < 0
         and content.domain in ("natural", "positive")
@@ -351,7 +352,7 @@ def check_domain(bound: Bound, positions: Positions) -> None:
 def _kernel_values(
     waves: Waves | None, columns: PlacedColumns, positions: Positions | None
 ) -> int | None:
-    """How many entries hold plain waves, at positions that are not negative; None where none do."""
+    """Return the number of entries of plain waves at non-negative positions, or None if none."""
     if positions is None or waves is None or not columns.placements:
         return None
     if waves.coordinates or waves.growth or positions.first < 0:

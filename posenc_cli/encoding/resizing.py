@@ -1,7 +1,7 @@
 """Learned position tables, resized as vision models and BERTs do.
 
-Owns what is resized (rows after a prefix, along one axis or on a grid), the blocks in which it is
-computed, and the choice between exact numbers and torch's.
+This module selects the rows to resize (after a prefix, along one axis or on a grid), splits the
+result into blocks, and chooses between exact numbers and torch's.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -40,17 +40,17 @@ Sides = tuple[int, int]
 
 _SIDES = "source", "target"
 _BLOCK_VALUES, _MOST_OUTPUTS = 1 << 16, 1 << 10
-"""Values of a block, about, and its most rows."""
+"""The approximate number of values of a block, and the maximum number of its rows."""
 _CHUNKS_KEPT = 64
 _LIKELY_PREFIX = 16
-"""Rows before a grid, at most, that a message proposes: a class token and registers."""
+"""The largest prefix before a grid that a message proposes: a class token and registers."""
 
 
 class Resizing(Record):
     """How a table of positions is resized.
 
-    ``axes`` are one, or rows and columns of a grid; the first ``prefix`` rows (class and register
-    tokens) stay as they are.
+    ``axes`` is one axis, or rows and columns of a grid. The first ``prefix`` rows (class and
+    register tokens) stay unchanged.
     """
 
     axes: tuple[ResizedAxis, ...]
@@ -71,15 +71,15 @@ class Resizing(Record):
         antialias: bool = False,
         interpolate_offset: float = 0.0,
     ) -> Resizing:
-        """The resizing of the table ``name`` of a ``shape``, (rows, d) or (1, rows, d).
+        """Return the resizing of the table ``name`` of a ``shape``, (rows, d) or (1, rows, d).
 
         Args:
-            length: positions that the result has beside the prefix.
-            grid: (rows, columns) of the positions, and of those of the result.
-            method: of a grid bicubic by default, else linear.
-            interpolate_offset: as `ResizedAxis` has it.
+            length: number of positions in the result, without the prefix.
+            grid: (rows, columns) of the positions, and those of the result.
+            method: by default bicubic for a grid, else linear.
+            interpolate_offset: as in `ResizedAxis`.
 
-        Raises: InvalidInput where the table cannot be so resized.
+        Raises: InvalidInput if the table cannot be resized this way.
         """
         if (length is None) == (grid is None):
             given = "are both given" if grid else "neither is given"
@@ -114,13 +114,13 @@ class Resizing(Record):
 
     @property
     def rows(self) -> int:
-        """Rows of the result, the prefix among them."""
+        """The number of rows of the result, including the prefix."""
         count = self.axes[0].target
         return self.prefix + (count * self.axes[1].target if self.axes[1:] else count)
 
     @property
     def description(self) -> str:
-        """What is done, in a few words: ``bicubic 14x14 to 16x12, 1 row kept``."""
+        """The resizing in a few words: ``bicubic 14x14 to 16x12, 1 row kept``."""
         old, new = ("x".join(str(getattr(axis, side)) for axis in self.axes) for side in _SIDES)
         kept = f", {self.prefix} row{'s' if self.prefix > 1 else ''} kept" if self.prefix else ""
         antialiased = " antialiased" if self.antialias else ""
@@ -130,7 +130,7 @@ class Resizing(Record):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What is done, as JSON has it."""
+        """The resizing as fields for JSON."""
         old, new = ([getattr(axis, side) for axis in self.axes] for side in _SIDES)
         return {
             "from": old,
@@ -142,10 +142,10 @@ class Resizing(Record):
         }
 
     def checked(self, values: NumberArray, name: str) -> NumberArray:
-        """The rows of a table that is called ``name``, of which each number is finite.
+        """Return the rows of a table called ``name``, all finite.
 
         Shape: (rows, d).
-        Raises: InvalidInput where one is not.
+        Raises: InvalidInput if a number is not finite.
         """
         table = values.reshape(values.shape[-2:])
         if not np.isfinite(table).all():
@@ -155,11 +155,11 @@ class Resizing(Record):
     def blocks(
         self, table: NumberArray, dtype: DType, arithmetic: ResizeArithmetic = "exact"
     ) -> Iterator[StoredRows]:
-        """The rows of the result in the storage of ``dtype``, some at a time.
+        """Yield the rows of the result in the storage of ``dtype``, some at a time.
 
-        ``table`` is (rows, d), of float16, float32 or float64, and finite. Every value is
-        correctly rounded, or what torch computes in float32 or float64 (`interpolation`), on
-        a table of that format; it is then rounded to ``dtype``.
+        ``table`` is (rows, d), of float16, float32 or float64, and finite. Every value is correctly
+        rounded, or is the value that torch computes in float32 or float64 (`interpolation`) from a
+        table of that format; it is then rounded to ``dtype``.
         """
         outputs = max(1, min(_MOST_OUTPUTS, _BLOCK_VALUES // table.shape[1]))
         for first, last in _spans(self.prefix, outputs):
@@ -179,7 +179,7 @@ class Resizing(Record):
                 yield blend.rounded(table, dtype)
 
     def _blends(self, outputs: int) -> Iterator[Blend]:
-        """The result in exact numbers, so many rows at a time."""
+        """Yield the result in exact numbers, at most ``outputs`` rows at a time."""
         *outer, inner = self.axes
 
         def weights(axis: ResizedAxis, first: int, last: int) -> Any:
@@ -206,7 +206,7 @@ class Resizing(Record):
                 yield table[row * inner.source + nearest(inner, self.method, first, last)]
 
     def _float_blocks(self, table: Floats, form: Any, outputs: int) -> Iterator[Floats]:
-        """The result as torch computes it, so many rows at a time."""
+        """Yield the result as torch computes it, at most ``outputs`` rows at a time."""
         *outer, inner = self.axes
         vector = bool(outer) and has_vector_kernel(outer[0].target, inner.target, table.shape[1])
         if self.method in NEAREST:
@@ -218,7 +218,7 @@ class Resizing(Record):
             return
 
         def resized(values: Floats, axis: ResizedAxis, first: int, last: int) -> Floats:
-            """Some target rows along the first axis of some values."""
+            """Return target rows along the first axis of some values."""
             taps = float_taps(axis, self.method, first, last, form, antialias=self.antialias)
             return along(values, taps)
 
@@ -252,7 +252,7 @@ class Resizing(Record):
 
 
 def _spans(count: int, most: int) -> Iterator[Sides]:
-    """Ranges of at most so many of a number of rows."""
+    """Yield ranges of at most ``most`` out of ``count`` rows."""
     for first in range(0, count, most):
         yield first, min(first + most, count)
 
@@ -267,9 +267,9 @@ def _rows_of(shape: tuple[int, ...], name: str) -> int:
 
 
 def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> None:
-    """Refuse a grid that is not what a table's rows after the prefix are.
+    """Refuse a grid that does not match a table's rows after the prefix.
 
-    Raises: InvalidInput with a prefix, and perhaps a square, that would fit as a hint.
+    Raises: InvalidInput with a hint: a prefix, and perhaps a square, that would fit.
     """
     cells = old[0] * old[1]
     if rows == prefix + cells:

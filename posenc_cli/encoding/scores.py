@@ -1,11 +1,11 @@
 """The scores that a bias adds to attention, by head and block of rows.
 
-A score depends on the offset j − i, on the key alone, or on a number of the pair. So a head needs
-one value for each that occurs, and its matrix is those values laid out again and again.
+A score depends on the offset j − i, on the key alone, or on the number of a pair. So a head needs
+only one value per offset, key or pair number that occurs, and its matrix repeats those values.
 
-A small network's scores are computed in float64, in one order whatever is asked for at once:
-coordinates correctly rounded, sums from the first unit to the last, and the sigmoid correctly
-rounded of what they give.
+A small network's scores are computed in float64, always in the same order. Coordinates are
+correctly rounded, sums run from the first unit to the last, and the sigmoid of the sum is correctly
+rounded.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     ScoreRule = Callable[[int, Integers], StoredValues]
     """A head, and offsets or keys (n,) → scores (n,)."""
 
-_EXACT_VALUES = 1 << 12  # held at a time: each costs a few hundred bytes
-_BOUNDED_VALUES = 1 << 13  # computed with at a time: few enough for the cache
-_NETWORK_BUCKETS = 1 << 14  # computed with at a time: few enough for the cache
-_TABLES_KEPT = 4  # that a network made for the blocks of a matrix, from head to head
-_PROFILES_KEPT = 64  # pieces of what all heads share, from head to head
+_EXACT_VALUES = 1 << 12  # at a time: each takes a few hundred bytes
+_BOUNDED_VALUES = 1 << 13  # at a time: few enough for the cache
+_NETWORK_BUCKETS = 1 << 14  # at a time: few enough for the cache
+_TABLES_KEPT = 4  # of a network, made for the blocks of a matrix and kept from head to head
+_PROFILES_KEPT = 64  # pieces that all heads share, kept from head to head
 
 
 def score_blocks(
@@ -69,7 +69,7 @@ def score_blocks(
     precision: Precision,
     engine: Engine,
 ) -> Iterator[StoredRows]:
-    """The (L, L) scores of some heads, queries by keys, as blocks of whole rows."""
+    """Yield the (L, L) scores of some heads, queries by keys, as blocks of whole rows."""
     rule = score_rule(content, lookup, precision=precision, engine=engine)
     for head in heads:
         scores = partial(rule, head)
@@ -87,11 +87,11 @@ def score_blocks(
 def score_rule(
     content: Content, lookup: RowLookup | None, *, precision: Precision, engine: Engine
 ) -> ScoreRule:
-    """What computes the scores of a bias at some offsets j − i, keys or numbers of pairs.
+    """Return the function that computes scores of a bias at offsets j − i, keys or pair numbers.
 
-    Offsets and keys are whole numbers of the part of 1 that the content has.
+    Offsets and keys are integer multiples of the content's part of 1.
 
-    Raises: TypeError for what is no bias.
+    Raises: TypeError if the content is not a bias.
     """
     match content:
         case Bias():
@@ -104,7 +104,7 @@ def score_rule(
 def scores_between(
     content: Content, rule: ScoreRule, head: int, queries: Integers, keys: Integers
 ) -> StoredRows:
-    """The scores of a head at the positions of some queries and keys: (queries, keys)."""
+    """Return the scores of a head at the positions of some queries and keys: (queries, keys)."""
     (scores,) = scores_of_heads(content, rule, range(head, head + 1), queries, keys)
     return scores
 
@@ -112,9 +112,9 @@ def scores_between(
 def scores_of_heads(
     content: Content, rule: ScoreRule, heads: range, queries: Integers, keys: Integers
 ) -> Iterator[StoredRows]:
-    """The scores of each of some heads at the positions of queries and keys, each computed once.
+    """Yield the scores of each head at the positions of queries and keys, each computed once.
 
-    Shapes: (queries, keys); where one row makes them all, a view that cannot be written.
+    Shapes: (queries, keys). If one row determines them all, the result is a read-only view.
     """
     if content.by == "key":
         for head in heads:
@@ -132,7 +132,7 @@ def scores_of_heads(
 
 
 def _step_of(queries: Integers, keys: Integers) -> int | None:
-    """By how much each position is above the one before; None where that varies, or of one each."""
+    """Return the step between positions, or None if it varies or there is one of each."""
     steps = np.concatenate([np.diff(queries), np.diff(keys)])
     if not (queries.size and keys.size and steps.size and steps[0] > 0):
         return None
@@ -140,7 +140,7 @@ def _step_of(queries: Integers, keys: Integers) -> int | None:
 
 
 def _distinct(indices: Integers) -> tuple[Integers, Integers]:
-    """The values that occur, in order, and the place of each index among them.
+    """Return the values that occur, in order, and the place of each index among them.
 
     Shapes: (n,), and that of the indices.
     """
@@ -149,14 +149,14 @@ def _distinct(indices: Integers) -> tuple[Integers, Integers]:
     if reach > 2 * indices.size:
         distinct, where = np.unique(indices, return_inverse=True)
         return distinct, where.reshape(indices.shape)
-    places = indices - least  # where they lie close, to mark them is quicker than to sort them
+    places = indices - least  # for close values, marking is faster than sorting
     seen = np.zeros(reach, np.bool_)
     seen[places] = True
     return np.flatnonzero(seen) + least, (np.cumsum(seen) - 1)[places]
 
 
 def score_indices(content: Content, queries: Integers, keys: Integers) -> Integers:
-    """What the scores of queries and keys go by: offsets, keys or numbers of pairs.
+    """Return the indices that determine the scores: offsets, keys or pair numbers.
 
     Shape: that of queries and keys together.
     """
@@ -172,12 +172,12 @@ def score_indices(content: Content, queries: Integers, keys: Integers) -> Intege
 def _table_rule(
     content: BucketBias, lookup: RowLookup | None, precision: Precision, engine: Engine
 ) -> ScoreRule:
-    """Scores from a learned table."""
+    """Return the rule for scores from a learned table."""
     assert lookup is not None
 
     @lru_cache(maxsize=1 if content.network is None else _TABLES_KEPT)
     def rows_of(buckets: bytes) -> Reals:
-        """The rows of some buckets, (buckets, heads): the same for each head of some offsets."""
+        """Return the rows of some buckets, (buckets, heads), for all heads of some offsets."""
         numbers = np.frombuffer(buckets, dtype=np.int64)
         if content.network is not None:
             weights = content.weights
@@ -200,7 +200,7 @@ def _table_rule(
 
 
 def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreRule:
-    """Scores by formula."""
+    """Return the rule for scores by formula."""
     if engine.arithmetic == "exact":
         exactly = _ExactScores(content, precision.rounded)
         return lambda head, indices: precision.stored_as(exactly(head, indices))
@@ -216,7 +216,7 @@ def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreR
 
     @lru_cache(maxsize=1)
     def profile(indices: bytes) -> Floats:
-        """What all heads share of some indices."""
+        """Return the profile of some indices, which all heads share."""
         numbers = np.frombuffer(indices, dtype=np.int64)
         values = rounded(numbers if parts == 1 else numbers / float(parts))
         return rounded(content.profile(rounded.namespace, values)) if content.profile else values
@@ -233,8 +233,8 @@ def _formula_rule(content: Bias, precision: Precision, engine: Engine) -> ScoreR
 class _ExactScores:
     """Scores by formula, correctly rounded: head and indices → (n,), in the storage of a format.
 
-    Numbers with a bound of their error prove nearly all of them; the others are computed again in
-    60-digit reals, and so are all where a formula needs what bounded numbers lack.
+    Numbers with a bound of their error prove nearly all of them. The others are computed again in
+    60-digit reals. If a formula needs an operation that bounded numbers lack, so are all scores.
     """
 
     def __init__(self, content: Bias, dtype: DType) -> None:
@@ -260,7 +260,7 @@ class _ExactScores:
         return scores
 
     def _bounded_scores(self, coefficient: Any, indices: Integers) -> tuple[StoredValues, Flags]:
-        """The scores from bounded numbers, and which of them those prove."""
+        """Return the scores from bounded numbers, and which of them are proven."""
         with np.errstate(all="ignore"):
             try:
                 profile = self._profile(indices.tobytes())
@@ -268,7 +268,7 @@ class _ExactScores:
                 if scores.shape == indices.shape:
                     return scores.rounded(self._dtype)  # type: ignore[no-any-return]
             except Exception:
-                pass  # exact numbers tell what is wrong, if anything is
+                pass  # exact numbers report the error, if there is one
         return np.empty(indices.shape, self._dtype.numpy), np.zeros(indices.shape, np.bool_)
 
     def _bounded_profile(self, indices: bytes) -> Any:
@@ -276,7 +276,7 @@ class _ExactScores:
         return self._content.profile(bounded, values) if self._content.profile else values
 
     def _in_positions(self, numbers: Any) -> Any:
-        """Numbers of parts of 1, as the formula has them."""
+        """Return parts of 1 as the positions that the formula takes."""
         parts = self._content.denominator
         return numbers if parts == 1 else numbers / parts
 
@@ -300,12 +300,12 @@ def _checked(scores: StoredValues, indices: Integers) -> StoredValues:
 
 
 def network_scores(network: Network, table: RealRows, buckets: Integers) -> RealRows:
-    """The scores of some buckets, for each head.
+    """Return the scores of some buckets, for each head.
 
-    ``table`` has a unit a row: a weight for each axis, its bias, and a weight for each head.
+    ``table`` has one row per unit: a weight for each axis, its bias, and a weight for each head.
     Shape: (buckets, heads).
 
-    Raises: InvalidInput where sums are past what float64 holds.
+    Raises: InvalidInput if sums are past what float64 holds.
     """
     coordinates = network_coordinates(network, buckets)
     axes = coordinates.shape[1]
@@ -330,7 +330,7 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
 
 
 def network_coordinates(network: Network, buckets: Integers) -> RealRows:
-    """What the network is given of some buckets. Shape: (buckets, coordinates)."""
+    """Return the network's inputs for some buckets. Shape: (buckets, coordinates)."""
     offsets = [np.asarray(offset) for offset in network.offsets(np, buckets)]
     coordinates = [_coordinates(network, offset, axis) for axis, offset in enumerate(offsets)]
     if not network.quotient:
@@ -345,7 +345,7 @@ def network_coordinates(network: Network, buckets: Integers) -> RealRows:
 
 
 def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
-    """The coordinates of the distances that offsets along an axis are."""
+    """Return the coordinates of the distances |offset| along an axis."""
     distances, where = np.unique(np.abs(offsets), return_inverse=True)
     with np.errstate(all="ignore"):
         values = network.coordinate(bounded, bounded.asarray(distances), axis)
@@ -357,7 +357,7 @@ def _coordinates(network: Network, offsets: Integers, axis: int) -> Reals:
 
 
 def _sigmoids(values: Reals, limit: int) -> Reals:
-    """The sigmoid of each value, times a limit."""
+    """Return the sigmoid of each value, times a limit."""
     zeros = np.zeros_like(values)
     shares = limit / (1 + bounded.exp(bounded.Bounded(-values, zeros, zeros)))
     rounded, proven = shares.rounded(FLOAT64)
@@ -368,9 +368,9 @@ def _sigmoids(values: Reals, limit: int) -> Reals:
 
 
 class Run(NamedTuple):
-    """Positions that follow one another, in buckets that are one or follow one another too.
+    """Consecutive positions, in one bucket or in consecutive buckets.
 
-    Each is the first and the last.
+    Both fields hold the first and the last.
     """
 
     positions: tuple[int, int]
@@ -388,16 +388,16 @@ class Bucketed(Record):
     params: dict[str, Any]
 
     def runs(self) -> Iterator[Run]:
-        """The buckets in a short form: runs of one bucket, or of buckets one apart.
+        """Yield the buckets in a short form: runs of one bucket, or of consecutive buckets.
 
         >>> positions = Bucketed(np.arange(6), np.array([3, 4, 5, 5, 5, 9]), {})
         >>> [tuple(run) for run in positions.runs()]
         [((0, 1), (3, 4)), ((2, 4), (5, 5)), ((5, 5), (9, 9))]
         """
-        steps = np.diff(self.buckets)  # (P − 1,), as all below but the ends of runs
+        steps = np.diff(self.buckets)  # (P − 1,), as all arrays below except the ends of runs
         follows = np.diff(self.positions) == 1
         same = follows & (steps == 0)
-        # Positions that share a bucket stay together: the others may go by ones with their like.
+        # Positions that share a bucket stay together; only single ones join consecutive buckets.
         alone = ~(np.append(same, False) | np.append(False, same))
         joined = same | (follows & (np.abs(steps) == 1) & alone[:-1] & alone[1:])
         turns = np.flatnonzero(joined[1:] & joined[:-1] & (steps[1:] != steps[:-1])) + 1
@@ -413,7 +413,7 @@ class Bucketed(Record):
 
 
 def assign_buckets(rule: BucketRule, given: Mapping[str, object], positions: Positions) -> Bucketed:
-    """The buckets that a rule with ``given`` parameters makes of relative positions.
+    """Return the buckets that a rule with ``given`` parameters assigns to relative positions.
 
     Raises: InvalidInput for a parameter that is not allowed.
     """

@@ -1,4 +1,4 @@
-"""Learned tables: read from a file, or drawn from a seed, row by row and in any order."""
+"""Learned tables: from a file, or randomly initialized row by row in any order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import RowLookup, Scheme, Weights, WeightsShape
     from posenc_cli.numerics.arrays import Integers, RealRows
 
-_ROWS_A_STREAM = 64  # that share one random stream: a drawn table can be entered at each of them
+_ROWS_A_STREAM = 64  # rows that share one random stream: a table can be entered at each stream
 
 
 class LoadedTable(Record):
-    """A table read from a file; its first ``beside`` columns are none of what its shape settles."""
+    """A table read from a file; its shape does not settle its first ``beside`` columns."""
 
     values: RealRows
     path: str
@@ -28,13 +28,13 @@ class LoadedTable(Record):
 
     @classmethod
     def read(cls, path: str, shape: WeightsShape) -> LoadedTable:
-        """The table in a file of any format posenc reads.
+        """Return the table in a file of any format posenc reads.
 
         Raises: InvalidInput unless it is a finite real matrix, or such tensors of a network.
         """
         if shape.tensors is None:
             return cls(_finite(path, path, axes=2), path)
-        # A file alone holds the names as they are; ``path:prefix`` those of one of its layers.
+        # A file alone has the plain names; ``path:prefix`` has those of one of its layers.
         start = f"{path}:" if Path(path).is_file() else f"{path}."
         parts = [
             _finite(start + name, path, axes=axes)
@@ -51,7 +51,7 @@ class LoadedTable(Record):
         return cls(np.concatenate(rows), path, beside)
 
     def parameters(self, scheme: Scheme, given: Mapping[str, object]) -> dict[str, Any]:
-        """The parameters of ``scheme`` that the shape of this table settles, beside those given."""
+        """Return the parameters of ``scheme`` that this table's shape settles, if not given."""
         shape = scheme.weights
         assert shape is not None
         rows, columns = self.values.shape[0], self.values.shape[1] - self.beside
@@ -65,7 +65,7 @@ class LoadedTable(Record):
         return {shape.rows: from_rows, shape.columns: columns}
 
     def check_shape(self, weights: Weights, scheme: Scheme) -> None:
-        """Refuse a table that has not the shape that ``weights`` asks for.
+        """Refuse a table whose shape differs from that of ``weights``.
 
         Raises: InvalidInput.
         """
@@ -86,14 +86,14 @@ class LoadedTable(Record):
             )
 
     def __call__(self, rows: Integers) -> RealRows:
-        """The given rows; those past the end are drawn where a scheme asks for them."""
+        """Return the given rows; rows past the end are for `ExtendedTable`."""
         return self.values[rows]
 
 
 def _finite(path: str, given: str, *, axes: int) -> RealRows:
-    """The real array in a file, as float64.
+    """Return the real array in a file, as float64.
 
-    Raises: InvalidInput unless it is finite and has so many axes.
+    Raises: InvalidInput unless it is finite and has ``axes`` axes.
     """
     from posenc_cli.files.reading import read_array
     from posenc_cli.files.source import without_leading_ones
@@ -116,7 +116,7 @@ class DrawnTable(Record):
     std: float
 
     def __call__(self, rows: Integers) -> RealRows:
-        """The given rows, whichever were asked for before."""
+        """Return the given rows, independent of earlier requests."""
         values = np.empty((rows.size, self.columns))
         streams = rows // _ROWS_A_STREAM  # (rows,)
         for stream in np.unique(streams):
@@ -129,13 +129,13 @@ class DrawnTable(Record):
 
 
 class ExtendedTable(Record):
-    """A loaded table that goes on with drawn rows past its end."""
+    """A loaded table, continued by randomly initialized rows past its end."""
 
     loaded: LoadedTable
     drawn: DrawnTable
 
     def __call__(self, rows: Integers) -> RealRows:
-        """The given rows."""
+        """Return the given rows."""
         last = self.loaded.values.shape[0] - 1
         values = self.loaded(np.minimum(rows, last))  # (rows, columns)
         past = rows > last
@@ -145,7 +145,7 @@ class ExtendedTable(Record):
 
 
 def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> RowLookup:
-    """The table a scheme asks for: ``loaded`` where a file was given, else drawn."""
+    """Return the table a scheme needs: ``loaded`` if a file was given, else a random one."""
     drawn = DrawnTable(weights.columns, weights.seed, weights.std)
     if loaded is None:
         return drawn
