@@ -1,13 +1,13 @@
 """The text of the language-model task, built in or the user's, as character ids.
 
-``text.txt`` beside this module is the beginning of Shakespeare's plays as Andrej Karpathy's
-char-rnn has them (``data/tinyshakespeare/input.txt``), cut after a speech: Coriolanus, and of
-Richard III all but its last scenes. Both are in the public domain.
+``text.txt`` in this folder is the beginning of Shakespeare's plays from Andrej Karpathy's char-rnn
+(``data/tinyshakespeare/input.txt``), cut after a speech. It holds Coriolanus, and Richard III
+without its last scenes. Both are in the public domain.
 
-A model must beat counts of short contexts to be judged: interpolated Kneser–Ney (ICASSP 1995) with
-one discount for each length of context, estimated as Ney, Essen and Kneser do (1994). It asks more
-of a model than Witten–Bell, whose loss on the own text is 1.75 nats from four characters and 1.82
-from five, where this has 1.62 and 1.61.
+A model is judged only if it beats n-gram counts of short contexts. These use interpolated
+Kneser–Ney (ICASSP 1995) with one discount per context length, estimated as Ney, Essen and Kneser do
+(1994). Kneser–Ney is a stricter baseline than Witten–Bell: on the built-in text its loss is 1.62
+nats from four characters and 1.61 from five, against 1.75 and 1.82.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -31,20 +31,22 @@ if TYPE_CHECKING:
 
 
 LARGEST_TEXT = 4 << 20
-"""Bytes: fifteen times the own text. To count the contexts of so many takes nine seconds."""
+"""In bytes: 15 times the built-in text; counting the contexts of that many takes nine seconds."""
 
 MOST_CHARACTERS = 1 << 12
-"""Different ones: a model has a row and a score for each. A novel in Chinese has about as many."""
+"""Distinct characters: a model has a row and a score for each. A novel in Chinese has about as
+many.
+"""
 
 HELD_OUT = 10
-"""One part of so many, the last, is not trained on."""
+"""One part in this many, the last, is not trained on."""
 
 
 class Corpus(Record):
-    """A text, in numbers of its characters, which are sorted.
+    """A text as ids of its sorted characters.
 
-    ``training`` and ``held_out`` (n,) int64 are its first nine tenths and the rest. ``name`` is
-    what messages call it, ``digest`` the SHA-256 of its file.
+    ``training`` and ``held_out`` (n,) int64 are its first nine tenths and the rest. ``name`` is its
+    name in messages, ``digest`` the SHA-256 of its file.
     """
 
     name: str
@@ -55,21 +57,21 @@ class Corpus(Record):
 
     @property
     def vocabulary(self) -> int:
-        """How many different characters there are, those of the held-out part too."""
+        """The number of distinct characters, including those of the held-out part."""
         return len(self.characters)
 
     @classmethod
     def own(cls) -> Corpus:
-        """The text that posenc brings."""
+        """Return the built-in text."""
         content = Path(__file__).with_name("text.txt").read_bytes()
         return cls._of_content("posenc's own text", content)
 
     @classmethod
     def of_file(cls, path: str) -> Corpus:
-        """The text of a user's file, of standard input for ``-``.
+        """Return the text of a user's file, or of standard input for ``-``.
 
-        Raises: InvalidInput where it is empty, too large, no UTF-8 text, or one character alone;
-        Unavailable where it cannot be read.
+        Raises: InvalidInput if it is empty, too large, not UTF-8 text, or one repeated character;
+        Unavailable if it cannot be read.
         """
         name = f"--text {quoted_name(path)}"
         try:
@@ -107,18 +109,18 @@ class Corpus(Record):
 
 
 LONGEST_CONTEXT = 5
-"""Characters: of the own text six tell no more than five do."""
+"""In characters: on the built-in text, six predict no better than five."""
 
-_DISCOUNT = 0.5  # where no gram was met once, from which it is estimated
+_DISCOUNT = 0.5  # if no gram occurs once, because the estimate needs one
 
 
 def ngram_losses(
     corpus: Corpus, *, longest: int = LONGEST_CONTEXT, last: int | None = None
 ) -> tuple[float, ...]:
-    """The loss in nats a held-out character from contexts of 0, 1, … ``longest`` characters.
+    """Return losses in nats per held-out character, from contexts of 0 to ``longest`` characters.
 
-    Counts are of the training part, of at least ``longest`` characters. ``last`` is how many of the
-    last held-out characters are told, where those of a test are not all.
+    Counts are of the training part, of at least ``longest`` characters. ``last`` limits the loss to
+    that many last held-out characters, for tests that do not use all.
     """
     text = np.concatenate([corpus.training, corpus.held_out])  # (n,)
     told = last or len(corpus.held_out)
@@ -136,10 +138,10 @@ def ngram_losses(
 
 
 class _Grams(Record):
-    """The grams of a text: a character behind a context of so many characters.
+    """The grams of a text: a character and its context of ``context`` characters.
 
-    ``grams`` (n - context,) has the number of that which ends at each place from ``context`` on,
-    ``starts`` (grams,) the number of each one's context, in which they are sorted.
+    ``grams`` (n - context,) has the number of the gram that ends at each place from ``context`` on.
+    ``starts`` (grams,) has the number of each gram's context, in ascending order.
     """
 
     context: int
@@ -148,7 +150,7 @@ class _Grams(Record):
 
 
 def _orders(text: Integers, vocabulary: int, longest: int) -> list[_Grams]:
-    """The grams with contexts of 0, 1, … ``longest`` characters."""
+    """Return the grams with contexts of 0, 1, … ``longest`` characters."""
     contexts = np.zeros(len(text), np.int64)
     orders = []
     for context in range(longest + 1):
@@ -159,10 +161,10 @@ def _orders(text: Integers, vocabulary: int, longest: int) -> list[_Grams]:
 
 
 def _shares(order: _Grams, counts: Integers, shorter: Reals) -> Reals:
-    """The share of each of the last characters (told,) behind its context.
+    """Return the probability of each of the last characters after its context. Shape: (told,).
 
-    ``counts`` (grams,) are discounted; what that leaves is shared as behind contexts of one
-    character less, whose shares are ``shorter`` (told,).
+    ``counts`` (grams,) are discounted. The mass that this frees follows the probabilities
+    ``shorter`` (told,), which use contexts that are one character shorter.
     """
     once, twice = (int((counts == times).sum()) for times in (1, 2))
     discount = once / (once + 2 * twice) if once else _DISCOUNT
@@ -171,6 +173,6 @@ def _shares(order: _Grams, counts: Integers, shorter: Reals) -> Reals:
     totals = np.bincount(order.starts, counts)[contexts]
     kinds = np.bincount(order.starts, counts > 0)[contexts]
     known = np.maximum(totals, 1)
-    left = np.where(totals > 0, discount * kinds / known, 1)  # all behind a context never met
+    left = np.where(totals > 0, discount * kinds / known, 1)  # all of it after an unseen context
     shares: Reals = np.maximum(counts[grams] - discount, 0) / known + left * shorter
     return shares

@@ -1,8 +1,8 @@
 """A run folder: the request, the results of its jobs, and the state of running ones.
 
-``request.json`` is the request, ``results/KEY.json`` the result of a job,
-``checkpoints/KEY.safetensors`` where one stood that has none. Each file appears whole. No times
-are in it: the same request leaves the same bytes.
+``request.json`` is the request, ``results/KEY.json`` the result of a job, and
+``checkpoints/KEY.safetensors`` the state of a job without a result. Each file appears only when
+complete. No times are stored, so the same request gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from posenc_cli.experiments.request import Job
 
 PATIENCE = 10.0
-"""Seconds that a folder is waited for whose last run is still putting its checkpoints away."""
+"""Seconds to wait for a folder whose last run is still saving its checkpoints."""
 _REQUEST = "request.json"
 _LARGEST_FILE = 1 << 28
-"""Bytes: a result of 8192 columns at every length and stretch has a tenth of them."""
+"""In bytes; a result of 8192 tokens at every length and context extension takes a tenth of it."""
 
 
 class RunFolder(Record):
@@ -43,9 +43,9 @@ class RunFolder(Record):
 
     @classmethod
     def made(cls, path: Path, request: ExperimentRequest) -> RunFolder:
-        """A new folder for a request.
+        """Make a new folder for a request.
 
-        Raises: InvalidInput where it is there and is not empty; Unavailable where it cannot be.
+        Raises: InvalidInput if it exists and is not empty; Unavailable if it cannot be made.
         """
         folder = cls(path, request)
         new = not path.exists()
@@ -63,12 +63,12 @@ class RunFolder(Record):
                 with suppress(OSError):
                     path.rmdir()
             raise
-        folder._make_rooms()  # last: with a request alone a run can go on
+        folder._make_rooms()  # last, because a run can resume from a request alone
         return folder
 
     @contextmanager
     def _writable(self) -> Iterator[None]:
-        """Within it an OSError is Unavailable, and says which folder it is of."""
+        """Turn an OSError in the block into Unavailable, which names the folder."""
         try:
             yield
         except OSError as error:
@@ -81,9 +81,9 @@ class RunFolder(Record):
 
     @classmethod
     def found(cls, path: Path) -> RunFolder:
-        """The folder of a run that is to go on, or whose results are read.
+        """Return the folder of an existing run, to resume it or to read its results.
 
-        Raises: InvalidInput where there is none, or it is not what posenc wrote.
+        Raises: InvalidInput if there is none, or posenc did not write it.
         """
         place = path / _REQUEST
         try:
@@ -93,13 +93,13 @@ class RunFolder(Record):
 
     @property
     def request_path(self) -> Path:
-        """The file that holds the request."""
+        """The file of the request."""
         return self.path / _REQUEST
 
     def check_same(self, request: ExperimentRequest) -> None:
-        """Check that another request asks for the same.
+        """Check that another request equals this folder's.
 
-        Raises: InvalidInput, which names the first thing that differs.
+        Raises: InvalidInput, which names the first difference.
         """
         for one, two in zip(self.request.encodings, request.encodings, strict=False):
             if one != two and replace(one, digest=two.digest) == two:
@@ -113,18 +113,18 @@ class RunFolder(Record):
                 )
 
     def checkpoint(self, job: Job) -> Path:
-        """Where a job puts its checkpoint."""
+        """Return the path of a job's checkpoint."""
         return self.path.resolve() / "checkpoints" / f"{job.key}.safetensors"
 
     def keep(self, job: Job, result: JobResult) -> None:
-        """Keep what a job found, and its checkpoint no longer."""
+        """Save the result of a job, and delete its checkpoint."""
         write_json(self._result_path(job), result.fields())
         self.checkpoint(job).unlink(missing_ok=True)
 
     def result(self, job: Job) -> JobResult | None:
-        """What a job found, None where it has not ended.
+        """Return the result of a job, or None if the job has not finished.
 
-        Raises: InvalidInput where the file is not what posenc wrote.
+        Raises: InvalidInput if posenc did not write the file.
         """
         place = self._result_path(job)
         if not place.exists():
@@ -141,7 +141,7 @@ class RunFolder(Record):
         return result
 
     def missing(self, jobs: Sequence[Job]) -> list[Job]:
-        """Those of some jobs that have not ended."""
+        """Return the jobs that have not finished."""
         return [job for job in jobs if self.result(job) is None]
 
     def _result_path(self, job: Job) -> Path:
@@ -149,9 +149,9 @@ class RunFolder(Record):
 
     @contextmanager
     def locked(self) -> Iterator[int]:
-        """Within it no other run is in the folder; gives the descriptor that holds the lock.
+        """Lock the folder against other runs, and yield the descriptor that holds the lock.
 
-        Raises: InvalidInput where another run stays in it.
+        Raises: InvalidInput if another run keeps the lock.
         """
         self._make_rooms()
         with self._writable():
@@ -174,9 +174,9 @@ class RunFolder(Record):
 
 
 def merged(paths: Sequence[Path]) -> tuple[ExperimentRequest, list[JobResult]]:
-    """The results of one request that several folders hold, in the order of its jobs.
+    """Return a request and its results from several folders, in the order of its jobs.
 
-    Raises: InvalidInput where requests differ, a job has two results, or one is missing.
+    Raises: InvalidInput if requests differ, a job has two different results, or one is missing.
     """
     first, *others = [RunFolder.found(path) for path in paths]
     for other in others:
@@ -208,7 +208,7 @@ def merged(paths: Sequence[Path]) -> tuple[ExperimentRequest, list[JobResult]]:
 
 
 def shard(jobs: Sequence[Job], part: tuple[int, int]) -> tuple[Job, ...]:
-    """Part K of N of the jobs: the Kth, and every Nth after it.
+    """Return part K of N of the jobs: the Kth, and every Nth after it.
 
     >>> shard("abcde", (2, 3))
     ('b', 'e')
@@ -218,13 +218,13 @@ def shard(jobs: Sequence[Job], part: tuple[int, int]) -> tuple[Job, ...]:
 
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:
-    """Write a file now, whole, whatever becomes of the run."""
+    """Write a complete file now, even if the run fails later."""
 
     def write() -> None:
         with replacing(path) as stream:
             stream.write(f"{json.dumps(fields, indent=1, sort_keys=True)}\n".encode())
 
-    Context().run(write)  # without the transaction of this run, which names its files at the end
+    Context().run(write)  # outside this run's transaction, which names files only at its end
 
 
 def _json_of(path: Path) -> Any:

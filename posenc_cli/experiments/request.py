@@ -1,6 +1,6 @@
 """The request of an experiment, its jobs, and their results.
 
-Both are plain values, so that a run folder, a process and a machine elsewhere hold the same.
+All are plain values, so that run folders, processes and other machines hold the same.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 WINDOW, CLIP, LOG_N, LINEAR = "window", "clip", "log-n", "linear"
 OF_THE_MODEL = (WINDOW, LOG_N)
-"""Stretches that change what a query sees, whatever the encoding is."""
+"""Context extensions that change what a query sees, for any encoding."""
 STRETCH_NAMES = (NONE, *STRETCHES, WINDOW, CLIP, LOG_N)
 
 MOST_SEEDS, MOST_STEPS, MOST_BATCH = 1000, 1 << 20, 1 << 12
 MOST_SEEDS_A_JOB = 5
-"""Seeds that are trained as one batched model where nothing else is said."""
+"""The default number of seeds to train as one batched model."""
 
 
 class EncodingRequest(Record):
-    """An encoding to train: its parts, each a scheme's name and the parameters given for it.
+    """An encoding to train: its parts, each a scheme's name and its given parameters.
 
-    ``label`` names it among the others of its request, and so in every result. ``digest`` is of the
-    code and the tables that are not posenc's own: see `setting.source_digest`.
+    ``label`` identifies it within its request, and so in every result. ``digest`` covers code and
+    tables that are not posenc's own: see `setting.source_digest`.
     """
 
     label: str
@@ -45,7 +45,7 @@ class EncodingRequest(Record):
 
 
 class ModelSize(Record):
-    """How large the transformers are: ``layers`` of ``heads`` heads of ``head_dim`` columns."""
+    """The size of the transformers: ``layers``, ``heads`` and ``head_dim``."""
 
     layers: int = 2
     heads: int = 4
@@ -53,7 +53,7 @@ class ModelSize(Record):
 
     @property
     def width(self) -> int:
-        """The columns of a row of the model."""
+        """The dimension of the model."""
         return self.heads * self.head_dim
 
     def __str__(self) -> str:
@@ -66,11 +66,11 @@ LARGEST_SIZE = ModelSize(16, 64, 256)
 class ExperimentRequest(Record):
     """What to train and where to test it.
 
-    Lengths are in the units of a task. Without ``trained`` each task has its own; ``tests`` are
-    lengths, or with an ``x`` as many times the trained one. ``last`` is how many of the last places
-    are averaged, half of the trained length unless said. ``text`` is the path of a text to model in
-    place of posenc's own, ``digest`` its SHA-256. ``positions`` is the number that training draws
-    its positions below, where they are drawn at random.
+    Lengths are in the units of a task. Without ``trained``, each task uses its own length.
+    ``tests`` are lengths, or multiples of the trained length if they end in ``x``. ``last`` is the
+    number of last positions to average over, by default half of the trained length. ``text`` is the
+    path of a text to use instead of posenc's own, and ``digest`` its SHA-256. With ``positions``,
+    training draws random positions below that number.
     """
 
     encodings: tuple[EncodingRequest, ...]
@@ -91,7 +91,7 @@ class ExperimentRequest(Record):
     device: str = "cpu"
 
     def jobs(self) -> tuple[Job, ...]:
-        """Every job, in one order: by task, then by encoding, then by block of seeds."""
+        """Return all jobs, ordered by task, then by encoding, then by block of seeds."""
         return tuple(
             Job(self, task, place, range(first, min(first + self.seeds_per_job, self.seeds)))
             for task in self.tasks
@@ -100,7 +100,7 @@ class ExperimentRequest(Record):
         )
 
     def lengths(self, trained: int) -> tuple[int, ...]:
-        """The trained length and those of the tests, each once, the shortest first."""
+        """Return the trained length and the test lengths, each once, in ascending order."""
         numbers = {
             int(text.removesuffix("x")) * (trained if text.endswith("x") else 1)
             for text in self.tests
@@ -108,7 +108,7 @@ class ExperimentRequest(Record):
         return tuple(sorted({trained, *numbers}))
 
     def fields(self) -> dict[str, Any]:
-        """The request as JSON has it."""
+        """Return the request as JSON fields."""
         fields = self.as_dict()
         fields["encodings"] = [
             item.as_dict() | {"parts": [[name, dict(given)] for name, given in item.parts]}
@@ -118,9 +118,9 @@ class ExperimentRequest(Record):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> ExperimentRequest:
-        """The request that `fields` gave.
+        """Return the request with these `fields`.
 
-        Raises: KeyError, TypeError, ValueError where that is no request.
+        Raises: KeyError, TypeError, ValueError if they are not a request.
         """
         _check_fields(fields)
         encodings = tuple(
@@ -137,13 +137,13 @@ class ExperimentRequest(Record):
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that differ wherever requests do."""
+        """A hash of the request, of sixteen hexadecimal digits."""
         text = json.dumps(self.fields(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:
-    """Check that values are such as a command line could give.
+    """Check that values are ones that a command line could give.
 
     Raises: KeyError, TypeError, ValueError.
     """
@@ -166,7 +166,7 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
 
 
 class Job(Record):
-    """What is trained together: an encoding on a task, for some seeds, and then tested."""
+    """One encoding on one task, trained for some seeds together and then tested."""
 
     request: ExperimentRequest
     task: str
@@ -175,12 +175,12 @@ class Job(Record):
 
     @property
     def encoding(self) -> EncodingRequest:
-        """What it trains."""
+        """The encoding to train."""
         return self.request.encodings[self.place]
 
     @property
     def key(self) -> str:
-        """A name for its files, of no two jobs of a request the same.
+        """A name for its files, unique within a request.
 
         >>> request = ExperimentRequest((EncodingRequest("rope base=1", (("rope", {}),)),))
         >>> request.jobs()[0].key
@@ -192,17 +192,18 @@ class Job(Record):
 
 
 DIGITS = 6
-"""Decimals of a loss that are kept."""
+"""Decimals to which losses are rounded."""
 
 
 class LengthLosses(Record):
-    """How a trained model does at a length: losses in nats a token, over what a task scores.
+    """The losses of a trained model at one length, in nats per token that the task scores.
 
-    ``loss`` is the mean over sequences that do not overlap, ``last`` that over their last places,
-    which of a text are windows that slide by as many. ``by_position`` has the mean at each place of
-    the task's axis. ``accuracy`` is the share of right answers, of a task that has some: of
-    sequences that are right as a whole, or of symbols at the last places. ``untrained`` names what
-    of a learned table is met there and never was in training.
+    ``loss`` is the mean over sequences that do not overlap. ``last`` is the mean over their last
+    positions; for a text, these are windows that advance by that many positions. ``by_position``
+    has the mean at each point of the task's axis. ``accuracy``, for tasks with answers, is the
+    share of sequences that are entirely right, or of right symbols at the last positions.
+    ``untrained`` names the entries of a learned table that are used at this length but never in
+    training.
     """
 
     length: int
@@ -214,11 +215,11 @@ class LengthLosses(Record):
 
 
 class RunResult(Record):
-    """How the model of one seed does at each length, under an extension.
+    """The results of one seed's model at each length, under one context extension.
 
-    ``learnt`` is whether it crossed what its task asks of a model that is to be judged: ``reason``
-    says its value and what it was compared with. ``induction`` is by how many nats it foretells a
-    piece of text better where it stands a second time.
+    ``learnt`` is whether it passed its task's threshold, without which it is not judged. ``reason``
+    has its value and the threshold. ``induction`` is how many nats better it predicts a piece of
+    text the second time.
     """
 
     encoding: str
@@ -232,12 +233,12 @@ class RunResult(Record):
     lengths: tuple[LengthLosses, ...]
 
     def at(self, length: int) -> LengthLosses:
-        """The result at a length that was asked for."""
+        """Return the result at a tested length."""
         return next(result for result in self.lengths if result.length == length)
 
 
 class JobResult(Record):
-    """What a job found: its runs, the training losses of its seeds, and what it ran with.
+    """The result of a job: its runs, the training losses of its seeds, and its environment.
 
     ``training`` has a row for every tenth step: the step, then each seed's loss.
     """
@@ -249,7 +250,7 @@ class JobResult(Record):
     environment: Mapping[str, str]
 
     def fields(self) -> dict[str, Any]:
-        """The result as JSON has it."""
+        """Return the result as JSON fields."""
         runs = [
             run.as_dict() | {"lengths": [result.as_dict() for result in run.lengths]}
             for run in self.runs
@@ -258,9 +259,9 @@ class JobResult(Record):
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> JobResult:
-        """The result that `fields` gave.
+        """Return the result with these `fields`.
 
-        Raises: KeyError, TypeError, ValueError where that is no result.
+        Raises: KeyError, TypeError, ValueError if they are not a result.
         """
         _check_form(fields, _RESULT)
         runs = tuple(
@@ -315,11 +316,11 @@ _RESULT = {
         }
     ],
 }
-"""The types of what a file may hold: ``[form]`` is a list, ``{str: form}`` any names."""
+"""The types of a file's values: ``[form]`` is a list, ``{str: form}`` a dict with any keys."""
 
 
 def _check_form(value: Any, form: Any) -> None:
-    """Check the types of plain values, of which a file may have any.
+    """Check the types of plain values, because a file may hold any.
 
     Raises: KeyError, TypeError, ValueError.
     """

@@ -1,10 +1,10 @@
 """One job, from its request to its result: trained, then tested at each length.
 
-Models that were stopped too soon all look as if they held: what fails past the trained length is
-what they had not learned yet. So each task says what must be reached at the trained length. For a
-text that is a loss: what counts of short contexts reach on the same characters. The induction score
-stands beside it without a threshold: no model of the usual size learns from some thousand steps of
-prose to copy from afar, whatever its encoding.
+Models that stop training too soon all seem to hold at longer lengths: what fails there is what they
+have not learned yet. So each task sets a threshold at the trained length. For a text it is the loss
+of n-gram counts with short contexts on the same characters. The induction score is reported without
+a threshold: after some thousand steps of prose, no model of the usual size learns to copy from far
+back, whatever its encoding.
 
 Imports torch: import it only where something is trained.
 """
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
 
 
 CONTEXT = 2
-"""Characters that the counts see which a language model must do better than."""
+"""Characters of context of the n-gram counts that a language model must beat."""
 LEAST_ACCURACY = 0.9
-"""Share of answers that must be right at the trained length."""
+"""The share of answers that must be right at the trained length."""
 _SCORES = 1 << 21
-"""Scores that are held at once."""
+"""The most scores to hold at once."""
 
 
 class BatchLosses:
-    """What models of some seeds make of a batch.
+    """The losses of the models of some seeds on a batch.
 
     ``losses`` and ``right`` (seeds, sequences, columns): the loss of each target in nats, and
-    whether it is the likeliest token.
+    whether the model ranks it first.
     """
 
     def __init__(
@@ -79,22 +79,22 @@ class BatchLosses:
         self.right = np.concatenate(right, axis=1)
 
     def mean(self, batch: TokenBatch) -> Reals:
-        """The mean over what a batch of these sequences scores. Shape: (seeds,)."""
+        """Return the mean loss over the scored targets of a batch. Shape: (seeds,)."""
         return np.asarray(self.losses[:, batch.scored].mean(axis=1))
 
     def by_point(self, batch: TokenBatch) -> RealRows:
-        """The mean at each point of the axis, of which none is empty. Shape: (seeds, extent)."""
+        """Return the mean loss at each point of the axis; none is empty. Shape: (seeds, extent)."""
         points = batch.axis[batch.scored]
         counts = np.bincount(points, minlength=batch.extent)
         sums = [np.bincount(points, seed[batch.scored], batch.extent) for seed in self.losses]
         return np.asarray(sums) / counts
 
     def right_sequences(self, batch: TokenBatch) -> Reals:
-        """The share of sequences whose every target is the likeliest. Shape: (seeds,)."""
+        """Return the share of sequences whose targets all rank first. Shape: (seeds,)."""
         return np.asarray((self.right | ~batch.scored).all(axis=2).mean(axis=1))
 
     def right_symbols(self, batch: TokenBatch) -> Reals:
-        """The share of targets that are the likeliest. Shape: (seeds,)."""
+        """Return the share of targets that rank first. Shape: (seeds,)."""
         return np.asarray(self.right[:, batch.scored].mean(axis=1))
 
 
@@ -107,7 +107,7 @@ def length_results(
     answers: Answers | None,
     untrained: str | None,
 ) -> Sequence[LengthLosses]:
-    """The result of each seed at a length."""
+    """Return the result of each seed at a length."""
     curve = BatchLosses(model, parameters, tests.curve)
     whole = curve if tests.whole is tests.curve else BatchLosses(model, parameters, tests.whole)
     losses, lasts = whole.mean(tests.whole), curve.mean(tests.last)
@@ -134,27 +134,27 @@ def length_results(
 def induction_scores(
     model: LengthModel, parameters: Mapping[str, Tensor], repeated: TokenBatch
 ) -> Reals:
-    """By how many nats a piece is foretold better the second time. Shape: (seeds,)."""
+    """Return how many nats better a piece is predicted the second time. Shape: (seeds,)."""
     first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
     return np.asarray(first - second)
 
 
 class LearningRule(Record):
-    """What a model must reach at the trained length: a loss over the last places, or a share."""
+    """The threshold at the trained length: a loss over the last positions, or an accuracy."""
 
     loss: float | None = None
     accuracy: float | None = None
 
     @classmethod
     def of(cls, task: Task, last: int) -> LearningRule:
-        """What a task asks for, where so many last places are averaged."""
+        """Return the threshold of a task, for ``last`` averaged positions."""
         if isinstance(task, Text):
             told = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
             return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=told)[CONTEXT])
         return cls(accuracy=LEAST_ACCURACY)
 
     def verdict(self, result: LengthLosses) -> tuple[bool, str]:
-        """Whether it was reached at the trained length, and the value with its threshold."""
+        """Return whether the result meets the threshold, and its value with the threshold."""
         if self.loss is not None:
             ok, place = result.last <= self.loss, f"{result.last:.3f} nats at {result.length}"
             rule = f"at most {self.loss:.3f}, as counts after {CONTEXT} characters reach"
@@ -167,7 +167,7 @@ class LearningRule(Record):
 
 
 _REPEATED = 32
-"""Pieces that an induction score is of."""
+"""The number of pieces that an induction score averages."""
 
 
 def run_job(
@@ -175,11 +175,11 @@ def run_job(
     checkpoint: Path | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> JobResult:
-    """Train the models of a job, or go on from its checkpoint, and test them.
+    """Train the models of a job, from its checkpoint if there is one, and test them.
 
-    ``progress`` is told how many of how many steps are done, tests counted as the last of them.
+    ``progress`` gets the number of steps done and of all steps; tests count as the last steps.
 
-    Raises: InvalidInput where the request asks for what is not there.
+    Raises: InvalidInput if the request names something that does not exist.
     """
     setting = JobSetting.of(job)
     with reproducible():
@@ -187,7 +187,7 @@ def run_job(
 
 
 class _JobRun:
-    """The models of a job, as they are trained and tested."""
+    """The models of a job during training and tests."""
 
     def __init__(self, job: Job, setting: JobSetting) -> None:
         self._job, self._setting = job, setting
@@ -199,7 +199,7 @@ class _JobRun:
         self, checkpoint: Path | None, progress: Callable[[int, int], object] | None
     ) -> JobResult:
         request, setting = self._job.request, self._setting
-        # Without what is not extended nothing could be judged.
+        # Judging needs the results without context extension.
         names = list(dict.fromkeys([NONE, *setting.stretches]))
         tests = [(name, length) for name in names for length in setting.lengths]
         steps = request.steps + len(tests)
@@ -258,7 +258,7 @@ class _JobRun:
         )
 
     def _model_at(self, columns: int, stretch: str, trained: int) -> LengthModel:
-        """The model for so many columns, at positions that are drawn where training drew them."""
+        """Return the model for ``columns`` tokens, at random positions if training used them."""
         request = self._job.request
         model = self._model.at(request.positions or columns, stretch, trained, self._device)
         if request.positions is not None:
@@ -277,7 +277,7 @@ class _JobRun:
 
 
 def environment(device: torch.device) -> dict[str, str]:
-    """What a result may depend on beside its request."""
+    """Return what a result may depend on besides its request."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "posenc": version("posenc-cli"),

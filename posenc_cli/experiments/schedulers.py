@@ -1,12 +1,12 @@
-"""Schedulers of jobs: processes of this machine, or a Dask cluster.
+"""Schedulers of jobs: processes on this machine, or a Dask cluster.
 
-A job gives the same result wherever it runs alike; results are kept as they come, so that nothing
-is lost where a run ends early.
+A job gives the same result in the same environment. Results are saved as they arrive, so that
+nothing is lost if a run stops early.
 
-This module is also the process that runs one job: it reads the job from its parent, and ends with
-it. The request comes as a line of JSON on standard input, which stays open as long as the parent
-lives and wants the result. Lines of JSON go back: how many steps are done, then the result, or what
-is wrong. What user code prints goes to standard error.
+This module is also the process that runs one job. It reads the job from its parent and ends when
+its parent does. The request is a line of JSON on standard input, which stays open while the parent
+lives and wants the result. The process answers in lines of JSON: the number of steps done, then the
+result or an error. What user code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 _LAST_SECONDS = 10.0
-"""How long a checkpoint may take once the parent has gone."""
+"""The most seconds to save a checkpoint after the parent has ended."""
 
 
 def main() -> int:
-    """Run the job that standard input names; 0 where it has a result, 1 where it has none."""
+    """Run the job on standard input and return 0, or 1 if it has no result."""
     answers = os.dup(1)
     os.dup2(2, 1)
     unwanted = threading.Event()
@@ -70,7 +70,7 @@ def job_answer(
     checkpoint: str | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> dict[str, object]:
-    """Run a job of a request, here or on a worker of a cluster: its result, or what is wrong."""
+    """Run a job of a request, here or on a cluster, and return its result or its error."""
     from posenc_cli.experiments.run import run_job
 
     try:
@@ -82,9 +82,9 @@ def job_answer(
 
 
 def _write(descriptor: int, words: Mapping[str, object]) -> None:
-    """Tell the parent some words, in a line of their own.
+    """Write ``words`` to the parent as one line.
 
-    Raises: _UnwantedResult where it has gone.
+    Raises: _UnwantedResult if the parent has ended.
     """
     rest = json.dumps(words).encode() + b"\n"
     try:
@@ -95,11 +95,11 @@ def _write(descriptor: int, words: Mapping[str, object]) -> None:
 
 
 class _UnwantedResult(BaseException):
-    """Nobody waits for the result any more."""
+    """No process waits for the result any more."""
 
 
 def _watch(unwanted: threading.Event) -> None:
-    """Notice the end of standard input, and end the process if nothing else does."""
+    """Wait for the end of standard input, and end the process if nothing else does."""
     while os.read(0, 1):  # unbuffered: a buffer's lock would be held when the interpreter ends
         pass
     unwanted.set()
@@ -109,22 +109,22 @@ def _watch(unwanted: threading.Event) -> None:
 
 DASK = "dask://"
 ATTEMPTS = 3
-"""How often a job is begun whose process ends without a word: killed, or out of memory."""
+"""How often to start a job whose process ends without an answer: killed, or out of memory."""
 _CONNECTING = 10
-"""Seconds that a cluster may take to answer."""
+"""The most seconds to wait for a cluster."""
 _WORKER = "posenc_cli.experiments.schedulers"
 """This module, as a process."""
 
 
 def cores() -> int:
-    """How many processes run side by side where nothing is said."""
+    """Return the default number of parallel processes."""
     with suppress(AttributeError):  # not on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class LocalScheduler:
-    """A process a job, so many side by side, each of one thread."""
+    """Run each job in a process with one thread, ``workers`` processes at a time."""
 
     def __init__(self, workers: int | None = None) -> None:
         self._workers = workers or cores()
@@ -138,12 +138,12 @@ class LocalScheduler:
         lock: int | None = None,
         warn: Callable[[str], object] | None = None,  # noqa: ARG002 - nothing is waited for
     ) -> None:
-        """Run the jobs, and keep what they find in the folder.
+        """Run the jobs, and save their results in the folder.
 
-        A job whose process dies goes on from its checkpoint. Where this process dies its workers
-        put their checkpoints away and end. They inherit the descriptor ``lock``.
+        A job whose process dies resumes from its checkpoint. If this process dies, its workers save
+        their checkpoints and end. They inherit the descriptor ``lock``.
 
-        Raises: what a job raises; Unavailable where a job's process dies each time.
+        Raises: what a job raises; Unavailable if a job's process dies every time.
         """
         steps = _StepsOfAll(jobs, progress)
         stopped = threading.Event()
@@ -154,7 +154,7 @@ class LocalScheduler:
             try:
                 done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             finally:
-                stopped.set()  # those that still run are not wanted any more
+                stopped.set()  # the jobs that still run are cancelled
                 pool.shutdown(cancel_futures=True)
             errors = [future.exception() for future in done if future.exception() is not None]
             for error in sorted(errors, key=lambda error: isinstance(error, _Unwanted)):
@@ -162,11 +162,11 @@ class LocalScheduler:
 
 
 class _Unwanted(Exception):
-    """A job was called off."""
+    """A job was cancelled."""
 
 
 class _StepsOfAll:
-    """How many steps of all jobs are done."""
+    """The number of steps done, over all jobs."""
 
     def __init__(self, jobs: Sequence[Job], progress: Progress | None) -> None:
         self._progress, self._lock = progress, threading.Lock()
@@ -199,7 +199,7 @@ def _run_in_process(
 def _answer(
     job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event, lock: int | None
 ) -> tuple[Mapping[str, Any] | None, int]:
-    """What the process of a job says at last, None where it says nothing, and its status."""
+    """Return the last answer of a job's process, or None, and its exit status."""
     place = job.request.jobs().index(job)
     checkpoint = str(folder.checkpoint(job))
     asked = {"request": job.request.fields(), "place": place, "checkpoint": checkpoint}
@@ -227,7 +227,7 @@ def _answer(
                 if stopped.is_set():
                     break
         except (BrokenPipeError, ValueError):
-            answer = None  # it died in the middle of a line, or before its first
+            answer = None  # it died within a line, or before its first
         finally:
             with suppress(BrokenPipeError):
                 process.stdin.close()
@@ -235,9 +235,9 @@ def _answer(
 
 
 def _value(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The result that a worker gave.
+    """Return the result that a worker gave.
 
-    Raises: the error that it met.
+    Raises: the worker's error.
     """
     if "result" in answer:
         return answer["result"]  # type: ignore[no-any-return]
@@ -254,7 +254,7 @@ def _ending(status: int) -> str:
 
 
 class DaskScheduler:
-    """A cluster of dask.distributed: a task a job, on workers that have posenc and torch."""
+    """Run each job as a task of a dask.distributed cluster whose workers have posenc and torch."""
 
     def __init__(self, address: str) -> None:
         self._address = f"tcp://{address.removeprefix(DASK)}"
@@ -269,12 +269,12 @@ class DaskScheduler:
         lock: int | None = None,  # noqa: ARG002 - no process of this machine
         warn: Callable[[str], object] | None = None,
     ) -> None:
-        """Run the jobs, and keep what they find in the folder.
+        """Run the jobs, and save their results in the folder.
 
-        The jobs of a worker that is lost start again on another. A cluster without workers may
-        start some for these jobs: they are waited for, and ``warn`` is told so.
+        Jobs of a lost worker start again on another. If the cluster has no workers yet, posenc
+        calls ``warn`` and waits, because it may start some for these jobs.
 
-        Raises: what a job raises; Unavailable where no cluster answers.
+        Raises: what a job raises; Unavailable if no cluster answers.
         """
         distributed = _library()
         steps = _StepsOfAll(jobs, progress)
@@ -321,7 +321,7 @@ def _library() -> ModuleType:
 
 
 def scheduler_of(name: str, workers: int | None) -> LocalScheduler | DaskScheduler:
-    """The scheduler of a name: ``local``, or ``dask://HOST:PORT``.
+    """Return a scheduler by name: ``local``, or ``dask://HOST:PORT``.
 
     Raises: InvalidInput.
     """

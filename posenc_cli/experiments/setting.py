@@ -1,6 +1,6 @@
 """The setting of a job: its task, its lengths, and its encoding in the model.
 
-An encoding may also be made of files: a user's code, and tables that somebody trained.
+An encoding may also come from files: a user's code, and trained tables.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 
 def source_digest(request: EncodingRequest) -> str | None:
-    """The SHA-256 of the code and the tables of an encoding, None where all of it is posenc's own.
+    """Return the SHA-256 of an encoding's code and tables, or None if all is posenc's own.
 
-    Raises: InvalidInput, Unavailable where one cannot be had.
+    Raises: InvalidInput; Unavailable if one cannot be read.
     """
     parts = []
     for name, given in request.parts:
@@ -53,7 +53,7 @@ def source_digest(request: EncodingRequest) -> str | None:
 
 
 def check_sources(request: EncodingRequest) -> None:
-    """Refuse an encoding whose code or tables are others than when it was asked for.
+    """Reject an encoding whose code or tables have changed since the request.
 
     Raises: InvalidInput, Unavailable.
     """
@@ -62,7 +62,7 @@ def check_sources(request: EncodingRequest) -> None:
 
 
 def changed_source(request: EncodingRequest) -> InvalidInput:
-    """The error of an encoding whose code or tables have changed since its run began."""
+    """Return the error for an encoding whose code or tables have changed since its run began."""
     return InvalidInput(
         f"--scheme {request.label}: its code or its table has changed since the run began",
         hint="start a new run to use the files as they are now",
@@ -70,7 +70,7 @@ def changed_source(request: EncodingRequest) -> InvalidInput:
 
 
 def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
-    """Refuse code that the file ``place`` alone names: a file is data, and runs none.
+    """Reject code that only the file ``place`` names: a file is data, and must not run code.
 
     Raises: InvalidInput, whose hint repeats the encodings as options.
     """
@@ -85,7 +85,7 @@ def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
 
 
 def _as_options(request: ExperimentRequest) -> str:
-    """The encodings of a request as options of a command line."""
+    """Return the encodings of a request as command-line options."""
     words, places = list[str](), count()
     for encoding in request.encodings:
         words += ["-s", encoding.name]
@@ -97,7 +97,7 @@ def _as_options(request: ExperimentRequest) -> str:
 
 
 def _code(scheme: Scheme) -> bytes:
-    """The file that declares a scheme of a user's own, empty where there is none."""
+    """Return the content of the file that declares a user's scheme; empty if there is none."""
     path = getattr(sys.modules.get(scheme.build.__module__), "__file__", None)
     if path is None:
         return b""
@@ -106,15 +106,15 @@ def _code(scheme: Scheme) -> bytes:
 
 
 LONGEST = 1 << 13
-"""Columns of a sequence: its scores are as many, squared."""
+"""The most tokens of a sequence; the number of scores is their square."""
 STEP_SCORES = 1 << 27
-"""Scores of a training step: half a GiB in float32, of which a step needs a few."""
+"""The most scores of a training step: half a GiB in float32, and a step needs a few copies."""
 
 
 class JobSetting(Record):
-    """The task of a job, the lengths in its unit, and how many last places are averaged.
+    """The task of a job, its lengths in the task's unit, and the number of last positions averaged.
 
-    ``stretches`` are those asked for that change anything of its encoding.
+    ``stretches`` are the requested context extensions that change this encoding.
     """
 
     task: Task
@@ -126,9 +126,9 @@ class JobSetting(Record):
 
     @classmethod
     def of(cls, job: Job) -> JobSetting:
-        """What a job comes to, checked.
+        """Return the checked setting of a job.
 
-        Raises: InvalidInput where its request asks for what is not there; Unavailable where the
+        Raises: InvalidInput if its request names something that does not exist; Unavailable if the
         text cannot be read.
         """
         request = job.request
@@ -159,7 +159,7 @@ class JobSetting(Record):
         return setting
 
     def _check_step(self, job: Job) -> None:
-        """Refuse a step of training that would not go into memory."""
+        """Reject a training step that would not fit in memory."""
         request = job.request
         columns = self.task.tokens(self.trained)
         seeds = min(request.seeds, request.seeds_per_job)

@@ -1,10 +1,10 @@
 """The summary over seeds at each length, and the conclusions it supports.
 
-Encodings are not ranked: each is compared with itself at the trained length. What is said follows
-`RULE`, of encodings all of whose models have learnt.
+Encodings are not ranked: each is compared with itself at the trained length. Conclusions follow
+`RULE`, for encodings whose models have all learned the task.
 
-An interval of 95% (Student's t) is for the mean over seeds, were there many: it holds what a rerun
-with other seeds would find, not what another text or another size would.
+The 95% interval (Student's t) is for the mean over many seeds. It covers reruns with other seeds,
+not other texts or sizes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _PLACES = 6
 
 
 class Estimate(Record):
-    """The mean of some numbers, one a seed.
+    """The mean of numbers, one per seed.
 
-    ``deviation`` is the standard deviation of the numbers, ``half`` half the interval of the mean;
-    of one number there is neither.
+    ``deviation`` is their standard deviation, ``half`` half the interval of the mean. Both are None
+    for a single number.
     """
 
     count: int
@@ -42,7 +42,7 @@ class Estimate(Record):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Estimate:
-        """The estimate that some numbers give.
+        """Return the estimate from some numbers.
 
         >>> Estimate.of([1.0, 2.0, 3.0]).half
         2.484138
@@ -58,16 +58,16 @@ class Estimate(Record):
 
     @property
     def low(self) -> float | None:
-        """Where the interval begins."""
+        """The lower end of the interval."""
         return None if self.half is None else round(self.mean - self.half, _PLACES)
 
     @property
     def high(self) -> float | None:
-        """Where the interval ends."""
+        """The upper end of the interval."""
         return None if self.half is None else round(self.mean + self.half, _PLACES)
 
     def fields(self) -> dict[str, Any]:
-        """The estimate as JSON has it."""
+        """Return the estimate as JSON fields."""
         return {
             "mean": self.mean,
             "deviation": self.deviation,
@@ -77,10 +77,10 @@ class Estimate(Record):
 
 
 def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -> Estimate:
-    """The mean difference of numbers that belong together seed by seed.
+    """Return the mean difference of numbers paired by seed.
 
-    All encodings see the same sequences, and begin with the same weights, seed by seed: what a seed
-    does to both is not in the difference.
+    For each seed, all encodings see the same sequences and start with the same weights. So an
+    effect of the seed on both cancels.
 
     >>> paired_difference([1.0, 2.0], [0.5, 1.5]).half
     0.0
@@ -90,7 +90,7 @@ def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -
 
 @cache
 def student_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
-    """Between which −t and t a Student variable of so many degrees of freedom lies, so surely.
+    """Return the t for which a Student variable lies within ±t with this confidence.
 
     >>> round(student_quantile(2), 3)
     4.303
@@ -109,10 +109,10 @@ def student_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
 
 
 def student_share(bound: float, freedom: int) -> float:
-    """How likely a Student variable lies between −bound and bound.
+    """Return the probability that a Student variable lies between −bound and bound.
 
-    The finite series that there are for whole degrees of freedom: Abramowitz and Stegun, Handbook
-    of Mathematical Functions, 26.7.3 and 26.7.4.
+    Uses the finite series for integer degrees of freedom: Abramowitz and Stegun, Handbook of
+    Mathematical Functions, 26.7.3 and 26.7.4.
     """
     angle = math.atan(bound / math.sqrt(freedom))
     sine, cosine = math.sin(angle), math.cos(angle)
@@ -126,8 +126,9 @@ def student_share(bound: float, freedom: int) -> float:
 
 
 TOLERATED = 0.1
-"""Nats: after 1000 steps seeds of an encoding were seen to differ by at most 0.07 at the trained
-length, after 3000 by 0.09."""
+"""In nats: at the trained length, seeds of an encoding differed by at most 0.07 after 1000 steps,
+and by 0.09 after 3000.
+"""
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
 STOPPED = "no verdict"
 RULE = (
@@ -138,10 +139,10 @@ RULE = (
 
 
 class LengthSummary(Record):
-    """What the seeds come to at a length.
+    """The results of all seeds at one length.
 
-    ``rise`` is by how much ``last`` exceeds that of the same seed at the trained length, ``state``
-    what follows from it. ``by_seed`` has each seed's losses at the points of the task's axis.
+    ``rise`` is how much ``last`` exceeds the same seed's at the trained length, and ``state`` the
+    conclusion from it. ``by_seed`` has each seed's losses at the points of the task's axis.
     """
 
     length: int
@@ -154,16 +155,16 @@ class LengthSummary(Record):
 
     @property
     def extent(self) -> int:
-        """The points of the task's axis."""
+        """The number of points of the task's axis."""
         return len(self.by_seed[0])
 
     def between(self, start: int, stop: int) -> Estimate:
-        """The loss at the points from one up to another."""
+        """Return the loss over the points from ``start`` to before ``stop``."""
         return Estimate.of([fmean(seed[start:stop]) for seed in self.by_seed])
 
     @property
     def state(self) -> str:
-        """Whether it holds there, fails, or neither can be said."""
+        """Whether the encoding holds at this length, fails, or is undecided."""
         low, high = self.rise.low, self.rise.high
         if high is not None and high < TOLERATED:
             return HOLDS
@@ -171,10 +172,10 @@ class LengthSummary(Record):
 
 
 class EncodingSummary(Record):
-    """What the seeds of an encoding come to on a task, under an extension.
+    """The results of all seeds of an encoding on a task, under one context extension.
 
-    ``learnt`` is how many of them have learnt, ``reason`` what the first was compared with that has
-    not, or else the first of all.
+    ``learnt`` is how many of them have learned the task. ``reason`` is that of the first seed that
+    has not, or else of the first seed.
     """
 
     task: str
@@ -190,17 +191,17 @@ class EncodingSummary(Record):
 
     @property
     def name(self) -> str:
-        """The encoding, and how it is extended if it is."""
+        """The encoding, and its context extension if there is one."""
         return self.encoding if self.stretch == "none" else f"{self.encoding}, {self.stretch}"
 
     @property
     def judged(self) -> bool:
-        """Whether all models have learnt, so that something may be said of longer lengths."""
+        """Whether all models have learned the task, so that longer lengths can be judged."""
         return self.learnt == len(self.seeds)
 
     @property
     def verdict(self) -> str:
-        """What may be said of the lengths past the trained one."""
+        """The verdict on lengths beyond the trained one."""
         count = len(self.seeds)
         if not self.judged:
             return (
@@ -226,7 +227,7 @@ class EncodingSummary(Record):
         return ", ".join(parts)
 
     def times(self, length: int) -> str:
-        """A length as so many times the trained one, where it is.
+        """Return a length as a multiple of the trained one, if it is one.
 
         >>> EncodingSummary.times(EncodingSummary(*"abcd", 100, (), 0, "", None, ()), 800)
         '8x'
@@ -235,7 +236,7 @@ class EncodingSummary(Record):
         return str(length) if rest else f"{times}x"
 
     def fields(self) -> dict[str, Any]:
-        """The summary as JSON has it."""
+        """Return the summary as JSON fields."""
         lengths = [
             {
                 "length": item.length,
@@ -265,19 +266,19 @@ class EncodingSummary(Record):
 
 
 def trained_length(request: ExperimentRequest, task: str) -> int:
-    """The length that models of a task are trained at."""
+    """Return the length at which models of a task are trained."""
     return request.trained or TASKS[task].trained
 
 
 def last_places(request: ExperimentRequest, task: str) -> int:
-    """How many last places are averaged."""
+    """Return the number of last positions that are averaged."""
     return request.last or max(1, trained_length(request, task) // 2)
 
 
 def summaries(
     request: ExperimentRequest, results: Sequence[JobResult]
 ) -> tuple[EncodingSummary, ...]:
-    """What results come to: by task, encoding and extension, in the order of the request."""
+    """Summarize results by task, encoding and context extension, in the order of the request."""
     found: dict[tuple[str, str, str], list[RunResult]] = {
         (task, encoding.label, stretch): []
         for task in request.tasks
@@ -296,7 +297,7 @@ def summaries(
 
 
 def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:
-    """What the runs of some seeds come to."""
+    """Summarize the runs of some seeds."""
     first = next((run for run in runs if not run.learnt), runs[0])
     inductions = [run.induction for run in runs if run.induction is not None]
     lengths = [result.length for result in runs[0].lengths]

@@ -1,10 +1,10 @@
 """The arrays through which an encoding enters a transformer, at one length.
 
-Owns the four hooks of the four kinds, without a framework: rows that are added to x, turns of
-queries and keys, scores by pair, and rows by distance that queries meet. A model knows these and
-no scheme. What training learns of an encoding is a :class:`Learnable`: its shape and its first
-values. Stretches that change an encoding at test time are applied here; those that change what a
-query sees of any model (``window``, ``log-n``) are the model's.
+Defines the four hooks of the four kinds, without a framework: rows added to x, rotations of queries
+and keys, scores by pair, and rows by distance that queries multiply. A model uses only these, and
+knows no scheme. A :class:`Learnable` is the part of an encoding that training learns: its shape and
+its initial values. Context extensions that change an encoding at test time are applied here. Those
+that change what a query sees in any model (``window``, ``log-n``) belong to the model.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
 
 class Learnable(Record):
-    """A table that training learns: its name in a model, and its first values.
+    """A table that training learns: its name in a model, and its initial values.
 
-    ``values`` (rows, columns) are those of a file; without them they are drawn from
-    normal(0, ``std``). ``logarithms`` are learned in place of numbers that must stay above 0.
+    ``values`` (rows, columns) are those of a file; without them, they are drawn from normal(0,
+    ``std``). With ``logarithms``, training learns the logarithms of numbers that must stay
+    positive.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Learnable(Record):
 
 
 class AddedRows(Record):
-    """Rows that are added to x: ``fixed`` (n, d), or ``mixing`` (n, rows) times a learned table."""
+    """Rows added to x: ``fixed`` (n, d), or ``mixing`` (n, rows) times a learned table."""
 
     fixed: RealRows | None = None
     mixing: RealRows | None = None
@@ -64,7 +65,7 @@ class AddedRows(Record):
 class PairTurns(Record):
     """Rotations of dimension pairs of queries and keys: cos + i·sin, times an amplitude.
 
-    ``queries`` and ``keys`` (n, pairs); ``first`` and ``second`` name the columns of each pair.
+    ``queries`` and ``keys`` (n, pairs); ``first`` and ``second`` name the dimensions of each pair.
     """
 
     queries: ComplexRows
@@ -74,12 +75,12 @@ class PairTurns(Record):
 
 
 class ScoresByPair(Record):
-    """Scores that are added, for each head, by a number that each pair of positions has.
+    """Scores added for each head, by an index that each pair of positions has.
 
-    ``index(queries, keys)`` gives those numbers, (queries, keys), of positions. They are places
-    among the columns of ``fixed`` (heads, m), or among the rows of a learned table; of a
-    ``network`` they are places among ``coordinates`` (m, inputs); of a ``formula`` among
-    ``arguments`` (m,), at which learned coefficients are put into it.
+    ``index(queries, keys)`` returns these indices, (queries, keys), for positions. They index the
+    columns of ``fixed`` (heads, m), or the rows of a learned table. With a ``network`` they index
+    ``coordinates`` (m, inputs). With a ``formula`` they index ``arguments`` (m,), at which it is
+    evaluated with learned coefficients.
     """
 
     index: Any
@@ -91,7 +92,7 @@ class ScoresByPair(Record):
 
 
 class DistanceRows(Record):
-    """Rows that queries meet, by the distance back to a key: 0 … the last, which all beyond share.
+    """Rows that queries multiply, by distance back to a key; farther keys share the last one.
 
     ``fixed`` (distances, d), or ``mixing`` (distances, rows) times a learned table.
     """
@@ -102,11 +103,11 @@ class DistanceRows(Record):
 
 
 EncodingEntry = AddedRows | PairTurns | ScoresByPair | DistanceRows
-"""What a part of an encoding gives at a length, at the one place where its kind enters."""
+"""What a part of an encoding contributes at a length, through the hook of its kind."""
 
 
 class EncodingPart(Record):
-    """A scheme as a transformer of a size has it, for sequences of up to ``longest`` positions."""
+    """A scheme in a transformer of a given size, for up to ``longest`` positions."""
 
     scheme: Scheme
     given: Mapping[str, Any]
@@ -116,7 +117,7 @@ class EncodingPart(Record):
 
     @property
     def learnable(self) -> Learnable | None:
-        """What training learns of it, None where nothing is."""
+        """The table that training learns, or None."""
         encoding = self._encoding(self.longest)
         content = encoding.bound.content
         vectors = _coefficients(content)
@@ -137,9 +138,9 @@ class EncodingPart(Record):
         return f"encoding.{self.place}.{self.scheme.name}"
 
     def entry(self, length: int, stretch: str, trained: int) -> EncodingEntry:
-        """What it gives at a length, as an extension changes it.
+        """Return its contribution at a length, under a context extension.
 
-        Raises: InvalidInput where the scheme has not so many positions.
+        Raises: InvalidInput if the scheme has fewer positions.
         """
         match self.scheme.kind:
             case "absolute":
@@ -152,7 +153,7 @@ class EncodingPart(Record):
                 return self._distance_rows(length, stretch, trained)
 
     def is_stretched(self, stretch: str) -> bool:
-        """Whether an extension changes what this part gives."""
+        """Whether a context extension changes this part."""
         if stretch == CLIP:
             content = self._encoding(1).bound.content
             by_offset = content.by == "offset" or self.scheme.kind in ("rotary", "relative")
@@ -163,14 +164,14 @@ class EncodingPart(Record):
 
     @property
     def _is_interpolated(self) -> bool:
-        """Whether rows between whole positions can be had: by formula, or of a learned table."""
+        """Whether rows exist between integer positions: by formula, or by interpolating a table."""
         content = self._encoding(self.longest).bound.content
         if content.weights is not None:
             return True
         return content.positions == "numbers" and content.domain in ("positive", "real")
 
     def untrained(self, length: int, trained: int, stretch: str) -> str | None:
-        """What of a learned table is met at a length and was not at the trained one, in words."""
+        """Return which table entries are used at a length but not at the trained one, as text."""
         learnable = self.learnable
         if learnable is None:
             return None
@@ -183,7 +184,7 @@ class EncodingPart(Record):
         return f"{what}{'s' if new[1:] else ''} {', '.join(range_texts(new))} of {self.scheme.name}"
 
     def _rows_met(self, entry: EncodingEntry, length: int) -> set[int]:
-        """The rows of the learned table that count at a length."""
+        """Return the rows of the learned table that are used at a length."""
         match entry:
             case AddedRows(mixing=mixing) | DistanceRows(mixing=mixing) if mixing is not None:
                 return set(np.flatnonzero(mixing.any(axis=0)).tolist())
@@ -202,7 +203,7 @@ class EncodingPart(Record):
         scheme: Scheme | None = None,
         given: Mapping[str, Any] | None = None,
     ) -> Encoding:
-        """This encoding, or another one in its place, for sequences of a length."""
+        """Return this encoding, or another one in its place, for sequences of a length."""
         scheme, given = scheme or self.scheme, self.given if given is None else given
         settled = {**self._settled(scheme), **given}
         encoding = encoding_of_side(scheme, settled, seq_len=length, side=side)
@@ -210,18 +211,18 @@ class EncodingPart(Record):
         return encoding
 
     def _settled(self, scheme: Scheme) -> dict[str, Any]:
-        """The parameters that the size of the model and the longest test settle."""
+        """Return the parameters set by the size of the model and the longest test."""
         size = self.size
         columns = size.width if scheme.kind == "absolute" else size.head_dim
-        # Keys to the right are hidden: buckets of their own would be lost.
+        # Keys to the right are masked, so buckets of their own would be unused.
         mine: dict[str, Any] = {"dim": columns, "heads": size.heads, "bidirectional": False}
         shape = scheme.weights
         if scheme.kind == "absolute" and shape is not None and "weights" not in self.given:
-            mine[shape.rows] = self.longest  # a row for each position that is met
+            mine[shape.rows] = self.longest  # a row for each position used
         return {name: value for name, value in mine.items() if name in scheme.parameters}
 
     def _check(self, encoding: Encoding) -> None:
-        """Refuse an encoding that does not fit the model.
+        """Reject an encoding that does not fit the model.
 
         Raises: InvalidInput.
         """
@@ -235,7 +236,7 @@ class EncodingPart(Record):
             return
         columns = size.width if self.scheme.kind == "absolute" else size.head_dim
         whose = "a row" if self.scheme.kind == "absolute" else "a head"
-        least = 0 if self.scheme.kind == "rotary" else columns  # the others do not rotate
+        least = 0 if self.scheme.kind == "rotary" else columns  # unrotated dimensions are allowed
         if not least <= content.width <= columns:
             raise InvalidInput(
                 f"{name}: has {content.width} columns, and {whose} of the model of --size {size} "
@@ -278,7 +279,7 @@ class EncodingPart(Record):
         reach = trained - 1 if stretch == CLIP and content.by == "offset" else length
 
         def numbers(queries: Integers, keys: Integers) -> Integers:
-            """What scores go by; keys after a query count as its own, since none sees them."""
+            """Return the score indices; keys after a query, which are masked, count as its own."""
             own = queries[:, None]
             return score_indices(content, own, np.clip(keys[None, :], own - reach, own))
 
@@ -288,7 +289,7 @@ class EncodingPart(Record):
                 if content.by == "key":
                     places, arguments = numbers, every
                 else:
-                    arguments = -every  # place d is the distance d
+                    arguments = -every  # index d is the distance d
 
                     def places(queries: Integers, keys: Integers) -> Integers:
                         return -numbers(queries, keys)
@@ -329,9 +330,9 @@ class EncodingPart(Record):
 
 
 def parts_of(request: EncodingRequest, size: ModelSize, longest: int) -> tuple[EncodingPart, ...]:
-    """The parts of an encoding, each as a transformer of a size has it.
+    """Return the parts of an encoding in a transformer of a given size.
 
-    Raises: InvalidInput where a scheme does not exist, does not fit, or has not so many positions.
+    Raises: InvalidInput if a scheme does not exist, does not fit, or has fewer positions.
     """
     parts = tuple(
         EncodingPart(catalogue.find(name), given, size, longest, place)
@@ -343,12 +344,12 @@ def parts_of(request: EncodingRequest, size: ModelSize, longest: int) -> tuple[E
 
 
 def applies(stretch: str, parts: tuple[EncodingPart, ...]) -> bool:
-    """Whether an extension changes anything of a model with this encoding."""
+    """Whether a context extension changes a model with this encoding."""
     return stretch in (NONE, *OF_THE_MODEL) or any(part.is_stretched(stretch) for part in parts)
 
 
 def _checked(encoding: Encoding, positions: Positions) -> None:
-    """Refuse positions that a scheme does not have.
+    """Reject positions that a scheme does not have.
 
     Raises: InvalidInput.
     """
@@ -366,10 +367,10 @@ def _complex(encoding: Encoding, positions: Positions) -> ComplexRows:
 
 
 def _mixing(encoding: Encoding, positions: Integers) -> RealRows:
-    """By how much each row of the learned table counts at each position, or offset.
+    """Return the weight of each row of the learned table at each position or offset.
 
-    Found by the formula itself, which is given the rows of an identity for those of its table.
-    Shape: (positions, rows of the table).
+    The formula itself gives them, with rows of an identity matrix in place of its table. Shape:
+    (positions, rows of the table).
     """
     match encoding.bound.content:
         case Rows(rows=rows_at, weights=Weights() as weights):
@@ -386,7 +387,7 @@ def _mixing(encoding: Encoding, positions: Integers) -> RealRows:
 
 
 def _interpolation(length: int, trained: int) -> RealRows:
-    """What row p of ``length`` takes of ``trained`` rows: those beside p · trained / length.
+    """Return the weights that interpolate ``trained`` rows: row p is at p · trained / length.
 
     Shape: (length, trained).
     """
@@ -401,7 +402,7 @@ def _interpolation(length: int, trained: int) -> RealRows:
 
 
 def _bias_values(encoding: Encoding, indices: Integers) -> RealRows:
-    """The scores of each head at some offsets or keys. Shape: (heads, indices)."""
+    """Return the scores of each head at some offsets or keys. Shape: (heads, indices)."""
     content = encoding.bound.content
     order = np.argsort(indices)
     with encoding.bound.scheme.answerable():
@@ -411,9 +412,9 @@ def _bias_values(encoding: Encoding, indices: Integers) -> RealRows:
 
 
 def _coefficients(content: Content) -> RealRows | None:
-    """Coefficients that training learns: one row for each that a head has, all above 0.
+    """Return the coefficients that training learns, one row for each that a head has.
 
-    None where it learns none, or some are not above 0, whose logarithms there are not.
+    None if it learns none, or if some are not above 0, because training learns their logarithms.
     Shape: (coefficients, heads).
     """
     match content:

@@ -1,8 +1,8 @@
 """The tasks: text, and six tasks with known answers.
 
-A task draws what is trained on from a generator, and fixes what is tested by the length alone. Its
-lengths are in a unit of its own; `Task.tokens` says how many columns of a transformer one takes.
-Adding a task is adding a class here, and to `TASKS`.
+A task draws its training sequences from a generator; its test sequences depend only on the length.
+Lengths are in a unit of the task; `Task.tokens` converts one to columns of a transformer. To add a
+task, add a class here and to `TASKS`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 Answers = Literal["sequences", "symbols"]
 
 SEQUENCES = 32
-"""How many sequences a test has."""
+"""The number of sequences of a test."""
 
 
 class TokenBatch(Record):
-    """Sequences for a causal model: from ``inputs`` up to a place it tells ``targets`` there.
+    """Sequences for a causal model, which predicts ``targets`` from ``inputs`` up to each place.
 
-    All (sequences, places). Only places that are ``scored`` count; ``axis`` says at which of
-    ``extent`` points of a curve each does.
+    All are (sequences, places). Only ``scored`` places count; ``axis`` gives the point of the curve
+    for each, of ``extent`` points.
     """
 
     inputs: Tokens
@@ -48,14 +48,14 @@ class TokenBatch(Record):
 
 
 class TestSet(Record):
-    """What a length is tested on, three ways that may share sequences.
+    """The sequences to test a length on, scored in three ways that may share sequences.
 
-    ``curve`` is scored at every place; ``last`` has the same sequences, scored at their last places
-    alone. ``whole`` is what a mean is over: of a text pieces that do not overlap, where the windows
-    of the others slide; of other tasks the sequences of the curve.
+    ``curve`` is scored at every place; ``last`` has the same sequences, scored only at their last
+    places. ``whole`` is for the mean. For a text it has pieces that do not overlap, while the
+    windows of the other two do; for other tasks it has the sequences of the curve.
     """
 
-    __test__ = False  # nothing that pytest runs
+    __test__ = False  # keeps pytest from collecting it
 
     curve: TokenBatch
     last: TokenBatch
@@ -63,12 +63,12 @@ class TestSet(Record):
 
 
 class Task(Record, ABC):
-    """What a model learns, at lengths in ``unit``, of which ``trained`` is what is trained on.
+    """A task to learn, at lengths in ``unit``; ``trained`` is the default trained length.
 
-    A sequence has ``columns`` of a transformer, and its curve ``points``: (a, b) stands for
-    a · length + b. ``shortest`` is the least length that there is, ``fewest`` the number of
-    sequences without which a test would leave points of a curve empty. ``answers`` says what is
-    right or wrong: the whole of what a sequence is answered with, each symbol of it, or nothing.
+    A sequence has ``columns`` of a transformer, and its curve ``points``; (a, b) stands for a ·
+    length + b. ``shortest`` is the minimum length. ``fewest`` is the number of sequences below
+    which a test would leave points of the curve empty. ``answers`` says what is right or wrong: the
+    whole answer of a sequence, each symbol of it, or nothing.
     """
 
     name: ClassVar[str]
@@ -84,40 +84,40 @@ class Task(Record, ABC):
     @property
     @abstractmethod
     def vocabulary(self) -> int:
-        """How many tokens there are: all are below it."""
+        """The number of tokens; token ids are below it."""
 
     def tokens(self, length: int) -> int:
-        """The columns that a sequence of a length has."""
+        """Return the number of columns of a sequence of a length."""
         return self.columns[0] * length + self.columns[1]
 
     def extent(self, length: int) -> int:
-        """The points of a curve over what is scored at a length."""
+        """Return the number of points of the curve at a length."""
         return self.points[0] * length + self.points[1]
 
     @abstractmethod
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
-        """``count`` sequences to train on: (count, tokens(length)).
+        """Draw ``count`` training sequences: (count, tokens(length)).
 
-        Those of tasks with answers have any length up to ``length`` and are padded on the right;
-        nothing is scored there.
+        Tasks with answers draw any length up to ``length`` and pad on the right, where nothing is
+        scored.
         """
 
     @abstractmethod
     def test(self, length: int, last: int, sequences: int = SEQUENCES) -> TestSet:
-        """What a length is tested on, always the same: at every column, and at the ``last`` ones.
+        """Return the test of a length, always the same, scored at all and at the ``last`` columns.
 
-        Both (sequences, tokens(length)), but of a text, whose ``whole`` has as many pieces as there
-        are.
+        All are (sequences, tokens(length)), except that ``whole`` of a text has as many pieces as
+        fit.
         """
 
     def repeated(self, length: int, count: int) -> TokenBatch | None:  # noqa: ARG002
-        """Pieces of text that stand there twice, of a task that is about text."""
+        """Return pieces of text that each occur twice, for a task on text, else None."""
         return None
 
     def check(self, length: int, last: int, sequences: int = SEQUENCES) -> None:
-        """Check that there can be a test of a length.
+        """Check that a length can be tested.
 
-        Raises: InvalidInput where the length is too short or too long for the task.
+        Raises: InvalidInput if the length is too short or too long for the task.
         """
         place = f"--task {self.name}"
         if length < self.shortest:
@@ -133,7 +133,7 @@ class Task(Record, ABC):
 
 
 class Text(Task):
-    """Characters of a text, each told from those before it."""
+    """Characters of a text, each predicted from those before it."""
 
     corpus: Corpus
 
@@ -141,18 +141,18 @@ class Text(Task):
     summary = "the next character of a text"
     unit = "characters"
     trained = 100
-    shortest = 4  # a piece of two that stands there twice has one character to remember
+    shortest = 4  # a piece of two, repeated, has one predictable character
     answers = None
 
     @property
     def vocabulary(self) -> int:
-        """The different characters of the text."""
+        """The number of distinct characters of the text."""
         return self.corpus.vocabulary
 
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
-        """Windows of the training part that begin anywhere: (count, length).
+        """Draw windows at random places of the training part: (count, length).
 
-        Raises: InvalidInput where that part is shorter than a window.
+        Raises: InvalidInput if that part is shorter than a window.
         """
         import numpy as np
 
@@ -163,11 +163,11 @@ class Text(Task):
         return _next_tokens(windows)
 
     def test(self, length: int, last: int, sequences: int = SEQUENCES) -> TestSet:
-        """The last ``sequences`` · ``last`` held-out characters, the same at every length.
+        """Return the last ``sequences`` · ``last`` held-out characters, the same at every length.
 
-        ``last`` has a window for every ``last`` characters, which tells those alone; ``whole``
-        has them in pieces of ``length`` that do not overlap, of which the last may be shorter. A
-        length of more characters than these has one piece.
+        ``last`` has a window for every ``last`` characters, and scores only those. ``whole`` has
+        them in pieces of ``length`` that do not overlap; the last may be shorter. If a length
+        exceeds their number, there is one piece.
         """
         import numpy as np
 
@@ -179,10 +179,11 @@ class Text(Task):
         return TestSet(windows, _last_columns(windows, last), _pieces(section, length))
 
     def repeated(self, length: int, count: int) -> TokenBatch:
-        """Held-out pieces of half a length, each twice: (count, 2 · (length // 2) - 1).
+        """Return held-out pieces of half a length, each twice: (count, 2 · (length // 2) - 1).
 
-        Point 0 is the first time, 1 the second, which a model knows that has learnt to look back.
-        Both are of the same characters: all but the first of a piece, which nothing foretells.
+        Point 0 is the first time, point 1 the second, which a model predicts if it has learned to
+        look back. Both score the same characters: all but the first of a piece, which is not
+        predictable.
         """
         import numpy as np
 
@@ -192,7 +193,7 @@ class Text(Task):
         starts = np.linspace(0, len(text) - half, count).astype(np.int64)
         pieces = text[starts[:, None] + np.arange(half)]  # (count, half)
         batch = _next_tokens(np.hstack([pieces, pieces]))
-        target = np.arange(1, 2 * half)  # which character of the two pieces each column tells
+        target = np.arange(1, 2 * half)  # the character of the two pieces that each column predicts
         return TokenBatch(
             batch.inputs,
             batch.targets,
@@ -202,9 +203,9 @@ class Text(Task):
         )
 
     def check(self, length: int, last: int, sequences: int = SEQUENCES) -> None:
-        """Check that there can be a test of a length.
+        """Check that a length can be tested.
 
-        Raises: InvalidInput where the text is too short for it, or the length is.
+        Raises: InvalidInput if the text or the length is too short.
         """
         super().check(length, last, sequences)
         held = len(self.corpus.held_out)
@@ -219,7 +220,7 @@ class Text(Task):
 
 
 class Drawn(Record):
-    """One sequence, and which columns of it are scored: all (tokens,)."""
+    """One sequence, and its scored columns: all (tokens,)."""
 
     inputs: Integers
     targets: Integers
@@ -232,12 +233,12 @@ class Answered(Task):
 
     @abstractmethod
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
-        """A sequence of a length: that at ``turn`` of ``turns`` of a test; of training 0 of 0."""
+        """Draw a sequence: number ``turn`` of ``turns`` of a test, or 0 of 0 in training."""
 
     def training(self, generator: np.random.Generator, length: int, count: int) -> TokenBatch:
-        """``count`` sequences of any length up to ``length``: (count, tokens(length)).
+        """Draw ``count`` sequences of any length up to ``length``: (count, tokens(length)).
 
-        Raises: InvalidInput where the length is shorter than the shortest.
+        Raises: InvalidInput if the length is below the minimum.
         """
         self.check(length, 1, max(count, self.fewest))
         lengths = generator.integers(self.shortest, length + 1, count)
@@ -245,9 +246,9 @@ class Answered(Task):
         return self._padded(samples, length)
 
     def test(self, length: int, last: int, sequences: int = SEQUENCES) -> TestSet:
-        """The same sequences twice: (sequences, tokens(length)), each of that length.
+        """Return sequences of exactly this length, shared by all: (sequences, tokens(length)).
 
-        Raises: InvalidInput where the length is too short or too long.
+        Raises: InvalidInput if the length is too short or too long.
         """
         import numpy as np
 
@@ -273,12 +274,12 @@ class Answered(Task):
 
 
 class Transduction(Answered):
-    """Symbols, a mark, and what they are to become: a mark ends it."""
+    """Symbols, a mark, their answer, and a mark that ends it."""
 
-    columns = 2, 1  # the question, a mark and the answer; its end is only told
+    columns = 2, 1  # the question, a mark and the answer; the end is only predicted
     points = 1, 1  # the answer and its end
     symbols: ClassVar[int] = 32
-    """Different ones: so many that a pair of them seldom comes twice in what is trained on."""
+    """Distinct symbols, enough that a pair of them seldom occurs twice in a training sequence."""
 
     @property
     def vocabulary(self) -> int:
@@ -286,44 +287,44 @@ class Transduction(Answered):
         return self.symbols + 2
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:  # noqa: ARG002
-        """A sequence of symbols, and its answer."""
+        """Draw a sequence of symbols, and its answer."""
         question = generator.integers(0, self.symbols, length)
         return _answered(question, self.answer(question), self.symbols)
 
     @abstractmethod
     def answer(self, question: Integers) -> Integers:
-        """What symbols (n,) become: (n,)."""
+        """Return the answer (n,) to symbols (n,)."""
 
 
 class Copy(Transduction):
-    """Symbols once more."""
+    """Copy the symbols."""
 
     name = "copy"
     summary = "symbols once more"
     trained = 20
 
     def answer(self, question: Integers) -> Integers:
-        """The same symbols."""
+        """Return the same symbols."""
         return question
 
 
 class Reverse(Transduction):
-    """Symbols once more, the last first."""
+    """Reverse the symbols."""
 
     name = "reverse"
     summary = "symbols once more, the last first"
     trained = 20
 
     def answer(self, question: Integers) -> Integers:
-        """The same symbols, the last first."""
+        """Return the same symbols in reverse order."""
         return question[::-1]
 
 
 class Sorting(Transduction):
-    """Numbers in order, as Kazemnejad et al. sort them (arXiv 2305.19466).
+    """Sort numbers, as in Kazemnejad et al. (arXiv 2305.19466).
 
-    Theirs are words of a language model's vocabulary ("Sort the following list [ … ]."); a number
-    here is one token, of 32, and may come twice.
+    Theirs are words of a language model's vocabulary ("Sort the following list [ … ]."). Here a
+    number is one token of 32, and may occur twice.
     """
 
     name = "sorting"
@@ -332,25 +333,25 @@ class Sorting(Transduction):
     trained = 8
 
     def answer(self, question: Integers) -> Integers:
-        """The same numbers, the least first."""
+        """Return the same numbers in ascending order."""
         import numpy as np
 
         return np.sort(question)
 
 
 class Addition(Answered):
-    """Two numbers and their sum, as Kazemnejad et al. add them (arXiv 2305.19466).
+    """Add two numbers, as in Kazemnejad et al. (arXiv 2305.19466).
 
-    A digit is a token and the highest comes first, as there ("Compute 5 3 7 2 6 + 1 9 1 7 ? The
-    answer is 5 5 6 4 3."). Otherwise than there, both numbers have as many digits, and the sum has
-    one more, be it 0: so a place of the answer always means the same power of ten.
+    Each digit is a token and the highest comes first, as in the paper ("Compute 5 3 7 2 6 + 1 9 1 7
+    ? The answer is 5 5 6 4 3."). Unlike there, both numbers have the same number of digits, and the
+    sum has one more, even if it is 0. So a place of the answer always means the same power of ten.
     """
 
     name = "addition"
     summary = "the sum of two numbers, digit by digit, the highest first"
     unit = "digits"
     trained = 8
-    columns = 3, 3  # two numbers, two marks and the sum; its end is only told
+    columns = 3, 3  # two numbers, two marks and the sum; the end is only predicted
     points = 1, 2  # the sum and its end
     plus: ClassVar[int] = 10
 
@@ -360,7 +361,7 @@ class Addition(Answered):
         return self.plus + 3
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:  # noqa: ARG002
-        """Two numbers of a length, neither of which begins with 0, and their sum."""
+        """Draw two numbers of this length that do not begin with 0, and their sum."""
         import numpy as np
 
         numbers = generator.integers(0, 10, (2, length))
@@ -370,9 +371,9 @@ class Addition(Answered):
 
 
 class First(Answered):
-    """The first symbol of all, whenever it is asked for.
+    """Recall the first symbol whenever it is asked for.
 
-    The others are of the same 16 symbols: nothing but its place tells the first from them.
+    All symbols come from the same 16, so only its position identifies the first.
     """
 
     name = "first"
@@ -380,12 +381,13 @@ class First(Answered):
     trained = 100
     shortest = 2
     fewest = 8
-    points = 1, -1  # each column but the first, which is not asked
-    answers = "symbols"  # more of them in longer sequences, each answered alone
+    points = 1, -1  # each column but the first, which does not ask
+    answers = "symbols"  # longer sequences have more, each answered alone
     symbols: ClassVar[int] = 16
     every: ClassVar[int] = 8
-    """A column of so many, on average, asks for it; in a test each column does of one in so many
-    sequences."""
+    """On average, one column in this many asks; in a test, each column asks in one of this many
+    sequences.
+    """
 
     @property
     def vocabulary(self) -> int:
@@ -393,7 +395,7 @@ class First(Answered):
         return self.symbols + 1
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
-        """Symbols, some of which ask, the last of them always."""
+        """Draw symbols, some of which ask; the last one always asks."""
         import numpy as np
 
         inputs = generator.integers(0, self.symbols, length)
@@ -410,16 +412,16 @@ class First(Answered):
 
 
 class Needle(Answered):
-    """The symbol behind the one mark among others, asked for at the end.
+    """Recall the symbol after the only mark, asked for at the end.
 
-    A curve is over its depth in ten parts, of which the first is the beginning.
+    The curve is over the depth of the mark in ten parts, from the beginning.
     """
 
     name = "needle"
     summary = "the symbol behind a mark, wherever it stood"
     trained = 100
     fewest = 10
-    shortest = 12  # ten places for the mark, one for its symbol behind the last, one that asks
+    shortest = 12  # ten places for the mark, one for the symbol after it, one that asks
     symbols: ClassVar[int] = 16
     depths: ClassVar[int] = 10
     points = 0, depths
@@ -430,7 +432,7 @@ class Needle(Answered):
         return self.symbols + 2
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
-        """Symbols with a mark among them: in a test as often at each depth."""
+        """Draw symbols with one mark; a test has each depth equally often."""
         import numpy as np
 
         places = length - 2
@@ -457,9 +459,9 @@ TASKS: Mapping[str, type[Task]] = MappingProxyType(
 
 
 def task_of(name: str, corpus: Corpus | None = None) -> Task:
-    """The task of a name; that of a text is about ``corpus``, or else posenc's own.
+    """Return the task of a name; a text task uses ``corpus``, or else posenc's own text.
 
-    Raises: InvalidInput where there is no such task.
+    Raises: InvalidInput if the task does not exist.
     """
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
@@ -473,12 +475,12 @@ def task_of(name: str, corpus: Corpus | None = None) -> Task:
 
 
 def _held_out(length: int, last: int, sequences: int) -> int:
-    """The characters that a test of a text needs."""
+    """Return the number of characters that a test of a text needs."""
     return max((sequences - 1) * last + length, sequences * last) + 1
 
 
 def _next_tokens(windows: Integers) -> TokenBatch:
-    """Windows (count, length + 1), of which each column but the last tells the next."""
+    """Return windows (count, length + 1) as a batch whose columns predict the next token."""
     import numpy as np
 
     inputs, targets = windows[:, :-1], windows[:, 1:]
@@ -487,7 +489,7 @@ def _next_tokens(windows: Integers) -> TokenBatch:
 
 
 def _pieces(section: Integers, length: int) -> TokenBatch:
-    """All characters of a section but its first, told in pieces of a length."""
+    """Return all characters of a section but the first, as targets in pieces of a length."""
     import numpy as np
 
     told = len(section) - 1
@@ -501,7 +503,7 @@ def _pieces(section: Integers, length: int) -> TokenBatch:
 
 
 def _last_columns(batch: TokenBatch, last: int) -> TokenBatch:
-    """A batch of sequences, scored at no more than their last columns."""
+    """Return a batch scored only at the last scored columns of each sequence."""
     import numpy as np
 
     columns = np.arange(batch.scored.shape[1])
@@ -510,7 +512,7 @@ def _last_columns(batch: TokenBatch, last: int) -> TokenBatch:
 
 
 def _answered(question: Integers, answer: Integers, mark: int) -> Drawn:
-    """A question, ``mark``, and an answer that ends with the mark above that."""
+    """Return a question, ``mark``, and an answer that ends with ``mark`` + 1."""
     import numpy as np
 
     sequence = np.concatenate([question, [mark], answer, [mark + 1]])
@@ -520,7 +522,7 @@ def _answered(question: Integers, answer: Integers, mark: int) -> Drawn:
 
 
 def _sum_of_digits(numbers: Integers) -> Integers:
-    """The digits of the sum of numbers (2, n), the highest first: (n + 1,)."""
+    """Return the digits of the sum of numbers (2, n), the highest first: (n + 1,)."""
     import numpy as np
 
     digits = np.zeros(numbers.shape[1] + 1, np.int64)

@@ -1,7 +1,7 @@
 """Training with AdamW, all seeds of an encoding at once, resumable at any step.
 
-What a step draws depends on the seed and the step alone, so that models of different encodings see
-the same, and a run that goes on from a checkpoint computes the bits of one that never stopped.
+A step's random draws depend only on the seed and the step. So models of different encodings see the
+same data, and a run resumed from a checkpoint gives the same bits as one that never stopped.
 
 Imports torch: import it only where something is trained.
 """
@@ -36,25 +36,25 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 WARM_UP = 50
-"""Steps in which the learning rate grows to what was asked for."""
+"""Warm-up steps of the learning rate."""
 LEAST_RATE = 0.1
-"""What is left of the learning rate at the last step, along half a cosine."""
+"""The share of the learning rate at the last step, reached by cosine decay."""
 BETAS, DECAY, EPSILON = (0.9, 0.99), 0.01, 1e-8
 MOMENTS = ("exp_avg", "exp_avg_sq")
 LARGEST_NORM = 1.0
-"""Of a seed's gradient."""
+"""The most that a seed's gradient may have."""
 STEPS_A_CHECKPOINT = 100
 STEPS_A_RECORD = 10
-"""After how many steps the losses of the seeds are kept."""
+"""Losses of the seeds are recorded once in this many steps."""
 
 _DATA, _POSITIONS = 0, 1
-"""What a step draws, apart from each other."""
+"""Separate random streams of a step."""
 
 
 class ModelTraining:
-    """The parameters of a job's models, and where their training stands.
+    """The parameters of a job's models, and the progress of their training.
 
-    ``losses`` has a row for every tenth step: how many steps were done, then each seed's loss.
+    ``losses`` has a row for every tenth step: the number of steps done, then each seed's loss.
     """
 
     def __init__(self, job: Job, model: Transformer, task: Task, trained: int) -> None:
@@ -67,9 +67,9 @@ class ModelTraining:
         self.step = 0
 
     def run(self, checkpoint: Path | None, progress: Callable[[int], object] | None = None) -> None:
-        """Train to the end, from the checkpoint where there is one.
+        """Train to the end, from the checkpoint if there is one.
 
-        ``progress`` is told how many steps are done. Whatever it raises passes after a checkpoint.
+        ``progress`` gets the number of steps done. If it raises, a checkpoint is saved first.
         """
         request = self._job.request
         self.parameters = {
@@ -118,7 +118,7 @@ class ModelTraining:
         return request.learning_rate * warm * (LEAST_RATE + (1 - LEAST_RATE) * falling)
 
     def _batch(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Inputs, targets and the weights of losses of each seed: (seeds, sequences, columns)."""
+        """Return the inputs, targets and loss weights of each seed: (seeds, sequences, columns)."""
         request = self._job.request
         batches: list[TokenBatch] = []
         for seed in self._job.seeds:
@@ -132,7 +132,7 @@ class ModelTraining:
         return inputs, targets, weights / weights.sum(dim=(1, 2), keepdim=True)
 
     def _limit_norms(self) -> None:
-        """Make each seed's gradient no longer than the largest norm."""
+        """Clip each seed's gradient to the largest norm."""
         gradients = [value.grad for value in self.parameters.values() if value.grad is not None]
         squares = sum(gradient.square().sum(dim=(1, 2)) for gradient in gradients)
         factors = (LARGEST_NORM / (torch.as_tensor(squares).sqrt() + 1e-6)).clamp(max=1.0)
@@ -140,7 +140,10 @@ class ModelTraining:
             gradient.mul_(factors[:, None, None])
 
     def _descend(self) -> None:
-        """A step of AdamW, by torch's function: its class takes a second to import a compiler."""
+        """Do a step of AdamW by torch's function.
+
+        Its class would import a compiler, which takes a second.
+        """
         moved = {name: value for name, value in self.parameters.items() if value.grad is not None}
         adamw(
             [value.detach() for value in moved.values()],
@@ -173,15 +176,15 @@ class ModelTraining:
             stream.write(content)
 
     def _identity(self) -> dict[str, str]:
-        """What must be the same for a checkpoint to be gone on from."""
+        """Return what must match for a checkpoint to be resumed."""
         request = self._job.request
         versions = f"posenc {version('posenc-cli')}, torch {torch.__version__}"
         return {"job": self._job.key, "request": request.fingerprint, "versions": versions}
 
     def _restore(self, path: Path) -> None:
-        """Go on from a checkpoint.
+        """Resume from a checkpoint.
 
-        Raises: InvalidInput where the file is none, or one of another job.
+        Raises: InvalidInput if the file is not a checkpoint, or belongs to another job.
         """
         try:
             with safe_open(path, "pt") as file:
@@ -205,14 +208,14 @@ class ModelTraining:
 
 
 def drawn_positions(below: int, count: int, draw: int) -> Integers:
-    """So many positions below a number, each once and in rising order. Shape: (count,)."""
+    """Draw ``count`` distinct positions below a number, in ascending order. Shape: (count,)."""
     generator = np.random.default_rng([draw, _POSITIONS])
     return np.sort(generator.choice(below, count, replace=False)).astype(np.int64)
 
 
 @contextlib.contextmanager
 def reproducible() -> Any:
-    """Within it torch computes on one thread, by algorithms that give the same bits each time."""
+    """Run torch on one thread in the block, with algorithms that give the same bits each time."""
     threads, before = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms imports a compiler

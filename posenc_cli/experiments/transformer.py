@@ -1,9 +1,9 @@
 """A causal transformer, batched over seeds.
 
 Every parameter and every value has the seeds as its first axis, so that one product computes all of
-them; no number of one seed meets one of another. The model is decoder-only, each layer normalized
-at its entry, without dropout and without biases. Where positions come in stand four hooks, one for
-each kind of encoding (:mod:`posenc_cli.experiments.tables`); the model knows no scheme.
+them; seeds never mix. The model is decoder-only, with pre-layer normalization, and without dropout
+or biases. Positions enter through four hooks, one for each kind of encoding
+(:mod:`posenc_cli.experiments.tables`); the model knows no scheme.
 
 Imports torch: import it only where something is trained.
 """
@@ -38,28 +38,30 @@ if TYPE_CHECKING:
     Parameters = Mapping[str, Tensor]
 
 WIDER = 2
-"""Times as wide as a row the middle of each layer's second half is."""
+"""The width of the feed-forward layer, as a multiple of the model's."""
 
 _QUERIES_A_BLOCK = 128
-"""Queries that meet the keys before them at once: half of all pairs of a long sequence are not."""
+"""The queries of a block, which meets only keys up to it; so half of a long sequence's pairs are
+skipped.
+"""
 
 
 class Transformer(Record):
-    """What a model is made of: its size, the tokens that it knows, and its encoding."""
+    """A model's architecture: its size, its vocabulary, and its encoding."""
 
     size: ModelSize
     vocabulary: int
     parts: tuple[EncodingPart, ...]
 
     def first_parameters(self, seeds: Sequence[int]) -> dict[str, Tensor]:
-        """The parameters that training begins with, each (seeds, …) float32.
+        """Return the initial parameters, each (seeds, …) float32.
 
-        Those of a name depend on it, its shape and the seed: models of different encodings begin
-        alike in all that they share.
+        Each depends only on its name, its shape and the seed. So models of different encodings
+        start with the same values in all parameters that they share.
         """
         width = self.size.width
         inner = WIDER * width
-        deep = (2 * self.size.layers) ** -0.5  # so that layers add up to about one
+        deep = (2 * self.size.layers) ** -0.5  # so that the sum over layers is about one
         shapes: dict[str, tuple[int, int, float]] = {
             "tokens": (self.vocabulary, width, width**-0.5),
             "out": (width, self.vocabulary, width**-0.5),
@@ -82,14 +84,14 @@ class Transformer(Record):
         return parameters
 
     def at(self, length: int, stretch: str, trained: int, device: torch.device) -> LengthModel:
-        """The model for sequences of a length, as an extension changes it after training."""
+        """Return the model for sequences of a length, under a context extension."""
         hooks = [_hook(part, part.entry(length, stretch, trained), device) for part in self.parts]
         sees = _Sight.of(length, stretch, trained, device)
         return LengthModel(self.size, hooks, sees, device)
 
 
 class LengthModel:
-    """A model at a length: everything that does not change from one step to the next."""
+    """A model at a length, with all that stays the same from step to step."""
 
     def __init__(
         self, size: ModelSize, hooks: Sequence[Hook], sight: _Sight, device: torch.device
@@ -99,11 +101,11 @@ class LengthModel:
 
     @property
     def heads(self) -> int:
-        """How many heads a layer has."""
+        """The number of heads of a layer."""
         return self._size.heads
 
     def taken(self, places: Integers) -> None:
-        """Let sequences lie at these places (n,) of its positions, in rising order."""
+        """Put sequences at these places (n,) among its positions, in ascending order."""
         self._places = places
         starts = range(0, len(places), _QUERIES_A_BLOCK)
         self._blocks = [
@@ -111,7 +113,7 @@ class LengthModel:
         ]
 
     def logits(self, parameters: Parameters, tokens: Tensor) -> Tensor:
-        """What it makes of tokens (seeds, sequences, n): (seeds, sequences, n, vocabulary)."""
+        """Return the logits for tokens (seeds, sequences, n): (seeds, sequences, n, vocabulary)."""
         seeds, sequences, count = tokens.shape
         size = self._size
         wide = tokens.reshape(seeds, sequences * count, 1).expand(-1, -1, size.width)
@@ -133,7 +135,7 @@ class LengthModel:
     def _attended(
         self, parameters: Parameters, query: Tensor, key: Tensor, value: Tensor
     ) -> Tensor:
-        """What each query takes of the values: (seeds, sequences, heads, n, columns)."""
+        """Return the attention output of each query: (seeds, sequences, heads, n, columns)."""
         turned, keys, far = query, key, None
         for hook in self._hooks:
             turned, keys = hook.turned(turned, keys, self._places)
@@ -179,10 +181,10 @@ class LengthModel:
 
 
 class _Sight(Record):
-    """What queries see of sequences of a length: keys less than ``window`` back.
+    """What queries see at a length: keys less than ``window`` back.
 
-    Those ``far`` back and farther are met as if they were just before; ``factors`` (length,)
-    multiply the scores of each query.
+    Keys ``far`` back or farther are treated as if they were just before that distance. ``factors``
+    (length,) multiply the scores of each query.
     """
 
     length: int
@@ -192,7 +194,7 @@ class _Sight(Record):
 
     @classmethod
     def of(cls, length: int, stretch: str, trained: int, device: torch.device) -> _Sight:
-        """What they see, as an extension changes it."""
+        """Return the sight at a length, under a context extension."""
         factors = None
         if stretch == LOG_N and length > trained:
             queries = torch.arange(1, length + 1, dtype=torch.float64)
@@ -206,7 +208,7 @@ class _Sight(Record):
 
 
 class _QueryBlock(Record):
-    """Of some queries: the keys that they see, which pairs are hidden or far, and their numbers."""
+    """A block of queries: the keys that they see, the masked and far pairs, and score indices."""
 
     queries: slice
     keys: slice
@@ -216,22 +218,22 @@ class _QueryBlock(Record):
 
 
 class Hook:
-    """Where an encoding may enter: each place leaves what it is given as it is."""
+    """The places where an encoding may enter a model; by default they change nothing."""
 
     def entered(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:  # noqa: ARG002
-        """Rows of the model (seeds, sequences, n, width), with their positions in them."""
+        """Return the inputs (seeds, sequences, n, width), with their positions added."""
         return x
 
     def turned(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:  # noqa: ARG002
-        """Queries and keys (…, n, columns), rotated by their positions."""
+        """Return queries and keys (…, n, columns), rotated by their positions."""
         return query, key
 
     def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
-        """Queries and keys as if every pair were so far apart; None where nothing rotates."""
+        """Return queries and keys as if all pairs had this distance; None without a rotation."""
         return None
 
     def index(self, queries: Integers, keys: Integers) -> Tensor | None:  # noqa: ARG002
-        """What number each pair has by which it is scored, (queries, keys)."""
+        """Return the score index of each pair, (queries, keys), or None."""
         return None
 
     def met(
@@ -241,11 +243,11 @@ class Hook:
         query: Tensor,  # noqa: ARG002
         index: Tensor | None,  # noqa: ARG002
     ) -> Tensor:
-        """Products of queries and keys, (…, queries, keys), with what queries meet beside keys."""
+        """Return products of queries and keys, (…, queries, keys), plus those with rows."""
         return scores
 
     def scored(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:  # noqa: ARG002
-        """Scores (…, queries, keys), with what a bias adds."""
+        """Return scores (…, queries, keys), with a bias added."""
         return scores
 
 
@@ -264,7 +266,7 @@ def _hook(part: EncodingPart, entry: Any, device: torch.device) -> Hook:
 
 
 class _Mixed:
-    """Rows that are fixed, or mixed of those of a learned table."""
+    """Rows that are fixed, or mixed from those of a learned table."""
 
     def __init__(
         self, entry: AddedRows | DistanceRows, learnable: Learnable | None, device: torch.device
@@ -274,7 +276,7 @@ class _Mixed:
         self._rows = torch.from_numpy(np.asarray(rows, np.float32)).to(device)
 
     def of(self, parameters: Parameters, places: Tensor | None = None) -> Tensor:
-        """All rows, or those at some places: (seeds or 1, places, columns)."""
+        """Return all rows, or those at some places: (seeds or 1, places, columns)."""
         rows = self._rows if places is None else self._rows[places]
         return rows[None] if self._name is None else rows @ parameters[self._name]
 
@@ -317,7 +319,7 @@ class _Turned(Hook):
     def _by(self, x: Tensor, table: tuple[Tensor, Tensor], places: Integers) -> Tensor:
         cos, sin = (values[places] for values in table)
         turning = 2 * len(self._first)
-        if self._alternate:  # slices do what lists of columns would do slower
+        if self._alternate:  # slices are faster than lists of columns
             a, b = x[..., 0:turning:2], x[..., 1:turning:2]
             pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
             return torch.cat([pairs, x[..., turning:]], dim=-1) if turning < x.shape[-1] else pairs
@@ -329,7 +331,7 @@ class _Turned(Hook):
 
 
 class _RowsMet(Hook):
-    """Relative: q · row of the distance back to the key."""
+    """Relative: q · the row of the distance back to the key."""
 
     def __init__(
         self, entry: DistanceRows, learnable: Learnable | None, device: torch.device
@@ -378,7 +380,7 @@ class _BiasAdded(Hook):
         return scores + added[:, None]
 
     def _values(self, parameters: Parameters) -> Tensor:
-        """The score of each number, for each head: (seeds or 1, heads, numbers)."""
+        """Return the score of each index, for each head: (seeds or 1, heads, numbers)."""
         if self._fixed is not None:
             return self._fixed[None]
         assert self._name is not None
@@ -390,7 +392,7 @@ class _BiasAdded(Hook):
         return table.transpose(1, 2)
 
     def _by_formula(self, table: Tensor) -> Tensor:
-        """A formula's scores by its learned coefficients, whose logarithms (S, k, H) are given."""
+        """Return a formula's scores from the logarithms (S, k, H) of its learned coefficients."""
         formula = self._entry.formula
         assert formula is not None
         assert self._arguments is not None
@@ -402,7 +404,10 @@ class _BiasAdded(Hook):
         return formula.scores(torch, given, arguments)
 
     def _by_network(self, table: Tensor) -> Tensor:
-        """The scores of two layers whose units are the rows of the table (S, units, …)."""
+        """Return the scores of a two-layer network.
+
+        Its units are the rows of the table (S, units, …).
+        """
         network = self._entry.network
         assert network is not None
         assert self._coordinates is not None
@@ -423,7 +428,7 @@ def _normalized(x: Tensor) -> Tensor:
 
 
 def _drawn(name: str, rows: int, columns: int, std: float, seed: int) -> Tensor:
-    """Normal values that the name of a parameter and the seed settle. Shape: (rows, columns)."""
+    """Draw normal values that depend only on the parameter's name and the seed: (rows, columns)."""
     words = np.frombuffer(hashlib.sha256(name.encode()).digest()[:16], np.uint32)
     generator = np.random.default_rng([seed, *words.tolist()])
     return torch.from_numpy((generator.standard_normal((rows, columns)) * std).astype(np.float32))
