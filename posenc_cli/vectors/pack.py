@@ -1,8 +1,9 @@
 """Test vectors: the outputs of an encoding at some positions, and which known bugs they detect.
 
-Vectors that are rotated, vectors to which rows are added, and scores: each kind of encoding has a
-pack of its own. Each known bug is made of the pack's own content, and is detected where a value
-differs by more than the tolerance there. Of each the pack keeps the entries that show it best.
+A pack holds rotated vectors, vectors with added rows, or scores, depending on the kind of encoding.
+Each known bug is applied to the pack's own content, and is detected if a value differs by more than
+its tolerance. For each, the pack keeps the entries that show it best.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -39,23 +40,23 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
-"""Of y: a pack is a file of tests, and every mistake is made of all of it, in some ten seconds."""
+"""The most values of y: a pack is a test file, and computing every bug on it takes ten seconds."""
 _MOST_HEADS = 1 << 12
-"""Of a bias: every mistake is made of each head, and no model has so many."""
+"""The most heads of a bias: every bug is computed for each, and no model has that many."""
 _FIRST = 8
-"""Positions from 0 on that every pack has."""
+"""Every pack has this many positions from 0 on."""
 _FARTHEST = 2**17
-"""What packs reach by default: past it uint16 wraps, and the longest contexts of most models."""
+"""The farthest default position, where uint16 wraps, beyond the longest contexts of most models."""
 _FEW = 256
-"""Positions of an encoding that has no more: all of them are taken."""
+"""An encoding with at most this many positions has all of them in its pack."""
 _SAME = 1e-3
-"""Of the tolerance: what a change of nothing may show, computed in another way."""
+"""In tolerances: how far two computations of the same values may differ."""
 _FEW_SCORES = 64
-"""The same of a bias, whose scores are of each two of them."""
+"""The same limit for a bias, which has a score for each pair of positions."""
 
 
 class WrongValues(Record):
-    """What a known bug makes of values, and what code in float32 may err by that makes it.
+    """The values that a known bug gives, and the float32 error allowed to code with that bug.
 
     Both are (rows, columns).
     """
@@ -65,11 +66,11 @@ class WrongValues(Record):
 
 
 Cell = tuple[int, int, float, float]
-"""One value of a wrong y: its row and column, the value, and what code in float32 may err by."""
+"""One entry of a wrong y: its row and column, its value, and the float32 error allowed."""
 
 
 class Outcome(Record):
-    """What happens to a known bug: ``killed`` by a pack or not, None where it cannot be made.
+    """The result of a known bug: whether a pack detects (kills) it; None if it cannot be applied.
 
     ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not detected.
     """
@@ -83,12 +84,12 @@ class Outcome(Record):
 
 
 class PackContent(Record):
-    """What an encoding makes of things at positions (n,), and what code may err by.
+    """The outputs of an encoding at positions (n,), and their tolerances.
 
-    ``y`` and ``tolerance`` are (rows, columns), each a number of float32, ``y`` rounded to
-    ``dtype``; in a file they have the ``shape``. ``arrays`` are further ones, by name. ``expected``
-    is the reference that known bugs change. ``usual`` says that the positions are those that show
-    most.
+    ``y`` and ``tolerance`` are (rows, columns) of float32 numbers; ``y`` is rounded to ``dtype``.
+    In a file they have the ``shape``. ``arrays`` are further arrays by name. ``expected`` is the
+    reference that known bugs change. ``usual`` says that the positions are the default ones, chosen
+    to expose many bugs.
     """
 
     choice: Choice
@@ -109,7 +110,7 @@ class PackContent(Record):
 
     @property
     def complete(self) -> bool:
-        """Whether there are no other positions than those of the pack."""
+        """Whether the pack has all positions of the encoding."""
         capacity = self.request.content.capacity
         return capacity is not None and len({*self.positions.tolist()}) == capacity.positions
 
@@ -119,10 +120,9 @@ class PackContent(Record):
         return encoding_text(self.request.encoding)
 
     def mistakes(self) -> Iterator[tuple[Outcome, WrongValues | None]]:
-        """The known bugs of the encoding, in a model of so many positions, and what they make.
+        """Yield the known bugs of the encoding in a model of this context, with their values.
 
-        That is None where a bug cannot be made, as where it changes nothing at the positions that
-        show most.
+        The values are None if a bug cannot be applied, or changes nothing at the default positions.
         """
         e, seen = self.expected, set[str]()
         rotates = e.form == "rotations"
@@ -149,9 +149,9 @@ class PackContent(Record):
 
 
 def _values(e: Expected, change: Change | None = None) -> WrongValues:
-    """Vectors rotated or with rows added (n, columns), or scores as rows (heads · n, n).
+    """Return values and tolerances: vectors (n, columns), or scores as rows (heads · n, n).
 
-    Beside them what they may be off by. Right ones where nothing is changed.
+    Vectors are rotated or have rows added. Values are correct if ``change`` is None.
     """
     added = e.right() if change is None else e.changed(change)
     if e.vectors is None or e.form == "rotations":
@@ -168,9 +168,9 @@ def _values(e: Expected, change: Change | None = None) -> WrongValues:
 
 
 def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> PackContent:
-    """What a pack of a choice holds, at its positions or those that show most.
+    """Return the content of a pack, at the choice's positions or the default ones.
 
-    Raises: InvalidInput where there are none of it, or it would be too large.
+    Raises: InvalidInput if there is none for this encoding, or it would be too large.
     """
     if not choice.parts and choice.scheme.kind == "bias":
         return _of_scores(choice, dtype, rule)
@@ -212,7 +212,7 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
 def _of_vectors(
     applied: AppliedEncoding, x: RealRows, positions: Integers, rule: ToleranceRule
 ) -> tuple[Expected, dict[str, RealRows], dict[str, Any]]:
-    """What an encoding makes of vectors, its tables, and its conventions."""
+    """Return the expected vectors of an encoding, its tables, and its conventions."""
     request, dtype = applied.request, applied.application.dtype
     if request.scheme.kind == "rotary":
         reference = Reference.of(request.encoding)
@@ -240,7 +240,7 @@ def added_values(
     rule: ToleranceRule = "auto",
     vectors: RealRows | None = None,
 ) -> Expected:
-    """The scores (heads, n, n) of positions (n,), or what is added to ``vectors`` (n, columns)."""
+    """Return the scores (heads, n, n) at positions (n,), or the rows added to ``vectors``."""
     bound, keys = encoding.bound, positions if vectors is None else None
     return Expected(
         "scores" if vectors is None else "rows",
@@ -257,7 +257,7 @@ def added_values(
 
 
 def _reason(e: Expected) -> str:
-    """What values may be off by, in words."""
+    """Return the tolerance of values, in words."""
     if isinstance(e.rule, float):
         return f"given: {e.rule:g}"
     if isinstance(e, Rotated):
@@ -271,7 +271,7 @@ def _reason(e: Expected) -> str:
 
 
 def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent:
-    """The scores that a bias adds."""
+    """Return the content of a pack of a bias: its scores."""
     part, context = _at_positions(choice)
     assert part.positions is not None
     request = part.requests(Precision.of(FLOAT32, dtype))[0]
@@ -309,7 +309,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
 
 
 def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
-    """How vectors rotate, in words and in numbers."""
+    """Return how vectors are rotated, in words and in numbers."""
     pairing, turning = reference.pairing, 2 * reference.pairs
     side = None if reference.symmetric else reference.params.get("side")
     turned = {"query": "queries", "key": "keys"}.get(str(side), "queries and keys, both alike")
@@ -327,9 +327,9 @@ def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
 
 
 def _check_size(choice: Choice, size: int, most: int, unit: str) -> None:
-    """Refuse a pack that is too large.
+    """Reject a pack that is too large.
 
-    Raises: InvalidInput, which names the positions where they were asked for.
+    Raises: InvalidInput, which names the positions if they were asked for.
     """
     given = choice.positions
     name = choice.asked if given is None else given.option
@@ -347,9 +347,9 @@ def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
 
 
 def _at_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
-    """The choice at its positions, or at those that show most, and the context it is for.
+    """Return the choice at its positions or the default ones, and the context it is for.
 
-    Raises: InvalidInput where positions are not whole.
+    Raises: InvalidInput if positions are not integers.
     """
     encoding = choice.encoding()
     content = encoding.bound.content
@@ -361,7 +361,7 @@ def _at_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
         choice.positions.whole("a pack")
         return choice, (context, source)
     growing = content.waves is not None and content.waves.growth is not None
-    farthest = context + 1 if growing else None  # amplitudes that grow or fall without end
+    farthest = context + 1 if growing else None  # amplitudes grow or decay without bound
     few = _FEW_SCORES if content.heads is not None else _FEW
     positions = telling_positions(context, most, farthest=farthest, few=few)
     return replace(choice, positions=positions), (context, source)
@@ -370,7 +370,9 @@ def _at_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
 def telling_positions(
     context: int, capacity: int | None = None, *, farthest: int | None = None, few: int = _FEW
 ) -> Positions:
-    """The first positions, those around powers of two, the end of the context, and past it.
+    """Return the default positions.
+
+    They are the first, those near powers of two, the end of the context, and one far beyond.
 
     >>> str(telling_positions(4, 20))
     '0:20'
@@ -391,7 +393,7 @@ def telling_positions(
 
 
 def _drawn_vectors(count: int, columns: int, seed: int) -> RealRows:
-    """Odd multiples of 1/32 below 4, about as normal(0, 1) falls: numbers of every format.
+    """Return odd multiples of 1/32 below 4, roughly normal(0, 1) and exact in every number format.
 
     Shape: (count, columns).
     """
@@ -401,14 +403,14 @@ def _drawn_vectors(count: int, columns: int, seed: int) -> RealRows:
 
 
 def _tables(choice: Choice, dtype: DType) -> dict[str, RealRows]:
-    """Cosines, sines and, where each pair has one, frequencies, correctly rounded."""
+    """Return cosines, sines and, if each pair has one, frequencies, correctly rounded."""
     precision = Precision.of(FLOAT32, dtype)
     names = ["cos", "sin"]
     if choice.encoding().bound.rotation.waves.coordinates is None:
         names.append("inv-freq")
     tables = {}
     for name in names:
-        # Frequencies are kept as float32 by code of any format.
+        # Code of any number format keeps frequencies as float32.
         rounded = Precision.of(FLOAT32, None) if name == "inv-freq" else precision
         matrix = choice.requests(rounded, table=name)[0].plan().matrix()
         blocks = [widen(block.reshape(-1), FLOAT32) for block in matrix.blocks()]
@@ -417,18 +419,18 @@ def _tables(choice: Choice, dtype: DType) -> dict[str, RealRows]:
 
 
 def single(values: RealRows) -> RealRows:
-    """Values rounded to float32, kept as float64."""
+    """Return values rounded to float32, stored as float64."""
     return widen(narrow(values, None, FLOAT32), FLOAT32)
 
 
 _COMPARED = 1 << 13
-"""Entries that mistakes are told apart by."""
+"""The entries by which bugs are distinguished."""
 _CELLS = 8
-"""That a pack keeps of a mistake, in all parts of the columns."""
+"""The entries that a pack keeps of a bug, spread over all parts of the columns."""
 
 
 class GoldenPack(Record):
-    """What an encoding makes of things at positions, what code may err by, and what it detects."""
+    """The expected outputs of an encoding, their tolerances, and the bugs that they detect."""
 
     content: PackContent
     seed: int
@@ -436,16 +438,16 @@ class GoldenPack(Record):
 
     @classmethod
     def of(cls, choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> GoldenPack:
-        """The pack of a choice, at its positions or those that show most.
+        """Return the pack of a choice, at its positions or the default ones.
 
-        Raises: InvalidInput where there are none of it, or it would be too large.
+        Raises: InvalidInput if there is none for this encoding, or it would be too large.
         """
         content = pack_content(choice, seed=seed, dtype=dtype, rule=rule)
         return cls(content, seed, _outcomes(content))
 
     @property
     def known(self) -> tuple[Outcome, ...]:
-        """The mistakes that can be made of the encoding."""
+        """The known bugs that can be applied to the encoding."""
         return tuple(outcome for outcome in self.outcomes if outcome.killed is not None)
 
     @property
@@ -460,7 +462,7 @@ class GoldenPack(Record):
 
 
 def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
-    """What happens to each mistake; those that give the same values count once."""
+    """Return the result of each known bug; bugs that give the same values count once."""
     y, allowed, complete = content.y, content.tolerance, content.complete
     rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
     outcomes: list[Outcome] = []
@@ -473,11 +475,11 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
         if wrong is not None:
             some, near = wrong.values[rows], _SAME * wrong.tolerance[rows]
             margins = ((n, outcomes[n].margin) for n in killed)
-            own = outcome.margin or 0  # the same but for roundings
+            own = outcome.margin or 0  # the same but for rounding
             alike = (n for n, m in margins if m == own or abs((m or 0) - own) <= _SAME * own)
             with np.errstate(invalid="ignore", over="ignore"):
                 same = next((n for n in alike if (np.abs(some - killed[n]) <= near).all()), None)
-            if same is not None:  # one thing, by another name
+            if same is not None:  # the same bug under another name
                 message = f"{outcomes[same].message}, or {outcome.message}"
                 outcomes[same] = replace(outcomes[same], message=message)
                 continue
@@ -489,7 +491,7 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
 def _outcome(
     made: Outcome, wrong: WrongValues, y: RealRows, allowed: RealRows, *, complete: bool
 ) -> tuple[Outcome, WrongValues | None]:
-    """What happens to a known bug, with the entries that show it best; its values if detected."""
+    """Return the result of a known bug with its most visible entries; its values if detected."""
     with np.errstate(invalid="ignore", over="ignore"):
         wrong = WrongValues(single(wrong.values), single(wrong.tolerance))
         missed = np.abs(wrong.values - y)
@@ -505,9 +507,9 @@ def _outcome(
 
 
 def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
-    """Entries of rows and columns of all parts, in each the one that shows the mistake best.
+    """Return one entry from each part of the columns: the one that shows the bug best.
 
-    The best of all is the first. Where nothing is shown, that this stays right is a sign, too.
+    The best of all comes first. If a part shows no difference, its entry still tells bugs apart.
     """
     left = shown.copy()
     cells = []
@@ -516,8 +518,8 @@ def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
         values = left[:, part] if left[:, part].max() >= 0 else shown[:, part]
         row, column = divmod(int(np.argmax(values)), part.size)
         if values[row, column] < 0:
-            continue  # no number is there
-        left[row] = -1.0  # each row once, where there are enough
+            continue  # no finite value
+        left[row] = -1.0  # each row once, if there are enough
         place = row, int(part[column])
         cells.append((*place, float(wrong.values[place]), float(wrong.tolerance[place])))
     return tuple(cells)

@@ -1,9 +1,9 @@
 """Test vectors as a folder for other languages, and the check of a port's results.
 
-The arrays are .npy files of little-endian float32, positions of int64: ten bytes, of which the last
-two say how long the header is that follows, then the values. ``pack.json`` says what they are;
-``mistakes.json`` what each known bug makes of a few entries. The same request gives the same
-bytes.
+The arrays are .npy files of little-endian float32, positions of int64. Such a file has ten bytes,
+of which the last two give the length of the header, then the header, then the values. ``pack.json``
+describes them; ``mistakes.json`` has a few entries of the output of each known bug. The same
+request gives the same bytes.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ _ARRAYS = {
     "rows": "(n, columns): what is added to x, {rounded}",
 }
 _FEW = 6
-"""Rows at which each bug is tried first."""
+"""The rows on which each bug is tried first."""
 
 Causes = tuple[tuple[str, str], ...]
-"""Known bugs that give every value: the cause and the message of each."""
+"""Known bugs that reproduce every value: the cause and the message of each."""
 
 _LARGEST_FILE = 64 << 20
-"""Bytes of a JSON file of a pack, of which one has some hundred thousand."""
+"""The most bytes of a pack's JSON file; a usual one has some hundred thousand."""
 
 
 def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
-    """Write a pack to a new or empty folder, whole or not at all; return its manifest.
+    """Write a complete pack to a new or empty folder, or nothing; return its manifest.
 
-    Raises: InvalidInput where ``path`` is no such folder; Unavailable where it cannot be written.
+    Raises: InvalidInput if ``path`` is not such a folder; Unavailable if it cannot be written.
     """
     content = pack.content
     arrays = {
@@ -112,7 +112,7 @@ def _matrix(values: NumberArray) -> Matrix:
 
 
 def _json_bytes(fields: Mapping[str, Any]) -> bytes:
-    """Strict JSON, in which a row of numbers is a line."""
+    """Return strict JSON, with each list of numbers on one line."""
     text = json.dumps(fields, indent=1, allow_nan=False, ensure_ascii=False)
     text = re.sub(r"\[[-+\d.e,\s]+\]", lambda row: f"[{' '.join(row[0][1:-1].split())}]", text)
     return f"{text}\n".encode()
@@ -127,7 +127,7 @@ def _write(path: Path, content: bytes) -> str:
 
 
 def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
-    """What pack.json says."""
+    """Return the content of pack.json."""
     content = pack.content
     description = content.request.description()
     return {
@@ -166,7 +166,7 @@ def _named(outcome: Outcome) -> dict[str, str]:
 
 
 def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
-    """What mistakes.json says: of each mistake that is detected, entries of the y that it gives."""
+    """Return the content of mistakes.json: for each detected bug, entries of the y it gives."""
     return {
         "schema": "posenc/pack-mistakes/2",
         "cells": "row, column, the value with the bug, and the tolerance",
@@ -191,10 +191,10 @@ def _short(number: float) -> float | None:
 
 
 class PackComparison(Record):
-    """A port's result beside a pack: how many values are wrong, the farthest of them, and why.
+    """A port's result compared with a pack: how many values are wrong, the worst of them, and why.
 
-    ``worst`` is in tolerances, infinite for what is no number. ``causes`` are the known bugs that
-    give every value, each with its message.
+    ``worst`` is in tolerances, infinite if not finite. ``causes`` are the known bugs that reproduce
+    every value, each with its message.
     """
 
     pack: str
@@ -212,12 +212,12 @@ class PackComparison(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether every value is within the tolerance."""
+        """Whether every value is within its tolerance."""
         return self.wrong == 0
 
     @property
     def fields(self) -> dict[str, Any]:
-        """It as JSON."""
+        """The comparison as JSON fields."""
         return {
             "ok": self.ok,
             "pack": self.pack,
@@ -234,10 +234,10 @@ class PackComparison(Record):
 
 
 def compare_with_pack(pack: str, path: str) -> PackComparison:
-    """The array of a file beside the y of a pack.
+    """Compare the array in a file with the y of a pack.
 
-    Raises: InvalidInput where the pack is not as posenc wrote it, or the array has another shape;
-        Unavailable where a file cannot be read.
+    Raises: InvalidInput if the pack is not as posenc wrote it, or the array has another shape;
+    Unavailable if a file cannot be read.
     """
     folder = Path(pack)
     manifest = _json(folder / MANIFEST)
@@ -281,7 +281,7 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
 def _causes(
     manifest: Mapping[str, Any], positions: Integers, x: Sequence[NumberArray], given: RealRows
 ) -> Causes:
-    """The known bugs that give all of ``given``; none of an encoding that is not built in.
+    """Return the known bugs that reproduce all of ``given``; none if the scheme is not built in.
 
     Shapes: positions (n,), x none or one of (n, columns), given (n, columns) or (heads · n, n).
     """
@@ -305,17 +305,17 @@ def _causes(
         told = explanations(e, wrong, context=int(named["context"]))
         return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in told)
     except (PosencError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return ()  # a manifest that someone changed
+        return ()  # an edited manifest
 
 
 def _of_rotation(
     reference: Reference, positions: Integers, before: RealRows, given: RealRows, dtype: str
 ) -> Causes:
-    """What the diagnosis of `rope-check` finds: two bugs at once, too."""
+    """Return the causes that `rope-check` finds, including two bugs at once."""
     from posenc_cli.checks.row_causes import row_causes
 
     causes = row_causes(before, given, dtype, reference, positions)
-    # What few positions show of odd frequencies looks like memory that nobody wrote.
+    # A few odd frequencies at few positions look like uninitialized memory.
     named = [why for why in causes or () if why.cause != Cause.UNINITIALISED]
     return tuple((str(why.cause), why.message) for why in named)
 
@@ -327,7 +327,7 @@ def _values(
     given: RealRows,
     dtype: str,
 ) -> Expected:
-    """What was added to vectors, or scores, beside the reference."""
+    """Return what was added to vectors, or scores, with the reference to compare with."""
     from posenc_cli.vectors.pack import added_values
 
     if not x:

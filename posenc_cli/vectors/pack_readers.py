@@ -1,4 +1,4 @@
-"""Programs that compare a function with test vectors, one a language, for users to compile."""
+"""Programs that compare a function with test vectors, one per language, for users to compile."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ READERS = {
 
 
 def reader_text(language: str) -> bytes:
-    """The reader of a language."""
+    """Return the reader for a language."""
     folder = Path(__file__).parents[1] / "examples" / "readers"
     return (folder / READERS[language]).read_bytes()
