@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.formulas.inverse import snap
+from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
@@ -33,6 +34,12 @@ _MOST_LISTED = 4
 """Positions that are listed by number."""
 _FEW_ROWS = 0.02
 """Of the rows: so many may hold something else than evenly spaced positions."""
+_EXACT = 1e-7
+"""Of a step between positions: what float32 values leave of it."""
+_STEPS = range(1, 17)
+"""Steps between positions that people set, and factors that they divide positions by."""
+_EQUAL = 0.99
+"""Of the values: a right factor, in half precision, gives all but those next to a tie."""
 _FACTORS = {
     "√2": 2**0.5,
     "1/√2": 0.5**0.5,
@@ -44,11 +51,15 @@ _FACTORS = {
 
 
 class RowMap(Record):
-    """The positions that rows hold, in words, and as a function of those that belong there."""
+    """The positions that rows hold, in words, and as a function of those that belong there.
+
+    ``rare``: nobody sets these, so that they are said only where nothing else explains the rows.
+    """
 
     text: str
     at: Callable[[NumberArray], NumberArray]
     code: str
+    rare: bool = False
 
 
 def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
@@ -140,9 +151,8 @@ def row_maps(e: Expected) -> Iterator[RowMap]:
     if np.array_equal(found, expected):
         return
     cut = complete and np.array_equal(found, np.trunc(expected))  # which spaces rows evenly, too
-    fitted = None if cut else _evenly(expected, found, row, e.parts)
-    if fitted is not None:
-        yield fitted
+    if not cut:
+        yield from _evenly(expected, found, row, e.parts)
     if complete:
         yield from _repeated(e, found, expected)
 
@@ -195,26 +205,37 @@ def _in_parts(
     return rule(at / parts) * parts
 
 
-def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> RowMap | None:
-    """Positions that are evenly spaced where others belong, by start and step."""
-    span = expected[-1] - expected[0]
-    if not span:
-        return None
-    step = _short(float((found[-1] - found[0]) / span), 1e-4)
-    start = _short(float(np.median(found - step * expected)), 1e-2)
-    far = np.abs(found - start - step * expected) > _NEAR * (1 + np.abs(found).max())
-    if not step or far.mean() > _FEW_ROWS or (start == 0 and step == 1):
-        return None
-    code = "position-offset"
-    if step == 1:
-        first = f"row {row} holds position {found[0]:g}, not {expected[0]:g}"
-        text = f"positions are shifted by {start:+g}: {first}"
-    elif step == -1:
-        text = f"positions go backward, from {found[0]:g} to {found[-1]:g}"
-        code = code if start else "direction"
-    else:
-        text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
-    return RowMap(text, partial(_in_parts, rule=lambda at: start + step * at, parts=parts), code)
+def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[RowMap]:
+    """Positions that are evenly spaced where others belong, by start and step.
+
+    The step is a number that people write, or any other, as exactly as rows show it.
+    """
+    half = expected.size // 2
+    spans = (expected - expected[0])[half:]
+    if not spans.all():
+        return
+    measured = float(np.median((found - found[0])[half:] / spans))
+    for step in dict.fromkeys((_short(measured, 1e-4), snap(measured, _EXACT * abs(measured)))):
+        start = _short(float(np.median(found - step * expected)), 1e-2)
+        far = np.abs(found - start - step * expected) > _NEAR * (1 + np.abs(found).max())
+        if not step or far.mean() > _FEW_ROWS or (start == 0 and step == 1):
+            continue
+        code = "position-offset"
+        if step == 1:
+            first = f"row {row} holds position {found[0]:g}, not {expected[0]:g}"
+            text = f"positions are shifted by {start:+g}: {first}"
+        elif step == -1:
+            text = f"positions go backward, from {found[0]:g} to {found[-1]:g}"
+            code = code if start else "direction"
+        else:
+            text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
+        rule = partial(_stepped, start=start, step=step)
+        usual = abs(step) in _STEPS or 1 / abs(step) in _STEPS
+        yield RowMap(text, partial(_in_parts, rule=rule, parts=parts), code, not usual)
+
+
+def _stepped(at: NumberArray, *, start: float, step: float) -> NumberArray:
+    return start + step * at
 
 
 def _short(value: float, error: float) -> float:
@@ -275,22 +296,40 @@ def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
         if not math.isfinite(factor) or not factor or abs(abs(factor) - 1) < 1e-4:
             continue
         if np.abs(ratios - factor).max() <= 2e-2 * abs(factor):
-            yield from dict.fromkeys(_written(e, factor, error) for error in (1e-4, 1e-2))
+            yield from _written(e, part, factor)
 
 
-def _written(e: Expected, factor: float, error: float) -> tuple[float, str]:
-    """A factor as people write it, off by a share of it, and a sentence that says so."""
+def _written(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float, str]]:
+    """A measured factor as people write it, each with a sentence that says so.
+
+    Half precision leaves several near: those that give every value, else those with a name.
+    """
     width = e.content.width if e.form == "rows" else e.params.get("dim") or 64
-    known = dict(_FACTORS)
+    names = {value: name for name, value in _FACTORS.items()}
     for number in dict.fromkeys((width, 64, 128, 32, 80, 96, 256, 512, 768)):
-        known |= {f"√{number}": number**0.5, f"1/√{number}": number**-0.5}
-        known |= {f"√(2/{number})": (2 / number) ** 0.5}
-    for name, value in known.items():
-        if abs(factor / value - 1) < max(1e-3, error):
-            shown = name if name.isdecimal() else f"{name} ({value:.6g})"
-            return value, f"all values are multiplied by {shown}"
-    short = snap(factor, error * abs(factor))
-    return short, f"all values are multiplied by {short:.6g}"
+        for name, value in (
+            ("√{}", number**0.5),
+            ("1/√{}", number**-0.5),
+            ("√(2/{})", (2 / number) ** 0.5),
+        ):
+            names.setdefault(value, f"{name.format(number)} ({value:.6g})")
+    ways: dict[float, str] = {}
+    for error in (1e-4, 1e-2):
+        short = snap(factor, error * abs(factor))
+        near = {v: name for v, name in names.items() if abs(factor / v - 1) < max(1e-3, error)}
+        ways |= near or {short: f"{short:.6g}"}
+    given = [value for value in ways if _gives(part, value)]
+    for value in given or (value for value in ways if value in names):
+        yield value, f"all values are multiplied by {ways[value]}"
+
+
+def _gives(part: Expected, factor: float) -> bool:
+    """Whether values that were multiplied, and then rounded to half precision, are those found."""
+    half = part.rounding or part.dtype
+    if half not in COARSE or part.vectors is not None:
+        return True
+    values = round_to_half(replace(part, rounding="").right() * factor, half)
+    return bool(((values == part.found) | part.absent).mean() >= _EQUAL)
 
 
 def heads_of(e: Expected) -> tuple[str, Integers, NumberArray] | None:

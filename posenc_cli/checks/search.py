@@ -75,7 +75,8 @@ def explanations(e: Expected, wrong: Integers, *, context: int | None = None) ->
                 continue
             if _share(part, change) == 1 and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
-        pairs = () if kept or e.form == "rotations" else _pairs(e, part)
+        single = kept or (BugCode.POSITION_OFFSET,) in general  # a base of many digits may be two
+        pairs = () if single or e.form == "rotations" else _pairs(e, part)
         for bugs, rare in islice(pairs, _MOST):
             (general if rare else kept).setdefault(tuple(sorted(bug.code for bug in bugs)), bugs)
     return list((kept or general).values())[:_MOST]

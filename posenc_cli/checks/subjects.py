@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import NumberArray
 
-_MASKED = -1e4
+MASKED = -1e4
 """What masks add to scores that are not to be seen, or less: −10000 in BERT's code, −65504 …"""
 
 
@@ -331,7 +331,7 @@ def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
     e = subject.expected
     later = np.broadcast_to(e.places.later, e.found.shape)
     with np.errstate(invalid="ignore"):
-        hidden = later if asked.causal else later & (e.found <= _MASKED)
+        hidden = later if asked.causal else later & (e.found <= MASKED)
     if not hidden.any():
         return subject
     numbers = np.where(np.isnan(e.found), np.inf, np.asarray(e.found, np.float64))
@@ -374,6 +374,8 @@ def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
         places = ValuePlaces(*(each.reshape(-1) for each in pairs))
     else:
         where = asked.positions or Positions.contiguous(-(values.size // 2), values.size)
+        if values.size != where.count and values.size == (offsets := where.offsets()).count:
+            where = offsets
         relative = position_array(where)
         if relative.size != values.size:
             raise InvalidInput(

@@ -329,6 +329,8 @@ def test_the_library_takes_arrays_paths_and_functions(folder):
     assert "exponents start at 0" in report.cause_text
     report = posenc.check("deberta", buckets=[0, 1, 2], positions=range(3))
     assert report.ok
+    both_sides = posenc.check("deberta", buckets=[-2, -1, 0, 1, 2], positions=range(3))
+    assert (both_sides.ok, both_sides.positions) == (True, "-2:3")
 
     def mine(positions):
         return RIGHT[np.asarray(positions)]

@@ -86,6 +86,19 @@ ROWS = {
         FLAT,
     ),
     "from -3": ("position-offset", "shifted by -3", alternating(AT - 3), FLAT),
+    "steps of π": ("position-offset", "steps of 3.14159", alternating(AT * np.pi), FLAT),
+    "all in one turn": (
+        "position-offset",
+        "steps of 0.10472",
+        alternating(AT * 2 * np.pi / L),
+        FLAT,
+    ),
+    "pairs of a wider table": (
+        "frequency-rule",
+        "pairs 16 to 31 of dim=64",
+        alternating(AT, rates(64)[16:]),
+        FLAT,
+    ),
     "half steps": ("position-offset", "steps of 0.5", alternating(AT / 2), FLAT),
     "centres": ("position-offset", r"shifted by \+0.5", alternating(AT + 0.5), FLAT),
     "thirds": ("position-offset", "steps of 0.333", alternating(1 + AT / 3), FLAT),
@@ -765,6 +778,31 @@ def test_no_bug_is_named_for_values_that_it_does_not_give(case):
         assert "unknown" in codes
         assert "match neither the reference nor this bug: row" in report.cause_text
     assert not report.ok
+
+
+def test_scores_that_a_window_masks_are_counted_and_placed():
+    away = np.arange(16)[:, None] - np.arange(16)
+    right = -np.abs(away) * PRESS[:8, None, None]
+    report = checked("alibi", np.where(away > 5, -1e9, right), heads=8)
+    assert report.cause == "unknown"
+    told = "440 values are masked: those of keys 6 or more positions before the query"
+    assert told in report.cause_text
+    scattered = checked("alibi", np.where(away % 5 == 4, -1e9, right), heads=8)
+    assert "values are masked" in scattered.cause_text
+    assert "before the query" not in scattered.cause_text
+    assert "masked" not in checked("alibi", right + 0.01 * np.sin(right), heads=8).cause_text
+
+
+def test_a_measured_factor_is_named_only_if_it_gives_the_values():
+    """In bfloat16, 0.1022 is within a rounding of 1/√96, and gives other values."""
+    away = -np.abs(np.arange(16)[:, None] - np.arange(16))
+    slopes = 2.0 ** np.array([-1, -2, -3, -4, -5, -6, -7, -8, -0.5, -1.5, -2.5, -3.5])
+    rounded = round_to_half(away * slopes[:, None, None] / 96**0.5, "bfloat16")
+    report = checked("alibi", rounded.astype(np.float32), heads=12)
+    assert "multiplied by 1/√96 (0.102062)" in report.cause_text
+    noise = 1 + 0.003 * np.sin(np.arange(rounded.size)).reshape(rounded.shape)
+    near = round_to_half(away * slopes[:, None, None] * 0.0611 * noise, "bfloat16")
+    assert "multiplied" not in checked("alibi", near.astype(np.float32), heads=12).cause_text
 
 
 def test_a_single_wrong_value_is_unknown_and_its_place_is_told():

@@ -190,7 +190,7 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
             found.text,
             places=partial(_as_found, found=found),
             code=found.code,
-            general=found.code == BugCode.ORDER,
+            general=found.rare or found.code == BugCode.ORDER,
             remedy="Put the rows back in order." if found.code == BugCode.ORDER else "",
         )
     if e.is_waves:
