@@ -35,17 +35,19 @@ Convention = Annotated[
 ]
 
 _USUAL = 8.0
-"""The largest bias of the paper, and of most models."""
+"""The max_bias of the paper and of most models."""
 _HEADS = (8, 12, 16, 32, 6, 4, 2, 1, 24, 20, 40, 48, 64, 96, 112, 128)
-"""Numbers of heads that models have, the commonest first."""
+"""Head counts of models, the most common first."""
 _MULTIPLIED = 1.0
-"""What a number that all scores were multiplied by costs: judgement, as three of its digits."""
+"""Cost of a factor on all scores: as much as three of its digits. Chosen by judgement."""
 _PER_HEAD = 1e-7
-"""Of a slope: peers raise a rounded base to the powers 1 … heads, which multiplies its error."""
+"""Relative error of a slope per head. Peers raise a rounded base to the powers 1 … heads, which
+multiplies its error.
+"""
 
 
 def _inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    """Multiples of the distance, or of the key as BLOOM and MPT write them."""
+    """Guess from scores that are multiples of the distance, or of the key as in BLOOM and MPT."""
     values, where = measured.values, measured.indices
     if measured.by == "offset":
         distances = xp.abs(where)
@@ -59,7 +61,7 @@ def _inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     slopes = (values[:, -1] - values[:, 0]) / (measured.keys - 1)
     if not slopes.all():
         return
-    first = round(float(xp.median(values[:, 0] / slopes)))  # the key of score 0 is 0 or the last
+    first = round(float(xp.median(values[:, 0] / slopes)))  # the key with score 0 is 0 or the last
     if first == where[0]:
         yield from _with_slopes(xp, slopes, {"form": "bloom"}, measured)
     elif first < 0:
@@ -69,7 +71,7 @@ def _inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
 def _with_slopes(
     xp: Any, slopes: Any, given: dict[str, Any], measured: MeasuredScores
 ) -> Iterator[Guess]:
-    """Guesses whose heads have these slopes, or slopes that these are one multiple of."""
+    """Yield guesses whose heads have these slopes, or slopes proportional to them."""
     limit = 3e-6 + measured.rounding + _PER_HEAD * slopes.size
     if not xp.isfinite(slopes).all() or (slopes <= 0).any():
         return
@@ -88,7 +90,7 @@ def _with_slopes(
 
 
 def _of_one_head(slope: float, limit: float, given: dict[str, Any]) -> Iterator[Guess]:
-    """Heads of usual numbers of heads that have a slope, or the first of eight, multiplied."""
+    """Yield common head counts that have this slope, or else a multiple of the first of 8 heads."""
     note = "one head: other numbers of heads have the same slope"
     fits = False
     for rank, heads in enumerate(_HEADS):
@@ -155,9 +157,9 @@ def alibi(
 
 
 def slopes_of_heads(xp: Any, heads: int, *, max_bias: float, rule: SlopesRule) -> Any:
-    """One slope a head.
+    """Return one slope per head.
 
-    The authors' rule for a number of heads that is no power of two: the slopes of the largest
+    If the number of heads is not a power of two, the authors' rule uses the slopes of the largest
     power of two below it, then every other slope of twice that power.
 
     >>> from posenc_cli.numerics import exact
@@ -176,12 +178,12 @@ def slopes_of_heads(xp: Any, heads: int, *, max_bias: float, rule: SlopesRule) -
 
 
 def _geometric(xp: Any, count: int, heads: int, step: int, max_bias: float) -> Any:
-    """2^(−max_bias·h/heads) for h = 1, 1 + step, … (``count`` of them)."""
+    """Return 2^(−max_bias·h/heads) for ``count`` values h = 1, 1 + step, …."""
     return 2 ** (-max_bias * xp.arange(1, 1 + count * step, step) / heads)
 
 
 def exact_slopes(heads: int, *, max_bias: float, rule: SlopesRule) -> list[float]:
-    """The slope of each head, correctly rounded to float64."""
+    """Return the slope of each head, correctly rounded to float64."""
     from posenc_cli.numerics import exact
 
     return [float(m) for m in slopes_of_heads(exact, heads, max_bias=max_bias, rule=rule)]
@@ -190,9 +192,10 @@ def exact_slopes(heads: int, *, max_bias: float, rule: SlopesRule) -> list[float
 def rules_of(
     given: Sequence[float], error: float
 ) -> Iterator[tuple[float, SlopesRule, list[float]]]:
-    """Largest biases and rules that give positive slopes, within a relative error, and theirs.
+    """Yield each max_bias and rule that gives these slopes within a relative error, and its slopes.
 
-    The usual largest bias comes first, then those that all slopes agree on, the shortest first.
+    The slopes must be positive. The usual max_bias comes first, then those that all slopes agree
+    on, the shortest first.
     """
     heads = len(given)
     if not all(0 < slope < math.inf for slope in given):

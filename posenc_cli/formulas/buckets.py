@@ -1,6 +1,7 @@
 """The rules that map a relative position to a bucket, in exact arithmetic.
 
-Near positions have a bucket each; those of farther ones widen with the logarithm of the distance.
+Each near position has a bucket of its own. Farther buckets widen with the logarithm of the
+distance.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ _DEBERTA = "He et al. 2020, arXiv:2006.03654; DeBERTa-v2"
 
 _EQUAL = 1e-60
 _ERROR = 1e-11
-"""Of estimates in float64: with 4096 buckets a ratio of logarithms loses 11 of its 53 bits, and the
-margin is ten times that."""
+"""Error of float64 estimates. With 4096 buckets, a ratio of logarithms loses 11 of its 53 bits; the
+margin is ten times that.
+"""
 
 
 class BucketRule(Record):
-    """A rule for buckets: its parameters, what its relative positions are, and how it is made."""
+    """A rule for buckets: its parameters, the sign of its relative positions, and its builder."""
 
     name: str
     relative: str
@@ -37,9 +39,9 @@ class BucketRule(Record):
     build: Callable[..., Buckets]
 
     def bind(self, given: Mapping[str, object]) -> tuple[dict[str, Any], Buckets]:
-        """The parameters, those not given at their defaults, and the buckets they make.
+        """Return the parameters, with defaults for those not given, and the buckets they make.
 
-        Raises: InvalidInput for an unknown name or a value that breaks a rule.
+        Raises: InvalidInput for an unknown name or an invalid value.
         """
         for name in given:
             if name not in self.parameters:
@@ -72,17 +74,17 @@ def deberta(
         ),
     ] = 512,
 ) -> Buckets:
-    """DeBERTa's buckets of r = query − key: r itself near by, then ever wider ones.
+    """DeBERTa's buckets of r = query − key: r itself nearby, then ever wider ones.
 
-    With M = ⌊bucket_size/2⌋ and N = max_position − 1: r up to |r| = M, from there on sign(r) times
-    M + ⌈ln(|r|/M) / ln(N/M) · (M − 1)⌉. Positions past max_position go on to farther buckets, as
-    in transformers; the authors' own code clamps them first.
+    With M = ⌊bucket_size/2⌋ and N = max_position − 1: the bucket is r up to |r| = M, and beyond it
+    sign(r) times M + ⌈ln(|r|/M) / ln(N/M) · (M − 1)⌉. Positions beyond max_position continue to
+    farther buckets, as in transformers; the authors' own code clamps them first.
 
     >>> import numpy as np
     >>> deberta(bucket_size=8, max_position=32)(np, np.array([-40, -9, 4, 5, 31]))
     array([-8, -6,  4,  5,  7])
 
-    Raises: InvalidInput where the distances that share buckets would be none.
+    Raises: InvalidInput if no distances would share a bucket.
     """
     middle, last = bucket_size // 2, max_position - 1
     if last <= middle:
@@ -92,13 +94,13 @@ def deberta(
         )
 
     def smallest_step(distance: int, estimate: float) -> int:
-        """The smallest k ≥ ln(distance/M) / ln(N/M) · (M − 1), next to an estimate of that."""
+        """Return the smallest k ≥ ln(distance/M) / ln(N/M) · (M − 1), near an estimate."""
         from posenc_cli.numerics import exact
 
         k = round(estimate)
         logarithms = exact.log([distance, middle, last])
         far = (logarithms[0:1] - logarithms[1]) * (middle - 1)
-        # Whole powers that are equal agree to all the digits, others to far fewer.
+        # Equal integer powers agree to all digits, others to far fewer.
         return k + 1 if far - (logarithms[2:3] - logarithms[1]) * k > _EQUAL else k
 
     def bucket(xp: Any, relative: Any) -> Any:

@@ -1,15 +1,15 @@
 """How a scheme is declared: its parameters, kind and content.
 
 A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
-bounds of the parameters, from which options, help, ``posenc schemes``, the pages and the
-contract tests derive. What the function returns says how the encoding is computed:
+bounds of the parameters. Options, help, ``posenc schemes``, the docs pages and the contract tests
+derive from it. What the function returns says how the encoding is computed:
 
 ====================  =============================================================
 :class:`Rotation`     frequencies that rotate dimension pairs of q and k
-:class:`Sinusoids`    sines and cosines of the same kind of frequencies, as columns
+:class:`Sinusoids`    sines and cosines of such frequencies, as columns
 :class:`Rows`         a formula for the rows of given positions
 :class:`Bias`         a formula for one head's scores, by offset or by key
-:class:`BucketBias`   a table of scores, and the bucket each offset, or each pair, falls in
+:class:`BucketBias`   a table of scores, and the bucket of each offset or each pair
 ====================  =============================================================
 
 Formulas are written over an array namespace ``xp``: frequencies and biases are evaluated in
@@ -18,7 +18,7 @@ positions is a scheme of rows too (:func:`scheme_of_function`).
 
 A float is the binary number it holds: ``0.1`` is not 1/10, ``math.pi`` is not π, and ``2 ** 0.5``
 is not √2. What a formula computes over ``xp`` (``xp.pi``, ``xp.sqrt``, ``xp.asarray(factor) **
-0.5``) is exact; what Python's floats compute first is not, and is refused where it shows.
+0.5``) is exact. What Python's floats compute first is not, and is rejected if posenc can detect it.
 """
 
 from __future__ import annotations
@@ -44,15 +44,16 @@ if TYPE_CHECKING:
 Kind = Literal["absolute", "rotary", "bias", "relative"]
 PositionUse = Literal["numbers", "indices", "unused"]
 PositionDomain = Literal["natural", "whole", "positive", "real"]
-"""What positions a formula has: 0, 1, 2, …; whole ones below 0 too; 0 and above, whole or not; or
-any real number."""
+"""The positions of a formula: 0, 1, 2, … (natural); all integers (whole); numbers of at least 0
+(positive); or any numbers (real).
+"""
 Namespace = Any
 """An array namespace: NumPy, :mod:`posenc_cli.numerics.exact`, …"""
 Array = Any
 
 
 class Capacity(Record):
-    """How many positions a scheme can tell apart or has rows for, and what to do about more."""
+    """The number of positions that a scheme supports, why, and what to do for more."""
 
     positions: int
     reason: str
@@ -67,18 +68,21 @@ class AxesFile(Record):
 
 
 class Coordinates(Record):
-    """Where a position lies on several axes, and which axis each wave follows.
+    """The coordinates of positions on several axes, and the axis that each wave follows.
 
-    ``axes`` names an axis for each wave, in order. ``at(positions)`` → one integer array (P,) for
-    each axis, of int64 positions (P,). ``capacity`` is how many positions there are, if not all.
-    ``steps`` are what each axis' coordinates grow by from a place to the next, where not by 1.
-    ``row`` is how many positions a row has of a grid whose waves each go along a line of their own,
-    and not along its axes.
-    A scheme that only knows the ``file`` that has the coordinates leaves both to who reads it.
-    Fractions that a file has are whole numbers of 1/``denominator``, and frequencies are per such
-    part. ``parts`` says the same of each axis of a grid, as a model counts it: DINOv3 from -1 to 1.
-    Where the ``domain`` is real, ``at`` must scale with positions: it is given whole numbers of a
-    part of 1.
+    ``axes`` names the axis of each wave, in order. ``at(positions)`` returns one integer array (P,)
+    per axis for int64 positions (P,). ``capacity`` is the number of positions, if it is limited.
+    ``steps`` are the increments of each axis' coordinates from one place to the next, if they are
+    not 1. ``row`` is for a grid whose waves each follow a line of their own, not an axis: its
+    positions per row.
+
+    A scheme that knows only the ``file`` of the coordinates leaves ``at`` and ``capacity`` to the
+    reader of the file.
+
+    Fractions in a file become integers in units of 1/``denominator``, and frequencies are per such
+    unit. ``parts`` gives such a unit for each axis of a grid in the model's own coordinates:
+    DINOv3's go from -1 to 1. If the ``domain`` is real, ``at`` must scale with positions, because
+    it gets them as integers in units of a fraction.
     """
 
     axes: tuple[int, ...]
@@ -93,19 +97,19 @@ class Coordinates(Record):
 
     @property
     def oblique(self) -> bool:
-        """Whether each wave goes along a line of its own across a grid."""
+        """Whether each wave follows a line of its own across a grid."""
         return self.row is not None
 
     def step_of_each(self) -> tuple[float, ...]:
-        """For each wave, what its axis' coordinates grow by from a place to the next."""
+        """Return the increment of each wave's coordinate from one place to the next."""
         steps = self.steps
         return (1,) * len(self.axes) if steps is None else tuple(map(steps.__getitem__, self.axes))
 
 
 class Growth(Record):
-    """Amplitudes that change with the position p: base^((p − centre) / span), a base for each wave.
+    """Amplitudes that change with position p: base^((p − centre) / span), with one base per wave.
 
-    ``bases(xp)`` → (count,), above 0. A negative ``span`` makes the inverse amplitudes.
+    ``bases(xp)`` → (count,), above 0. A negative ``span`` gives the inverse amplitudes.
     """
 
     bases: Callable[[Namespace], Array]
@@ -116,9 +120,9 @@ class Growth(Record):
 class Waves(Record):
     """Inverse frequencies θ_i and an amplitude: ``frequencies(xp)`` → (count,).
 
-    A θ_i is in radians per position; transformers calls it ``inv_freq``. ``scale`` multiplies
-    cosines and sines alike; a float is that exact number. Without ``coordinates`` every wave
-    follows the position itself. Who computes them has whole numbers of 1/``denominator``.
+    θ_i is in radians per position; transformers calls it ``inv_freq``. ``scale`` multiplies cosines
+    and sines; a float is taken exactly. Without ``coordinates``, every wave follows the position
+    itself. Positions are given as integers in units of 1/``denominator``.
     """
 
     count: int
@@ -130,15 +134,14 @@ class Waves(Record):
 
     @property
     def capacity(self) -> Capacity | None:
-        """How many positions the coordinates have, None where any."""
+        """The number of positions that have coordinates, None if unlimited."""
         return self.coordinates.capacity if self.coordinates else None
 
     def exact_frequencies(self) -> list[Decimal]:
-        """The frequencies in 60-digit reals, per whole number that their filler is given.
+        """Return the frequencies in 60-digit reals, per integer unit of the positions.
 
-        Position n/q times frequency ω is n times ω/q: every position is whole to what fills tables.
-
-        Units: radians in 1/``denominator`` of a position.
+        Position n/q times frequency ω is n times ω/q, so the code that fills tables gets only
+        integers. Units: radians per 1/``denominator`` of a position.
         """
         from posenc_cli.numerics import exact
 
@@ -150,9 +153,9 @@ class Waves(Record):
 
 
 class _WaveContent(Record):
-    """What is made of waves: no table is learned, and no score added.
+    """Content made of waves, with neither learned tables nor scores.
 
-    ``drawn`` says what a seed draws of it, if anything: "random angle, seed 0".
+    ``drawn`` describes what a seed randomizes, if anything: "random angle, seed 0".
     """
 
     waves: Waves
@@ -167,25 +170,25 @@ class _WaveContent(Record):
 
     @property
     def capacity(self) -> Capacity | None:
-        """How many positions the waves' coordinates have, None where any."""
+        """The number of positions that have coordinates, None if unlimited."""
         return self.waves.capacity
 
     @property
     def domain(self) -> PositionDomain:
-        """Any real number rotates a wave; places that have coordinates are counted."""
+        """Waves take any real number; positions with coordinates have the domain of these."""
         return self.waves.coordinates.domain if self.waves.coordinates else "real"
 
     def in_parts(self, denominator: int) -> Self:
-        """The same content, of positions that are whole numbers of 1/``denominator``."""
+        """Return the same content for positions that are integers in units of 1/``denominator``."""
         if denominator == self.waves.denominator:
             return self
         return replace(self, waves=replace(self.waves, denominator=denominator))
 
 
 class Rotation(_WaveContent):
-    """What a rotary scheme gives: frequencies, and how columns are paired.
+    """The content of a rotary scheme: frequencies, and how dimensions are paired.
 
-    The layout holds within each of ``blocks`` equal parts of the columns.
+    The layout applies within each of ``blocks`` equal parts of the dimensions.
     """
 
     layout: Layout
@@ -194,32 +197,32 @@ class Rotation(_WaveContent):
 
     @property
     def width(self) -> int:
-        """How many columns rotate."""
+        """The rotary dim."""
         return 2 * self.waves.count
 
     def columns(self, table: str | None = None) -> PlacedColumns:
-        """The columns of a table, by default of cosines, then sines."""
+        """Return the columns of a table, by default cosines, then sines."""
         return rotary_columns(table or "cos-sin", self.waves.count, self.layout, self.blocks)
 
 
 class Sinusoids(_WaveContent):
-    """What a scheme made of waves gives: frequencies, and what each column holds."""
+    """The content of a scheme made of waves: frequencies, and what each column holds."""
 
     width: int
     placements: tuple[Placement, ...]
     drawn: str | None = None
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
-        """The columns of its one matrix."""
+        """Return the columns of its only matrix."""
         return PlacedColumns(self.width, self.placements)
 
 
 class Weights(Record):
     """A learned table: from a file, or drawn from normal(0, ``std``) with a seed.
 
-    ``rows`` × ``columns`` is its shape; drawn tables go on past their last row where a scheme
-    lets them. Where that is so of a table from a file too, ``drawn_from`` is the first position
-    whose row is drawn.
+    Its shape is ``rows`` × ``columns``. Random tables continue beyond the last row if the scheme
+    allows it. If that holds for a table from a file too, ``drawn_from`` is the first position with
+    a random row.
     """
 
     rows: int
@@ -231,11 +234,11 @@ class Weights(Record):
 
     @property
     def count(self) -> int:
-        """How many numbers it has."""
+        """The number of values."""
         return self.rows * self.columns
 
     def random_text(self, last: int | None = None) -> str | None:
-        """What a result must say of values that nobody trained, up to a last position.
+        """Return a note on values that nobody trained, up to position ``last``, or None.
 
         >>> Weights(4, 8, None, 7).random_text(), Weights(4, 8, "w.npy", 7).random_text(9)
         ('random weights, seed 7', None)
@@ -254,23 +257,22 @@ RowLookup = Callable[[Array], Array]
 
 
 def within_length(seq_len: int | None) -> Capacity | None:
-    """The capacity of a scheme whose formula counts on a length."""
+    """Return the capacity of a scheme whose formula depends on a length."""
     if seq_len is None:
         return None
     return Capacity(seq_len, f"seq_len is {seq_len}", "leave seq_len out: it follows --len")
 
 
 class Rows(Record):
-    """What an absolute or relative scheme gives by formula.
+    """The content of an absolute or relative scheme with a formula for its rows.
 
-    ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair
-    (high, low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None
-    without. ``positions`` says whether the formula computes with them, looks something up, or is
-    the same at all of them. Of a relative scheme they are offsets j − i of key and query; those
-    past ``farthest`` share its row. No entry is larger than ``limit``, wherever it is: infinity
-    where entries grow without end, None where that is not said. ``domain`` says which positions it
-    has: where fractions are among them, the formula is ``rows(xp, positions, table, denominator)``,
-    whose positions are whole numbers of 1/denominator.
+    ``rows(xp, positions, table)`` → values of shape (P, width), exact in float64, or a pair (high,
+    low) whose sum is the value. ``table`` is the :data:`RowLookup` of ``weights``, None without
+    them. ``positions`` says how the formula uses them: as numbers, as indices, or not at all. For a
+    relative scheme they are offsets j − i of key and query, and those beyond ``farthest`` share its
+    row. No entry at any position exceeds ``limit``: infinity if entries grow without bound, None if
+    unknown. ``domain`` says which positions exist. If it has fractions, the formula is ``rows(xp,
+    positions, table, denominator)``, with positions as integers in units of 1/denominator.
     """
 
     width: int
@@ -289,20 +291,20 @@ class Rows(Record):
 
     @property
     def trained(self) -> int:
-        """How many numbers of it are learned: those of its table."""
+        """The number of learned values, those of its table."""
         return self.weights.count if self.weights else 0
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
-        """The columns of its one matrix, none of which holds waves."""
+        """Return the columns of its only matrix; none holds waves."""
         return PlacedColumns(self.width)
 
     def in_parts(self, denominator: int) -> Self:
-        """The same content, of positions that are whole numbers of 1/``denominator``."""
+        """Return the same content for positions that are integers in units of 1/``denominator``."""
         return replace(self, denominator=denominator)
 
 
 class _ScoreContent(Record):
-    """What a bias scheme gives: ``heads`` matrices of scores, and no columns of their own."""
+    """The content of a bias scheme: ``heads`` matrices of scores, without columns of its own."""
 
     heads: int
     positions: ClassVar[PositionUse] = "numbers"
@@ -311,19 +313,19 @@ class _ScoreContent(Record):
     width: ClassVar[int] = 0
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
-        """None: a column is a key."""
+        """Return no columns: a column of scores is a key."""
         return PlacedColumns(0)
 
 
 class Bias(_ScoreContent):
-    """What a bias scheme gives by formula.
+    """The content of a bias scheme with a formula.
 
-    ``coefficients(xp)`` → one a head, or a tuple of such vectors where a head has several;
-    ``scores(xp, coefficient, indices)`` → (n,), where ``by`` says what the indices are: offsets
-    j − i of key and query, or keys j alone; the ``domain`` says of which positions. Where all heads
-    share a costly function of the indices, ``profile(xp, indices)`` → (n,) is it, and the scores
-    are of its values. ``trained`` counts the coefficients that are learned. No score is larger than
-    ``limit``, as of `Rows`.
+    ``coefficients(xp)`` → one per head, or a tuple of such vectors if a head has several.
+    ``scores(xp, coefficient, indices)`` → (n,). ``by`` says what the indices are: offsets j − i of
+    key and query, or keys j. ``domain`` says of which positions. If all heads share a costly
+    function of the indices, it is ``profile(xp, indices)`` → (n,), and the scores are computed from
+    its values. ``trained`` counts the learned coefficients. No score exceeds ``limit``, as in
+    `Rows`.
     """
 
     by: Literal["offset", "key"]
@@ -339,17 +341,17 @@ class Bias(_ScoreContent):
     weights: ClassVar[None] = None
 
     def in_parts(self, denominator: int) -> Self:
-        """The same content, of positions that are whole numbers of 1/``denominator``."""
+        """Return the same content for positions that are integers in units of 1/``denominator``."""
         return replace(self, denominator=denominator)
 
 
 class PairRule(Record):
-    """How scores go by two positions where not by their offset: a number for each pair of them.
+    """Scores that depend on two positions, not on their offset: an index for each pair of them.
 
-    ``number(xp, queries, keys)`` → int64 of their common shape; ``text`` says what pairs of one
-    number share, and ``offset`` whether that is how far apart they are along some axes. Where
-    queries count past a position, ``offsets_until`` is the last of them that the offset is enough
-    for.
+    ``number(xp, queries, keys)`` → int64 of their broadcast shape. ``text`` says what pairs with
+    the same index share. ``offset`` is whether that is their distance along some axes. If the
+    query's own position matters beyond some position, ``offsets_until`` is the last one for which
+    the offset is enough.
     """
 
     number: Callable[[Namespace, Array, Array], Array]
@@ -359,14 +361,15 @@ class PairRule(Record):
 
 
 class Network(Record):
-    """A table of scores that a network of two layers makes of the offsets along some axes.
+    """A table of scores that a two-layer network computes from the offsets along some axes.
 
-    Head h has limit · sigmoid(Σ_k w_hk · max(0, Σ_a u_ka · c_a + b_k)) of the coordinates c_a: row
+    Head h has limit · sigmoid(Σ_k w_hk · max(0, Σ_a u_ka · c_a + b_k)) for the coordinates c_a. Row
     k of the learned table is (u_k1 … u_kA, b_k, w_1k … w_Hk). ``offsets(xp, buckets)`` → int64
-    offsets (n,) along each axis; ``coordinate(xp, distances, axis)`` → (n,), of an offset d that of
-    |d| with the sign of d. Without a ``limit`` there is no sigmoid. Of a ``quotient`` there are two
-    axes, and the one coordinate is that of the first by that of the second. ``shifted``: the last
-    row of the table is no unit, but what is added for each head, after columns that are not read.
+    offsets (n,) along each axis. ``coordinate(xp, distances, axis)`` → (n,); an offset d has the
+    coordinate of |d| with the sign of d. Without a ``limit`` there is no sigmoid. With ``quotient``
+    there are two axes, and the only coordinate is the first axis' divided by the second's. With
+    ``shifted``, the last row of the table is not a unit: after columns that are not read, it has
+    what is added for each head.
     """
 
     axes: int
@@ -378,10 +381,10 @@ class Network(Record):
 
 
 class BucketBias(_ScoreContent):
-    """What a learned bias gives: the bucket of each offset j − i, and a (buckets, heads) table.
+    """The content of a learned bias: the bucket of each offset j − i, and a (buckets, heads) table.
 
-    With ``pairs`` it is the bucket of the number of each pair of positions; with a ``network``
-    that makes the table, and the weights are its.
+    With ``pairs``, buckets are of the index of each pair of positions. With a ``network``, the
+    network computes the table, and the weights are the network's.
     """
 
     bucket: Callable[[Namespace, Array], Array]
@@ -392,39 +395,40 @@ class BucketBias(_ScoreContent):
 
     @property
     def by(self) -> Literal["offset", "pair"]:
-        """What the scores go by."""
+        """What the scores depend on."""
         return "offset" if self.pairs is None else "pair"
 
     @property
     def domain(self) -> PositionDomain:
-        """Of offsets those between any whole positions; places that make pairs are counted."""
+        """Offsets exist between any integer positions; positions that make pairs count from 0."""
         return "whole" if self.pairs is None else "natural"
 
     @property
     def limit(self) -> float | None:
-        """What no score is larger than, where a network makes them."""
+        """The bound on scores, if a network computes them."""
         return None if self.network is None else self.network.limit
 
     @property
     def trained(self) -> int:
-        """How many numbers of it are learned: those of its table."""
+        """The number of learned values, those of its table."""
         return self.weights.count
 
     def in_parts(self, denominator: int) -> Self:
-        """The same content: it has whole positions alone."""
+        """Return the same content; it has only integer positions."""
         assert denominator == 1
         return self
 
 
 Content = Rotation | Sinusoids | Rows | Bias | BucketBias
-"""What a scheme gives. Each kind answers the same questions, with None where it has no such thing:
-its ``waves``, the ``weights`` of its learned table or ``network``, the ``heads`` it has scores for
-and what those go ``by``, its ``width`` and ``columns(table)``, its ``capacity``, the ``farthest``
-offset, what it takes ``positions`` for, which of them its ``domain`` holds, the ``limit`` of its
-entries, how many numbers of it are ``trained``, and itself ``in_parts`` of 1."""
+"""The content of a scheme. Each kind has the same attributes, None if they do not apply: its
+``waves``; its learned ``weights`` or ``network``; the ``heads`` of its scores and what those depend
+on (``by``); its ``width`` and ``columns(table)``; its ``capacity``; the ``farthest`` offset; how it
+uses ``positions`` and their ``domain``; the ``limit`` of its entries; how many values are
+``trained``; and the content ``in_parts`` of 1.
+"""
 
 CONFIG_KEYS = {"rope_theta": "base"}
-"""Parameters by the key that configs have for them, which people type as well."""
+"""Parameters by their key in configs, which people type too."""
 
 GIVES: Mapping[Kind, tuple[type, ...]] = {
     "absolute": (Sinusoids, Rows),
@@ -432,20 +436,18 @@ GIVES: Mapping[Kind, tuple[type, ...]] = {
     "bias": (Bias, BucketBias),
     "relative": (Sinusoids, Rows),
 }
-"""What a scheme of each kind gives."""
+"""The content that a scheme of each kind gives."""
 
 
 class WeightsShape(Record):
-    """How the shape of a weights file follows from a scheme's parameters, and back.
+    """How the shape of a weights file follows from a scheme's parameters, and the reverse.
 
-    ``rows`` and ``columns`` name the parameters; ``rows_to_parameter`` undoes a table of, say,
-    2K + 1 rows, and gives None for a number of rows that no parameter has. Where the table is of a
-    network, ``tensors`` are the names of its first layer's weight and bias, and of its second
-    layer's weight, and bias where it has one; ``inputs`` is how many coordinates it is given.
-
-    ``tensor_names`` is a pattern of what checkpoints call such a table, at the end of the tensor's
-    name, and ``settled_by(name, rows)`` gives the parameters that this name and so many rows settle
-    beside the shape.
+    ``rows`` and ``columns`` name the parameters. ``rows_to_parameter`` inverts the row count of a
+    table of, say, 2K + 1 rows; it returns None if no parameter gives that count. If the table is a
+    network's, ``tensors`` names its first layer's weight and bias, its second layer's weight, and
+    its bias if it has one; ``inputs`` is the number of coordinates. ``tensor_names`` is a pattern
+    for the end of such a tensor's name in checkpoints. ``settled_by(name, rows)`` returns the
+    parameters that the name and the row count determine besides the shape.
     """
 
     rows: str
@@ -461,7 +463,7 @@ class WeightsShape(Record):
 
 
 def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
-    """The parameters that a signature declares, by name."""
+    """Return the parameters that a signature declares, by name."""
     hints = get_type_hints(build, include_extras=True)
     return {
         name: parameter(name, hints[name], default=argument.default)
@@ -470,12 +472,12 @@ def parameters_of(build: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 class Mistake(Record):
-    """What ports get wrong: in words, the frequencies (pairs,) that it makes, and its witness.
+    """A known bug of ports: a description, the frequencies (pairs,) that it gives, and its source.
 
-    The frequencies are those of parameters that are right, in float64; ``seen`` is an issue or a
-    pull request on GitHub, a release of a library, or a paper. One that nobody was seen to make is
-    not listed: a check fails all the same, and says where. What goes wrong with any ladder of
-    frequencies is not repeated here.
+    The frequencies are for the right parameters, in float64. ``seen`` is an issue or a pull request
+    on GitHub, a release of a library, or a paper. Bugs that nobody was seen to make are not listed:
+    a check still fails on them, and says where. Bugs that apply to any frequencies are not repeated
+    here.
     """
 
     message: str
@@ -484,18 +486,18 @@ class Mistake(Record):
 
 
 Mistakes = Callable[[Any, Mapping[str, Any]], Iterator[Mistake]]
-"""An array namespace and the right parameters → mistakes, the likeliest first."""
+"""An array namespace and the right parameters → known bugs, the likeliest first."""
 
 
 class Bound(Record):
-    """A scheme with all its parameters settled, and what it then gives."""
+    """A scheme with all its parameters, and its content for them."""
 
     scheme: Scheme
     params: Mapping[str, Any]
     content: Content
 
     def random_weights(self, last: int | None = None) -> str | None:
-        """What to say of the weights as far as the seed draws them, None where they are known."""
+        """Return a note on weights that the seed draws, None if all are known."""
         match self.content:
             case Rotation(drawn=drawn) | Sinusoids(drawn=drawn):
                 return drawn
@@ -504,17 +506,17 @@ class Bound(Record):
 
     @property
     def rotation(self) -> Rotation:
-        """What the scheme gives, where it is rotary."""
+        """The content of a rotary scheme."""
         assert isinstance(self.content, Rotation)
         return self.content
 
 
 class Scheme(Record):
-    """A positional encoding, as declared; ``origin`` is how the user named one of their own.
+    """A positional encoding, as declared; ``origin`` is the user's name for one of their own.
 
-    ``inverse`` guesses its parameters from measured rates; without one a default does. ``mistakes``
-    are those that are made of its formula alone. ``as_given`` says that its values are those that a
-    user's function returns: in no arithmetic of posenc's, and not exact.
+    ``inverse`` guesses its parameters from measured frequencies; there is a default for schemes
+    without one. ``mistakes`` are known bugs of its own formula. ``as_given`` says that its values
+    come from a user's function: not computed in posenc's arithmetic, and not exact.
     """
 
     name: str
@@ -531,12 +533,12 @@ class Scheme(Record):
 
     @property
     def summary(self) -> str:
-        """The first sentence of the scheme's docstring."""
+        """The first line of the scheme's docstring."""
         return inspect.cleandoc(self.build.__doc__ or "").split("\n", 1)[0]
 
     @property
     def description(self) -> str:
-        """The rest of the scheme's docstring, doctests left out."""
+        """The rest of the scheme's docstring, without doctests."""
         text = inspect.cleandoc(self.build.__doc__ or "").partition("\n")[2]
         paragraphs = [paragraph.strip() for paragraph in text.split("\n\n")]
         return "\n\n".join(
@@ -549,16 +551,16 @@ class Scheme(Record):
         return parameters_of(self.build)
 
     def parameter_named(self, name: str) -> str:
-        """The parameter that a name means: its own, or that of a config's key for it."""
+        """Return the parameter for a name, which may be a config's key for it."""
         if name not in self.parameters and CONFIG_KEYS.get(name) in self.parameters:
             return CONFIG_KEYS[name]
         return name
 
     def bind(self, given: Mapping[str, object], *, seq_len: int | None = None) -> Bound:
-        """This scheme with ``given`` parameters, the others at their defaults.
+        """Return this scheme with ``given`` parameters, and defaults for the others.
 
-        Texts are parsed by the parameter's type. ``seq_len`` is what a parameter falls back to
-        that follows the length of the sequence.
+        Texts are parsed by the parameter's type. ``seq_len`` is the default of a parameter that
+        follows the length of the sequence.
 
         Raises: InvalidInput for an unknown name, a malformed or out-of-range value, or parameters
         that contradict each other.
@@ -590,9 +592,10 @@ class Scheme(Record):
         return Bound(self, params, content)
 
     def _content(self, params: Mapping[str, Any]) -> Content:
-        """What the scheme gives for parameters: of a built-in one what it gave for them before.
+        """Return the content for parameters; that of a built-in scheme is cached.
 
-        What was computed of its waves is kept with them. A 0.0 is not told from -0.0, nor kept.
+        Computations of its waves are cached with it. Parameters with a float 0 are not cached,
+        because 0.0 equals -0.0.
         """
         if self.origin is None and not any(v == 0 and type(v) is float for v in params.values()):
             return _kept_content(self.build, tuple(params.items()))
@@ -600,9 +603,9 @@ class Scheme(Record):
 
     @contextmanager
     def answerable(self) -> Iterator[None]:
-        """Within it, what the code of a user's scheme raises is reported as the user's.
+        """Report an exception of a user's scheme in the block as the user's error.
 
-        An exception of a built-in scheme is a bug of posenc, and goes on as it is.
+        An exception of a built-in scheme is a bug of posenc, and passes through.
 
         Raises: InvalidInput.
         """
@@ -618,7 +621,7 @@ class Scheme(Record):
             ) from error
 
     def answering(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """A rule of this scheme that runs within `answerable`."""
+        """Return a rule of this scheme that runs within `answerable`."""
 
         @wraps(rule)
         def answerable_rule(*arguments: Any) -> Any:
@@ -634,9 +637,9 @@ def _kept_content(build: Callable[..., Content], params: tuple[tuple[str, Any], 
 
 
 def _exact_content(build: Callable[..., Content], params: Mapping[str, Any]) -> Content:
-    """What ``build`` gives for parameters; it and every formula in it run where nothing is lost.
+    """Return the content of ``build``; it and all its formulas run in exact arithmetic.
 
-    Raises: TypeError for a float of the content that was rounded on the way to it.
+    Raises: TypeError for a float in the content that was rounded on the way.
     """
     from posenc_cli.numerics import exact
 
@@ -644,13 +647,13 @@ def _exact_content(build: Callable[..., Content], params: Mapping[str, Any]) -> 
     given = [number for values in lists for number in values if isinstance(number, float)]
     with exact.formula(given):
         content: Any = build(**params)
-        if isinstance(content, Record):  # who asked refuses what is no content
+        if isinstance(content, Record):  # the caller rejects anything else
             content = _with_exact_formulas(content, given)
         return cast("Content", content)
 
 
 def _with_exact_formulas(content: Record, given: Iterable[float]) -> Record:
-    """A content, or a part of one, whose formulas run where nothing is lost."""
+    """Return a content, or a part of one, whose formulas run in exact arithmetic."""
     from posenc_cli.numerics import exact
 
     changes: dict[str, Any] = {}
@@ -667,7 +670,7 @@ def _with_exact_formulas(content: Record, given: Iterable[float]) -> Record:
 def _exact_rule(
     rule: Callable[..., Any], given: Iterable[float], *, keeps_tuples: bool
 ) -> Callable[..., Any]:
-    """A formula that runs where nothing is lost, and gives vectors over exact numbers."""
+    """Return a formula that runs in exact arithmetic and returns vectors over exact numbers."""
     from posenc_cli.numerics import exact
 
     @wraps(rule)
@@ -694,7 +697,7 @@ def _declarator(
     inverse: Inverse | None = None,
     mistakes: Mistakes | None = None,
 ) -> Callable[[Callable[..., Content]], Scheme]:
-    """A decorator that makes of a function the scheme of its name and a kind."""
+    """Return a decorator that turns a function into a scheme of its name and of this kind."""
 
     def declare(build: Callable[..., Content]) -> Scheme:
         name = build.__name__.replace("_", "-")
@@ -713,21 +716,21 @@ bias = partial(_declarator, "bias")
 """Declares a scheme whose values are added to the attention scores."""
 
 relative = partial(_declarator, "relative")
-"""Declares a scheme whose rows, one an offset j − i of key and query, the queries meet."""
+"""Declares a scheme whose rows, one per offset j − i of key and query, multiply queries."""
 
 
 _TYPES: dict[str, type] = {"int": int, "float": float, "bool": bool, "str": str}
-"""What options can give, by the name of its type."""
+"""The types that options can give, by name."""
 
 HOW_IT_IS_CALLED = "it is called as f(positions), an array of n numbers, and returns n rows: (n, d)"
 
 
 def scheme_of_function(function: Callable[..., Any], *, name: str, origin: str) -> Scheme:
-    """A function of positions as an absolute scheme, whose other parameters are the function's.
+    """Return a function of positions as an absolute scheme, with its other parameters.
 
-    ``origin`` is how the user named it.
+    ``origin`` is the user's name for it.
 
-    Raises: InvalidInput where positions, and what options can give, are not all that it requires.
+    Raises: InvalidInput if it requires more than positions and what options can give.
     """
     if isinstance(function, type):
         raise InvalidInput(
@@ -754,13 +757,13 @@ def scheme_of_function(function: Callable[..., Any], *, name: str, origin: str) 
 
 
 def _declared(function: Callable[..., Any], origin: str) -> list[inspect.Parameter]:
-    """The parameters beside positions that options can give: numbers, texts, true or false.
+    """Return the parameters that options can give, besides positions: numbers, texts, booleans.
 
-    Raises: InvalidInput where it takes no positions, or requires what no option can give.
+    Raises: InvalidInput if it takes no positions, or requires what no option can give.
     """
     try:
         parameters = [*inspect.signature(function).parameters.values()]
-    except (TypeError, ValueError):  # one of C, whose signature is not known
+    except (TypeError, ValueError):  # a C function, whose signature is unknown
         return []
     if not parameters or parameters[0].kind in (
         inspect.Parameter.KEYWORD_ONLY,

@@ -1,7 +1,7 @@
-"""Seeded random numbers for formulas: equal everywhere, and in any order.
+"""Seeded random numbers for formulas: the same everywhere, and in any order.
 
-Owns one generator of integers alone: no library's own may change them, and the number of a place
-needs no other before it.
+The generator uses only integers, so no library can change its numbers. The number at a place does
+not depend on earlier ones.
 
 Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014
 (SplitMix64's mixing function).
@@ -13,12 +13,12 @@ from typing import Any
 
 _MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
-_BITS = 53  # of a number that is drawn: as many as float64 holds
+_BITS = 53  # bits of a random number: as many as float64 holds
 _PARTS = float(1 << _BITS)
 
 
 def uniform(seed: int, place: int) -> float:
-    """The number of a place, from 0 up to 1, drawn evenly from multiples of 2^−53.
+    """Return the random number of a place, uniform in [0, 1), a multiple of 2^−53.
 
     >>> 0 <= uniform(0, 0) < 1, uniform(7, 3) == uniform(7, 3), uniform(7, 3) == uniform(7, 4)
     (True, True, False)
@@ -35,9 +35,9 @@ def _mixed(number: Any) -> Any:
 
 
 def uniform_parts(seed: int, places: Any, reach: float, bits: int) -> Any:
-    """Numbers of places (n,) drawn evenly from −reach to reach, as multiples of 2^−bits: int64.
+    """Return int64 numbers of places (n,), uniform from −reach to reach in units of 2^−bits.
 
-    ``places`` are int64 of an array library, whose uint64 go round at 2^64.
+    ``places`` are int64 of an array library, whose uint64 wrap at 2^64.
     """
     wide = 2 * int(reach * 2.0**bits) + 1
     drawn = _mixed((places.astype("uint64") + 1) * _GAMMA + _mixed(seed))

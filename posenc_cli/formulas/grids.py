@@ -1,7 +1,7 @@
 """Encodings of positions on several axes: each wave belongs to one axis.
 
-Owns the grid in row-major order, and the conventions by which libraries divide the columns among
-the axes: which axis comes first, where counting begins, and which frequencies each axis has.
+Defines the grid in row-major order, and how libraries divide the columns among the axes: which axis
+comes first, where counting begins, and which frequencies each axis has.
 """
 
 from __future__ import annotations
@@ -181,7 +181,8 @@ class _GridConvention(Record):
 
     ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
     (``by-function``), or alternating (``alternating``). ``rest``: what happens to columns that do
-    not divide. ``order`` and ``shares`` are those of the axes, where not as counted and alike.
+    not divide evenly. ``order`` and ``shares`` of the axes are given if they differ from grid order
+    and equal shares.
     """
 
     columns: Literal["by-axis", "by-function", "alternating"]
@@ -193,9 +194,9 @@ class _GridConvention(Record):
     origin: int = 0
 
     def counts(self, name: str, dim: int, grid: Sequence[int]) -> list[tuple[int, int]]:
-        """The axes of a grid in the order of their columns, and how many pairs each has.
+        """Return the axes of a grid in the order of their columns, and each one's number of pairs.
 
-        Raises: InvalidInput for a number of axes, or of columns, that the library has no rule for.
+        Raises: InvalidInput if the library has no rule for this number of axes or columns.
         """
         axes = len(grid)
         self._check_axes(name, grid)
@@ -231,7 +232,7 @@ class _GridConvention(Record):
             )
 
     def placements(self, dim: int, counts: Sequence[int]) -> tuple[Placement, ...]:
-        """Which columns hold what."""
+        """Return what each column holds."""
         waves = sum(counts)
         used = 2 * waves
         if self.columns == "alternating":
@@ -441,16 +442,21 @@ class _AxisLine(Record):
 
 
 class _AxisTurns(Record):
-    """How a model rotates two axes, or more.
+    """How a model rotates two or more axes.
 
-    ``rule`` is that of frequencies and coordinates. Places are counted from ``origin``, on one
-    ladder for each axis (``count``) or one whose frequencies the axes take in turn (``turns``, or
-    ``dealt`` where pairs stay in the order of that ladder).
-    Or coordinates are patch centres, −1 … 1 across the image, in half turns (``centres``); go from
-    0 to 1, and frequencies from 1 to 1/base, e^4 where there is none (``to-one``); or go from −1 to
-    1, and frequencies from π to π · base/2, evenly in logarithms (``octaves``) or themselves
-    (``even``). ``shares`` of video are those of the pairs that frames, rows and columns have, of a
-    number of pairs that is a multiple of their sum; of thirds frames have what is left over.
+    ``rule`` sets the frequencies and coordinates:
+
+    - ``count``, ``turns``, ``dealt``: places are counted from ``origin``. ``count`` has one ladder
+      per axis. The others have one ladder whose frequencies the axes take alternately; ``dealt``
+      also keeps the pairs in the order of that ladder.
+    - ``centres``: coordinates are patch centres, −1 … 1 across the image, in half turns.
+    - ``to-one``: coordinates go from 0 to 1, and frequencies from 1 to 1/base, or to e^−4 without a
+      base.
+    - ``octaves``, ``even``: coordinates go from −1 to 1, and frequencies from π to π · base/2,
+      evenly in logarithms (``octaves``) or in themselves (``even``).
+
+    ``shares`` are the shares of pairs for the frames, rows and columns of a video. The number of
+    pairs must be a multiple of their sum; for thirds, frames get the remainder.
     """
 
     base: float | None = 10_000.0
@@ -465,9 +471,9 @@ class _AxisTurns(Record):
     def axes(
         self, name: str, grid: tuple[int, ...], order: Literal["hw", "wh"] | None
     ) -> tuple[int, ...]:
-        """The axes of a grid, in the order of their pairs.
+        """Return the axes of a grid, in the order of their pairs.
 
-        Raises: InvalidInput where the model has no such grid, or no such order.
+        Raises: InvalidInput if the model has no such grid or order.
         """
         if self.shares:
             if len(grid) != len(self.shares):
@@ -488,9 +494,9 @@ class _AxisTurns(Record):
     def counts(
         self, name: str, pairs: int, axes: tuple[int, ...], given: tuple[int, ...] | None
     ) -> tuple[int, ...]:
-        """How many of the pairs each axis has.
+        """Return the number of pairs of each axis.
 
-        Raises: InvalidInput where they cannot be shared so.
+        Raises: InvalidInput if the pairs cannot be divided like this.
         """
         if not self.shares:
             if given is not None:
@@ -524,9 +530,9 @@ class _AxisTurns(Record):
         origin: tuple[int, ...] | None,
         base_size: tuple[int, ...] | None,
     ) -> list[_AxisLine]:
-        """The coordinates of the places along each axis.
+        """Return the coordinates along each axis.
 
-        Raises: InvalidInput for an origin or a base that the model, or such a grid, cannot have.
+        Raises: InvalidInput if the model or the grid does not allow this origin or base_size.
         """
         counted = self.rule in ("count", "turns", "dealt")
         if origin is not None and (not counted or len(origin) != len(grid)):
@@ -545,16 +551,16 @@ class _AxisTurns(Record):
         ]
 
     def _line(self, count: int, origin: int) -> _AxisLine:
-        if self.rule in ("octaves", "even"):  # of one place the first end
+        if self.rule in ("octaves", "even"):  # a single place is at the first end
             return _AxisLine(min(1 - count, -1), 2, max(count - 1, 1))
         return _AxisLine(1 - count, 2) if self.rule == "centres" else _AxisLine(origin)
 
     def parts(self, count: int) -> int:
-        """Of what part of 1 the model counts ``count`` coordinates along an axis."""
+        """Return the denominator of the model's own coordinates along an axis of ``count``."""
         return {"centres": count, "to-one": max(count - 1, 1)}.get(self.rule, 1)
 
     def frequencies(self, xp: Any, pairs: int, base: float | None, count: int, place: int) -> Any:
-        """The frequencies of the axis at a place of the order, with ``count`` positions."""
+        """Return the frequencies of an axis with ``count`` positions, at a place of the order."""
         steps = xp.arange(0, pairs) / max(pairs - 1, 1)
         if self.rule == "to-one":
             whole = xp.exp(xp.asarray([4.0])) if base is None else xp.asarray([base])
@@ -671,7 +677,7 @@ def mrope(
 def _axes_of_pairs(
     sections: tuple[int, ...], *, interleaved: bool, order: AxisOrder
 ) -> tuple[int, ...]:
-    """The axis (row of the file) that each pair follows.
+    """Return the axis (row of the file) that each pair follows.
 
     >>> _axes_of_pairs((2, 1, 1), interleaved=False, order="thw")
     (0, 0, 1, 2)
@@ -706,15 +712,15 @@ def _axes_of_pairs(
 
 
 def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> list[_AxisLine]:
-    """Rows and columns of a grid, spread over the crop of another that has its proportions.
+    """Return rows and columns of a grid, spread over a crop of ``base_size`` with its aspect ratio.
 
-    The crop is the largest within ``base_size``, in the middle; Python rounds its sides and its
-    place. n positions go from its first to n − 1 of n parts of its end.
+    The crop is the largest within ``base_size``, centred; Python rounds its sides and its place.
+    The n positions go from its start to (n − 1)/n of its end.
 
     >>> [(line.first, line.step, line.parts) for line in _cropped("cogvideox", (1, 2, 4), (4, 4))]
     [(2, 1, 2), (0, 1, 1)]
 
-    Raises: InvalidInput for what is no base of a grid, or a model without one.
+    Raises: InvalidInput for an invalid base_size, or a model that has none.
     """
     from fractions import Fraction
 
@@ -745,11 +751,11 @@ def _cropped(name: str, grid: tuple[int, ...], base_size: tuple[int, ...]) -> li
 def _on_grid(
     grid: tuple[int, ...], followed: Sequence[int], lines: Sequence[tuple[int, int]]
 ) -> Coordinates:
-    """Coordinates of row-major positions, for waves that follow one axis each.
+    """Return coordinates of row-major positions, for waves that each follow one axis.
 
-    Along each axis they are first + step · index, of its ``(first, step)``.
+    Along an axis they are first + step · index, from its ``(first, step)``.
 
-    Raises: InvalidInput for a grid of more positions than can be told apart.
+    Raises: InvalidInput for a grid with too many positions.
     """
     strides = [prod(grid[axis + 1 :]) for axis in range(len(grid))]
 
@@ -768,9 +774,9 @@ def _on_grid(
 
 
 def grid_capacity(grid: tuple[int, ...]) -> Capacity:
-    """How many positions a grid has.
+    """Return the number of positions of a grid.
 
-    Raises: InvalidInput for more than can be told apart.
+    Raises: InvalidInput if there are more than 2^53.
     """
     positions = prod(grid)
     if positions > LARGEST_POSITION:
@@ -781,9 +787,9 @@ def grid_capacity(grid: tuple[int, ...]) -> Capacity:
 
 
 def image_sides(name: str, grid: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of the grid of an image.
+    """Return the rows and columns of an image grid.
 
-    Raises: InvalidInput where what is ``name``d has another grid.
+    Raises: InvalidInput if the grid of ``name`` does not have two axes.
     """
     if len(grid) != 2:
         raise InvalidInput(f"--set grid {_text(grid)}: {name} has 2 axes, rows x columns")

@@ -1,10 +1,9 @@
-"""From measured frequencies back to parameters: what the schemes' inverses share.
+"""From measured frequencies back to parameters: what the inverses of schemes share.
 
-The inverse of a scheme stands beside its formula, ``inverse(xp, measured)`` → guesses: parameters
-whose frequencies may be the rates that were measured. A guess need not be right: whoever asks
-computes what it implies, and compares that with what was measured. So an inverse may be generous,
-but must be quick, and says of each guess how special it is. What was measured is float64, and
-``xp`` is NumPy.
+The inverse of a scheme is next to its formula. ``inverse(xp, measured)`` yields guesses: parameters
+whose frequencies may be the measured ones. A guess may be wrong: the caller computes its
+frequencies and compares them with the measured ones. So an inverse may be generous, but must be
+fast, and must rate how special each guess is. Measured values are float64, and ``xp`` is NumPy.
 
 A scheme without an inverse of its own has a default one (:mod:`posenc_cli.inference.candidates`).
 """
@@ -24,59 +23,65 @@ KNOWN_BASES = (
     1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
     1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
 )  # fmt: skip
-"""Bases of published models, and of the paper, the commonest first."""
+"""Bases of published models and of the paper, the most common first."""
 
 COMMON_BASES = KNOWN_BASES[:10]
-"""Those that are tried where many numbers are free besides, so that rare ones fit by chance."""
+"""The bases to try if many other numbers are free, because rare ones would fit by chance."""
 
 FACTORS = (
     2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 1.5, 3.0, 2.5, 6.0, 10.0, 20.0, 128.0, 5.0, 12.0,
 )  # fmt: skip
-"""By which published models stretch contexts, the commonest first."""
+"""Context extension factors of published models, the most common first."""
 
 COMMON_FACTORS = FACTORS[:7]
-"""Those that are believed of a factor which is only roughly known."""
+"""The factors to accept if a factor is only roughly known."""
 
 CONTEXTS = (*(2**power for power in range(9, 21)), 1500, 3000, 6144, 12288, 40960)
-"""Lengths of context of published models: powers of two, and those of Whisper, Qwen and others."""
+"""Context lengths of published models: powers of two, and those of Whisper, Qwen and others."""
 
 NEAR = 0.02
-"""Of a known number: what half-precision frequencies may make of it."""
+"""The relative error that half-precision frequencies may give a known number."""
 
 _BY_CHANCE = 0.02
-"""Of a value: how likely a number of so few digits may lie within its error, and still be meant."""
+"""The most probability that a number of so few digits is within a value's error by chance."""
 
 _MOST_PARTS, _MOST_DIGITS = 100, 6
-"""Of 1, and of both numbers of a ratio and its stroke: nobody writes a factor of larger ones."""
+"""Limits of a ratio: its denominator, and the digits of both numbers plus the slash. Nobody writes
+larger ones.
+"""
 
 FITTED = 6.0
-"""What a guess costs whose number has as many digits as were measured: believed last."""
+"""The cost of a guess with as many digits as were measured; it comes last."""
 
 BESIDE_KNOWN, ALIKE_NUMBERS = 2.9, 1e-4
-"""What it costs at most beside a known number that is so near, of its size, that both may fit."""
+"""The most cost of a number next to a known one within this relative distance: both may fit."""
 
 SURE, MANY = 3.0, 6
-"""Times the scatter of so many pairs: what was solved for with all of them is no farther off."""
+"""With at least this many pairs (MANY), a number solved from all is within SURE times their
+scatter.
+"""
 
 ROUNDED, DOUBLE = 2.0**-24, 1e-15
-"""Of a number that float32 rounded, and that float64 computed: what it may be off by."""
+"""The relative error of a number rounded to float32, and of one computed in float64."""
 
 SPARE = 8
-"""One in so many of its error: what a fitted number may be rounded by, so that the table stays."""
+"""A fitted number is rounded by at most one part in this many of its error, so that the table stays
+the same.
+"""
 
 _BASE_DIGITS, _LIKELY = 5, 0.08
-"""A base of at most so many digits is likely, so only this share of the rule on chance holds."""
+"""A base with at most this many digits is likely, so the rule on chance counts this share."""
 
 STEEPEST = 60.0
-"""ln of the largest base that is looked for: float64 has no frequency of a steeper ladder."""
+"""ln of the largest base to look for: float64 has no frequency of a steeper ladder."""
 
 
 class Measured(Record):
-    """Radians a row of each pair (pairs,), what they may be off by, and what else is known.
+    """The radians per row of each pair (pairs,), their errors, and what else is known.
 
-    ``given`` are parameters that are settled, such as the dim. ``amplitude`` is what cosines and
-    sines are multiplied by, None where nothing shows it, known to the share ``precise``.
-    ``length`` is that of the sequence, None as long as no positions are known.
+    ``given`` are known parameters, such as dim. ``amplitude`` is the factor on cosines and sines,
+    None if unknown; its relative error is ``precise``. ``length`` is that of the sequence, None
+    while no positions are known.
     """
 
     values: Any
@@ -88,11 +93,11 @@ class Measured(Record):
 
     @property
     def pairs(self) -> int:
-        """How many rates there are."""
+        """The number of pairs."""
         return int(self.values.size)
 
     def has_amplitude(self, amplitude: Decimal | float) -> bool:
-        """Whether an amplitude is the measured one, or nothing shows that."""
+        """Whether an amplitude equals the measured one, or none was measured."""
         if self.amplitude is None:
             return True
         return abs(float(amplitude) - self.amplitude) <= 3 * self.precise * self.amplitude
@@ -101,9 +106,9 @@ class Measured(Record):
 class MeasuredScores(Record):
     """A bias on scores: ``values`` (heads, n) at ``indices`` (n,), NaN where a mask hides them.
 
-    ``by`` says whether the indices are offsets j − i or keys, of which there are ``keys``. Of a
-    ``single`` head nothing says of how many. ``rounding`` is what of its size a value may be off
-    by, and ``rounded`` rounds values to the format of the array.
+    ``by`` says whether the indices are offsets j − i, or keys, of which there are ``keys``. With
+    ``single``, the array shows one head of an unknown number. ``rounding`` is the relative error of
+    a value, and ``rounded`` rounds values to the format of the array.
     """
 
     by: str
@@ -116,11 +121,11 @@ class MeasuredScores(Record):
 
     @property
     def heads(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
         return int(self.values.shape[0])
 
     def of_distances(self, xp: Any) -> tuple[Any, Any] | None:
-        """The distances seen, rising, and the values at them, if both sides are alike.
+        """Return the distances seen, ascending, and their values; None if both sides differ.
 
         Shapes: (m,) and (heads, m).
         """
@@ -144,17 +149,17 @@ class MeasuredScores(Record):
 
 
 ALIKE = 1e-5
-"""Of the largest score: how far both sides of a bias may be apart that goes by the distance."""
+"""How far both sides of a bias by distance may differ, relative to the largest score."""
 
 
 class Guess(Record):
-    """Parameters that may give measured rates, or scores.
+    """Parameters that may give the measured frequencies or scores.
 
-    ``cost`` says how special they are: 1 for one rule with numbers that people use, 0.3 more for
-    each digit of a number that was fitted, 2 to 3.5 for rules with many numbers; hundredths order
-    equals. ``uncertainty`` says by how much a fitted parameter may be off. Of scores, ``head`` is
-    the one that is meant, ``multiplier`` what all were multiplied by afterwards, and ``hidden``
-    names parameters that scores do not show.
+    ``cost`` rates how special they are: 1 for one rule with common numbers, 0.3 more for each digit
+    of a fitted number, 2 to 3.5 for rules with many numbers; hundredths order equals.
+    ``uncertainty`` is the error of a fitted parameter. For scores, ``head`` is the head meant,
+    ``multiplier`` a factor applied to all afterwards, and ``hidden`` names parameters that scores
+    do not show.
     """
 
     params: Mapping[str, Any]
@@ -169,18 +174,22 @@ class Guess(Record):
 
 
 Inverse = Callable[[Any, Any], Iterator[Guess]]
-"""An array namespace and what was measured → guesses, the plainest first.
-
-Of a scheme made of waves that is :class:`Measured`, of a bias :class:`MeasuredScores`."""
+"""An array namespace and measured values → guesses, the simplest first. The values are
+:class:`Measured` for a scheme made of waves, :class:`MeasuredScores` for a bias.
+"""
 
 
 def unguessed(_xp: Any, _measured: Any) -> Iterator[Guess]:
-    """No guesses: of a scheme whose rates along one axis are another's, or which is read apart."""
+    """Yield no guesses.
+
+    For a scheme whose frequencies along one axis are another scheme's, or that is read in another
+    way.
+    """
     yield from ()
 
 
 def snap(value: float, error: float) -> float:
-    """The number of fewest digits within an error of a value.
+    """Return the number with the fewest digits within an error of a value.
 
     >>> snap(9999.993, 0.5), snap(0.7071, 1e-6)
     (10000.0, 0.7071)
@@ -193,10 +202,10 @@ def snap(value: float, error: float) -> float:
 
 
 def written_numbers(value: float, error: float, *, tries: float = 1) -> Iterator[tuple[float, int]]:
-    """Numbers that people write within an error of a value, and the digits of each.
+    """Yield numbers that people write within an error of a value, with the digits of each.
 
-    These are the shortest decimal and the ratio of the smallest whole numbers, the shorter first,
-    unless a number as short lies within the error of two in a hundred values, for all ``tries``.
+    These are the shortest decimal and the ratio of the smallest integers, the shorter first. One is
+    left out if a number as short would be within the error of 2% of values, over all ``tries``.
 
     >>> list(written_numbers(1.3333334, 1e-6)), list(written_numbers(2.7182818, 1e-9))
     ([(1.3333333333333333, 3)], [(2.7182818, 8)])
@@ -216,7 +225,7 @@ def written_numbers(value: float, error: float, *, tries: float = 1) -> Iterator
     for below in range(3, _MOST_PARTS):
         over = round(value * below)
         if abs(over / below - value) <= error:
-            # Ratios of whole numbers up to n lie 1/n² apart.
+            # Ratios of integers up to n are 1/n² apart.
             digits = len(f"{over}{below}") + 1
             chance = 2 * error * tries * below**2
             decimal = 10**_MOST_DIGITS * over % below == 0
@@ -227,7 +236,7 @@ def written_numbers(value: float, error: float, *, tries: float = 1) -> Iterator
 
 
 def digit_count(value: float) -> int:
-    """How many significant digits a number has; of infinity, as of any float64, at most 17.
+    """Return the number of significant digits; at most 17, as for infinity.
 
     >>> digit_count(10_000.0), digit_count(0.7071)
     (1, 4)
@@ -236,12 +245,12 @@ def digit_count(value: float) -> int:
 
 
 def plain_ladder(xp: Any, base: float, pairs: int) -> Any:
-    """The frequencies base^(−i/pairs), in float64. Units: radians per position."""
+    """Return the frequencies base^(−i/pairs), in float64. Units: radians per position."""
     return base ** -(xp.arange(pairs) / pairs)
 
 
 def turning_count(xp: Any, measured: Measured) -> int:
-    """How many pairs rotate: those after the last that does stand still."""
+    """Return the number of pairs up to the last one that rotates."""
     moving = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
     return int(moving[-1]) + 1 if moving.size else 0
 
@@ -249,7 +258,7 @@ def turning_count(xp: Any, measured: Measured) -> int:
 def ladder_bases(
     xp: Any, measured: Measured, steps: float, *, known_only: bool = False
 ) -> Iterator[tuple[float, float, float]]:
-    """Bases of a ladder base^(−i/steps) that the rates follow: base, cost, uncertainty."""
+    """Yield bases of a ladder base^(−i/steps) that fits the frequencies, with cost and error."""
     fit = fitted_base(xp, measured, steps)
     if fit is None:
         yield KNOWN_BASES[0], 1.0, 0.0
@@ -272,7 +281,7 @@ def ladder_bases(
 
 
 def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float] | None:
-    """The base of the ladder that the rates follow from the slow end on, and its uncertainty."""
+    """Return the base of the ladder that fits the low frequencies, and its uncertainty."""
     values, errors = measured.values, measured.errors
     last = turning_count(xp, measured)
     usable = (values > 0) & (errors < 0.5 * xp.abs(values)) & (xp.arange(values.size) < last)
@@ -298,15 +307,15 @@ def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float
     base = math.exp(-slope * steps)
     left = (y - mean - slope * (x - centre)) ** 2
     error = 1 / math.sqrt(power)
-    if x.size >= MANY:  # these show themselves how far they scatter
+    if x.size >= MANY:  # enough to show their own scatter
         error *= SURE * math.sqrt(float(w @ left) / (x.size - 2))
-    # Code that takes powers of e rounds the exponent of one pair, and takes multiples of it.
+    # Code that uses powers of e rounds the exponent of one pair, and multiplies it for the others.
     shared = min(ROUNDED, 2 * math.sqrt(float(w @ left) / float(w.sum())))
     return base, base * (steps * error + abs(slope) * steps * shared + DOUBLE)
 
 
 def scaled_bases(xp: Any, measured: Measured) -> Iterator[float]:
-    """Bases of high-frequency pairs, which no scaling changes, and of low ones, divided by it."""
+    """Yield bases of high-frequency pairs, which no scaling changes, and of scaled low ones."""
     yield from fast_bases(measured)
     if (fit := fitted_base(xp, measured, measured.pairs)) is not None:
         base, error = fit
@@ -315,7 +324,7 @@ def scaled_bases(xp: Any, measured: Measured) -> Iterator[float]:
 
 
 def fast_bases(measured: Measured) -> Iterator[float]:
-    """Bases that high-frequency pairs, which no scaling changes, may have."""
+    """Yield possible bases of high-frequency pairs, which no scaling changes."""
     pairs, values, errors = measured.pairs, measured.values, measured.errors
     bases: dict[float, None] = {}
     for pair in sorted({1, 2, 3, max(1, pairs // 8), max(1, pairs // 4), max(1, pairs // 3)}):
@@ -334,7 +343,7 @@ def fast_bases(measured: Measured) -> Iterator[float]:
 
 
 def slowed_shares(xp: Any, measured: Measured, base: float, factor: float) -> tuple[Any, Any]:
-    """How far each pair is slowed, 0 not and 1 by the factor, and the error of that.
+    """Return how far each pair is slowed (0 not at all, 1 by the factor), and its error.
 
     Shapes: (pairs,) each.
     """
@@ -344,7 +353,7 @@ def slowed_shares(xp: Any, measured: Measured, base: float, factor: float) -> tu
 
 
 def _shared_ratio(near: list[tuple[float, float]]) -> tuple[float, float]:
-    """The mean of the first ratios that agree with each other, and its error, both of its size."""
+    """Return the mean of the first ratios that agree with each other, and its relative error."""
     mean, weight = 0.0, 0.0
     for ratio, error in near:
         own = (error * ratio) ** -2
@@ -356,7 +365,7 @@ def _shared_ratio(near: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def slowings(xp: Any, measured: Measured, base: float) -> list[float]:
-    """Factors that the lowest-frequency pairs may be slowed by."""
+    """Return factors by which the lowest-frequency pairs may be divided."""
     plain = plain_ladder(xp, base, measured.pairs)
     factors: list[float] = []
     with xp.errstate(divide="ignore", invalid="ignore"):

@@ -21,7 +21,7 @@ _SANDWICH = "Chi et al. 2022, arXiv:2212.10356"
 _LARGEST = 1e15
 
 Scalars = tuple[float, ...]
-"""One number for all heads, or one a head."""
+"""One number for all heads, or one per head."""
 
 Strengths = Annotated[
     Scalars,
@@ -34,15 +34,17 @@ Strengths = Annotated[
 ]
 
 _FALLING = 1.6
-"""What KERPLE costs, whose every number is fitted."""
+"""The cost of KERPLE, all of whose numbers are fitted."""
 _RARER = 1.7
-"""What the sandwich costs: judgement, rarer than KERPLE."""
+"""The cost of the sandwich, chosen by judgement: rarer than KERPLE."""
 
 _WRITTEN = 5
-"""Digits of a strength that somebody wrote."""
+"""The most digits of a strength that somebody wrote."""
 
 _COSINES_AT_ONCE = 1 << 13
-"""Of a sandwich: as many take hardly longer than one, each operation of theirs 10 µs."""
+"""Cosines of a sandwich to compute at once. That many take hardly longer than one, because each
+operation takes 10 µs.
+"""
 
 
 def _fitted(
@@ -51,10 +53,10 @@ def _fitted(
     penalty: Callable[[Any, Any, float], Any],
     second: Callable[[float, float, float], tuple[float, float]],
 ) -> Iterator[Guess]:
-    """r1 and r2 of each head whose penalties grow with the distance, from 0.
+    """Fit r1 and r2 of each head whose penalties grow with the distance, from 0.
 
-    ``second`` gives r2, and what it may be off by, of the quotient of the penalties at the last and
-    the first distance, the last, and what a penalty may be off by.
+    ``second`` returns r2 and its error. Its arguments are the quotient of the penalties at the last
+    and the first distance, the last distance, and the relative error of a penalty.
     """
     sided = measured.of_distances(xp)
     if sided is None:
@@ -79,17 +81,17 @@ def _fitted(
     r1s, r2s = (_shared(column) for column in zip(*scalars, strict=True))
     linear = second is _power and all(abs(power - 1) <= 1e-6 for power in r2s)
     if linear and max(map(digit_count, r1s)) > _WRITTEN:
-        return  # multiples of the distance that nobody wrote: ALiBi's slopes
+        return  # multiples of the distance that nobody wrote are ALiBi's slopes
     yield Guess({"heads": measured.heads, "r1": r1s, "r2": r2s}, cost=_FALLING)
 
 
 def _power(ratio: float, far: float, small: float) -> tuple[float, float]:
-    """The power r2 with far^r2 = ratio, and what it may be off by."""
+    """Return the power r2 with far^r2 = ratio, and its error."""
     return math.log(ratio) / math.log(far), 2 * small / math.log(far)
 
 
 def _strength(row: Any, penalties: Any, small: float) -> float:
-    """The number of fewest digits whose multiples all round to a row, or one nearest to them."""
+    """Return the shortest number whose multiples all round to a row, or one nearest to them."""
     cells = [(float(cell), float(one)) for cell, one in zip(row[1:], penalties[1:], strict=True)]
     halves = [math.ldexp(small / 4, math.frexp(cell)[1] - 1) for cell, _ in cells]
     low = max((cell - half) / one for (cell, one), half in zip(cells, halves, strict=True))
@@ -99,7 +101,7 @@ def _strength(row: Any, penalties: Any, small: float) -> float:
 
 
 def _numbers(value: float, error: float) -> Iterator[float]:
-    """Numbers of ever more digits within an error of a value, and the value."""
+    """Yield numbers of more and more digits within an error of a value, then the value."""
     if value <= 0:
         return
     place = 10.0 ** math.floor(math.log10(max(error, 1e-15 * value)) + 1)
@@ -113,10 +115,10 @@ def _numbers(value: float, error: float) -> Iterator[float]:
 def _nearest_pair(
     xp: Any, row: Any, penalties: dict[tuple[float, float], Any], measured: MeasuredScores
 ) -> tuple[float, float]:
-    """The first pair that none comes nearer than: few digits must not cost any entry.
+    """Return the first pair that is nearest to the row: fewer digits must not lose any entry.
 
-    What float32 code rounds on the way is not counted as nearer; what gives every entry is, before
-    all what needs no rounding.
+    Differences within float32 rounding do not count as nearer. A pair that reproduces every entry
+    comes first, and before it one that does so without rounding.
     """
     for rounded in (False, True):
         for pair, cells in penalties.items():
@@ -136,7 +138,7 @@ def _shared(values: Iterable[float]) -> Scalars:
 
 
 def _log_scale(ratio: float, far: float, small: float) -> tuple[float, float]:
-    """The scale a with ln(1 + a·far)/ln(1 + a) = ratio, 0 if none, and what it may be off by."""
+    """Return the scale a with ln(1 + a·far)/ln(1 + a) = ratio, 0 if none, and its error."""
 
     def missed(logarithm: float) -> float:
         scale = math.exp(logarithm)
@@ -150,7 +152,7 @@ def _log_scale(ratio: float, far: float, small: float) -> tuple[float, float]:
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float | None:
-    """Where a rising function is 0 between two numbers, None if nowhere."""
+    """Return where an increasing function is 0 between two numbers, or None."""
     if rising(low) > 0 or rising(high) < 0:
         return None
     for _ in range(100):
@@ -160,7 +162,7 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float | 
 
 
 def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    """The cosines whose sum the heads share, each at its own ratio."""
+    """Guess the sum of cosines that the heads share, each with its own ratio."""
     sided = measured.of_distances(xp)
     if sided is None:
         return
@@ -182,7 +184,7 @@ def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
 def _cosines(
     xp: Any, where: Any, similarity: Any, limit: float, *, single: bool
 ) -> Iterator[dict[str, Any]]:
-    """Widths, conventions and bases whose sums of cosines a few similarities are."""
+    """Yield dims, conventions and bases whose sums of cosines match the first similarities."""
     few = slice(0, min(where.size, 64))
     for dim, convention in _sandwich_dims(xp, similarity, single=single):
         first = 2 if convention == "nemo" else 0
@@ -205,7 +207,7 @@ def _sandwich_dims(xp: Any, similarity: Any, *, single: bool) -> Iterator[tuple[
 
 
 def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) -> Iterator[float]:
-    """The base that the value at the smallest distance asks for: it grows with the base."""
+    """Yield the base that fits the value at the smallest distance, which grows with the base."""
     index = xp.arange(first, dim + first, 2) / dim
     target = float(similarity[1]) + (dim // 2 if first else 0)
 
@@ -275,7 +277,7 @@ def kerple_power(
 
 
 def _kerple(heads: int, r1: Scalars, r2: Scalars, penalty: Callable[[Any, Any, Any], Any]) -> Bias:
-    """Scores that a penalty, of a head's own r2 and the distance, takes off as often as its r1."""
+    """Return scores −r1 · penalty(r2, distance) for each head."""
     strengths, others = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
 
     def scores(xp: Any, coefficients: Any, offsets: Any) -> Any:
@@ -294,7 +296,7 @@ def _kerple(heads: int, r1: Scalars, r2: Scalars, penalty: Callable[[Any, Any, A
 
 
 def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
-    """A number for each head; a single one serves all.
+    """Return a number for each head; a single one serves all.
 
     >>> _one_a_head("r1", (0.5,), 3)
     (0.5, 0.5, 0.5)
@@ -344,7 +346,7 @@ def sandwich(
         frequencies = 1 / base ** (xp.arange(first, dim + first, 2) / dim)
         distances = xp.abs(offsets)
         total = xp.cos(distances * frequencies[0])
-        # Few distances: of many pairs at once, which are added one after the other all the same.
+        # For few distances, compute many pairs at once; they are still added one after another.
         count = offsets.shape[0]
         step = max(1, _COSINES_AT_ONCE // count)
         for begin in range(1, dim // 2, step):
@@ -358,7 +360,7 @@ def sandwich(
     def scores(_xp: Any, ratio: Any, similarity: Any) -> Any:
         return similarity * heads / ratio
 
-    # Of cosines half as many as columns, or of twice as much where that is taken off; in head 1.
+    # The sum of dim/2 cosines in head 1, or twice that if dim/2 is subtracted.
     limit = heads * dim / (8 if convention == "nemo" else 16)
     return Bias(
         heads,

@@ -43,7 +43,7 @@ _TABLE_NAMES = (
     r"(wpe|((absolute|encoder|decoder|temporal|spatial|[xyhw])_)?pos(ition(al)?)?_embed(ding)?s?"
     r"|embed_positions|(row|col|column)_embed(ding)?s?)(\.weight)?"
 )
-"""What GPT-2, BERT, OPT, ViT, CLIP, DETR, timm and others call a table of positions."""
+"""The names of position tables in GPT-2, BERT, OPT, ViT, CLIP, DETR, timm and others."""
 
 MaxDistance = Annotated[
     int,
@@ -127,7 +127,7 @@ def learned(
 
 
 def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) -> Any:
-    """The table of ``rows`` rows, resized linearly to ``length`` rows."""
+    """Return the table of ``rows`` rows, resized linearly to ``length`` rows."""
     # Row p reads the table at (p + 1/2)·rows/length − 1/2: in integers, over 2·length.
     steps = (2 * positions + 1) * rows - length
     steps = xp.clip(steps, 0, 2 * length * (rows - 1))
@@ -139,19 +139,19 @@ def _interpolation(xp: Any, positions: Any, table: Any, rows: int, length: int) 
 
 _BUCKETS = (32, 16, 64, 8, 128, 256, 48, 24, 12, 40, 20)
 _DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
-"""Numbers of buckets and largest distances that are tried: T5's own first, then usual ones."""
+"""Bucket counts and maximum distances to try: T5's own first, then usual ones."""
 _REACHES = (128, 64, 32, 16, 256, 512)
-"""Largest distances that are tried of a drawn table which shows no clipping."""
+"""Maximum distances to try for a random table that shows no clipping."""
 _MOST_BUCKETINGS, _SEEDS = 8, 4
-"""Rules with the fewest buckets, and seeds of posenc's own tables, that are tried."""
+"""How many rules with the fewest buckets, and how many seeds of posenc's own tables, to try."""
 _FEW_NUMBERS = 2
-"""As many numbers as an identity or a mask has, which no learned table would."""
+"""An identity or a mask has at most this many distinct numbers; a learned table has more."""
 
 
 def _learned_scores(xp: Any, measured: MeasuredScores) -> tuple[Any, Any] | None:
-    """The offsets seen, and after which of them a head's value changes; None of no learned bias.
+    """Return the offsets seen, and after which of them a head's value changes.
 
-    Shapes: (n,) and (n − 1,).
+    None if the scores are not a learned bias. Shapes: (n,) and (n − 1,).
     """
     seen = xp.isfinite(measured.values).all(axis=0)
     offsets = measured.indices[seen]
@@ -165,9 +165,9 @@ def _learned_scores(xp: Any, measured: MeasuredScores) -> tuple[Any, Any] | None
 def _learned_guesses(
     given: dict[str, Any], count: int, offsets: Any, heads: int
 ) -> Iterator[Guess]:
-    """Guesses of a rule that makes so many buckets of some offsets."""
+    """Yield guesses of a rule that puts some offsets in ``count`` buckets."""
     settled = {"heads": heads, **given}
-    # By how few buckets there are; a rule with one an offset explains any table.
+    # Fewer buckets cost less; a rule with one bucket per offset explains any table.
     cost = 2.0 + 5e-4 * count + (0.5 if count == offsets.size else 0.0)
     for seed in range(_SEEDS):
         yield Guess({**settled, "seed": seed}, cost=cost)
@@ -178,7 +178,7 @@ def _learned_guesses(
 
 
 def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    """Rules by which all offsets of a bucket have one value."""
+    """Guess rules in which all offsets of a bucket have the same value."""
     shown = _learned_scores(xp, measured)
     if shown is None:
         return
@@ -192,7 +192,7 @@ def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
                 "max_distance": distance,
                 "bidirectional": both,
             }
-            steps = xp.diff(t5_buckets(**given)(xp, offsets)) != 0  # a bucket's offsets are a run
+            steps = xp.diff(t5_buckets(**given)(xp, offsets)) != 0  # a bucket is contiguous
             if not (changes & ~steps).any():
                 bucketings.append((int(steps.sum()) + 1, given))
     for count, given in sorted(bucketings, key=lambda pair: pair[0])[:_MOST_BUCKETINGS]:
@@ -200,7 +200,7 @@ def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
 
 
 def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
-    """The distance from which nothing changes."""
+    """Guess the distance beyond which nothing changes."""
     shown = _learned_scores(xp, measured)
     if shown is None:
         return
@@ -208,7 +208,7 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     nearer = xp.minimum(xp.abs(offsets[:-1]), xp.abs(offsets[1:]))  # of each two neighbours
     side = max(int(nearer[changes].max(initial=0)) + 1, 1)
     if not changes[nearer < side].all():
-        return  # a wider bucket has one value
+        return  # a bucket spans several offsets
     count = int(xp.unique(xp.clip(offsets, -side, side)).size)
     reaches = [reach for reach in _REACHES if count == offsets.size and reach > side]
     for reach in (side, *reaches):
@@ -216,7 +216,7 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
 
 
 def _settled_by_name(name: str, _rows: int) -> dict[str, str]:
-    """What a tensor's name says of the rule: T5's decoder looks back, WavLM reaches farther."""
+    """Return what a tensor's name says: T5's decoder looks back, WavLM reaches farther."""
     if "rel_attn_embed" in name:
         return {"max_distance": "800"}
     return {"bidirectional": "false"} if "decoder" in name else {}
@@ -267,11 +267,11 @@ def t5(
 def t5_buckets(
     *, num_buckets: int, max_distance: int, bidirectional: bool
 ) -> Callable[[Any, Any], Any]:
-    """The buckets of offsets j − i over an array namespace: xp and offsets (n,) → (n,).
+    """Return the rule for buckets of offsets j − i: xp and offsets (n,) → (n,).
 
-    Raises: InvalidInput where a side has no bucket for a single step, or none that widens.
+    Raises: InvalidInput if a side has no bucket for a single step, or none that widens.
     """
-    # Half of the buckets of a side count single steps, the other half widen.
+    # Half of a side's buckets are single steps, the other half widen.
     side = num_buckets // 2 if bidirectional else num_buckets
     single = side // 2
     if single < 1 or max_distance <= single:
@@ -296,10 +296,10 @@ def t5_buckets(
 
 @cache
 def _log_thresholds(buckets: int, single: int, max_distance: int) -> list[int]:
-    """The smallest distance of each of the widening buckets, in exact integers.
+    """Return the smallest distance of each widening bucket, in exact integers.
 
-    Bucket k holds the distances n with ⌊ln(n/single) / ln(max_distance/single) · buckets⌋ = k,
-    and n reaches k exactly when n^buckets ≥ max_distance^k · single^(buckets−k).
+    Bucket k holds the distances n with ⌊ln(n/single) / ln(max_distance/single) · buckets⌋ = k, and
+    n reaches k exactly if n^buckets ≥ max_distance^k · single^(buckets−k).
 
     >>> _log_thresholds(8, 8, 128)
     [8, 12, 16, 23, 32, 46, 64, 91]
@@ -341,7 +341,7 @@ def t5_clipped(
 
 
 def clipped(xp: Any, offsets: Any, farthest: int) -> Any:
-    """The rows of a table of clipped offsets, which begins at −farthest."""
+    """Return the rows of a table of clipped offsets, which starts at −farthest."""
     return xp.clip(offsets, -farthest, farthest) + farthest
 
 

@@ -1,7 +1,8 @@
 """RoPE-Mixed: each pair rotates by the row and the column of an image together.
 
-The angle of a pair is x · f_x + y · f_y. Frequencies are float32, as the models hold them, so that
-all angles of a pair are whole multiples of a power of two: what rotates by it follows the multiple.
+The angle of a pair is x · f_x + y · f_y. Frequencies are float32, as models store them, so all
+angles of a pair are integer multiples of a power of two. The rotation is computed from that
+multiple.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from posenc_cli.formulas.rotary import PairLayout, rotated_dim
 from posenc_cli.positions import LARGEST_POSITION
 
 _DRAWN_PARTS = 2**32
-"""Of a frequency that is drawn: as fine as float32 near 2^−8, and whole on every grid."""
+"""Random frequencies are multiples of 1 over this: as fine as float32 near 2^−8, and exact on every
+grid.
+"""
 
 _LARGEST_FREQUENCY = 1e6
 
@@ -127,7 +130,7 @@ def rope_mixed(
 
 
 def _drawn(dim: int, base: float, seed: int) -> list[tuple[float, float]]:
-    """Frequencies of columns and rows: a ladder of magnitudes in a direction, and across it."""
+    """Return frequencies of columns and rows: a ladder of magnitudes along an angle and across."""
     from posenc_cli.numerics import exact
 
     angle = 2 * exact.asarray([exact.pi]) * exact.asarray([uniform(seed, 0)])
@@ -144,7 +147,7 @@ def _drawn(dim: int, base: float, seed: int) -> list[tuple[float, float]]:
 
 
 def _float32(value: float) -> float:
-    """The float32 nearest to a number of its range.
+    """Return the nearest float32 to a number in its range.
 
     >>> _float32(0.1), _float32(0.5)
     (0.10000000149011612, 0.5)
@@ -159,9 +162,9 @@ def _check_multiples(
     *,
     drawn: bool,
 ) -> None:
-    """Refuse an image on which a pair has angles of more than 2^53 parts.
+    """Reject an image on which a pair has angles of more than 2^53 parts.
 
-    Raises: InvalidInput, which names frequencies that are too unlike for their grid.
+    Raises: InvalidInput, which names frequencies that differ too much in size for their grid.
     """
     rows, columns = grid
     for pair, (x, y) in enumerate(multiples):

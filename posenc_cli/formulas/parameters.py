@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _FLOAT = r"[+-]?([0-9]+(_[0-9]+)*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?"
 _BOOLEANS = {"true": True, "false": False}
 
-_PAST_FLOATS = 2**1024  # float() of an integer so large raises
+_PAST_FLOATS = 2**1024  # float() of an integer this large raises
 
 OWN_OPTIONS: dict[str, tuple[str, ...]] = {
     "dim": ("--dim", "-d"),
@@ -27,11 +27,11 @@ OWN_OPTIONS: dict[str, tuple[str, ...]] = {
     "base": ("--base",),
     "layout": ("--layout",),
 }
-"""Parameters with a command-line option of their own; the others are given by ``--set``."""
+"""Parameters with a command-line option of their own; the others use ``--set``."""
 
 
 def flag(name: str) -> str:
-    """How a parameter is given on the command line.
+    """Return how a parameter is given on the command line.
 
     >>> flag("dim"), flag("spacing")
     ('--dim', '--set spacing')
@@ -40,7 +40,7 @@ def flag(name: str) -> str:
 
 
 def option_words(name: str, text: str) -> tuple[str, str]:
-    """The words of a command line that give a parameter a value.
+    """Return the command-line words that give a parameter a value.
 
     >>> option_words("dim", "64"), option_words("partial", "1")
     (('--dim', '64'), ('--set', 'partial=1'))
@@ -50,11 +50,11 @@ def option_words(name: str, text: str) -> tuple[str, str]:
 
 
 class Param(Record):
-    """What an annotation says of a parameter, beside its type.
+    """What an annotation declares about a parameter, besides its type.
 
-    ``separator`` stands between the numbers of a list, whose bounds hold for each of them.
-    ``follows_length`` marks a parameter whose default is the length of the sequence: the last
-    position + 1. ``source`` says where the default comes from.
+    ``separator`` is between the numbers of a list; bounds apply to each number. ``follows_length``
+    marks a parameter whose default is the length of the sequence: the last position + 1. ``source``
+    says where the default comes from.
     """
 
     help: str
@@ -70,9 +70,9 @@ class Param(Record):
 class Parameter(Record):
     """A parameter as declared: name, type, default and rules.
 
-    ``type`` is int, float, bool or str; ``choices`` restricts a str; of a list, which a tuple
-    holds, it is the type of the items. ``default`` is ``inspect.Parameter.empty`` where the
-    parameter must be given.
+    ``type`` is int, float, bool or str; for a list, stored as a tuple, it is the type of the items.
+    ``choices`` restricts a str. ``default`` is ``inspect.Parameter.empty`` if the parameter is
+    required.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Parameter(Record):
 
     @property
     def range_text(self) -> str:
-        """The rule a value must keep, as documentation and errors show it; may be empty."""
+        """The rule for values, as documentation and errors show it; may be empty."""
         rules = self.rules
         parts = []
         if rules.above is not None:
@@ -129,7 +129,7 @@ class Parameter(Record):
         return as_text(self.default, separator=self.rules.separator)
 
     def value(self, given: object, *, flag: str | None = None) -> Any:
-        """``given``, parsed where it is a text, after the checks this parameter asks for.
+        """Return ``given``, parsed if it is a text, and checked.
 
         Raises: InvalidInput naming the parameter (by ``flag``), the value and the rule.
         """
@@ -149,7 +149,7 @@ class Parameter(Record):
         return parsed
 
     def _items(self, given: object, flag: str) -> Sequence[object]:
-        """The items of a list: of a tuple, of a text, or of the JSON file that a text names."""
+        """Return the items of a list, from a tuple, a text, or the JSON file that a text names."""
         if isinstance(given, str):
             if given.strip().endswith(".json"):
                 return _list_of_file(given.strip(), flag)
@@ -197,7 +197,7 @@ class Parameter(Record):
 
 
 def parameter(name: str, annotation: Any, *, default: Any) -> Parameter:
-    """The parameter that ``Annotated[type, Param(…)]``, or a plain type, declares.
+    """Return the parameter that ``Annotated[type, Param(…)]``, or a plain type, declares.
 
     Raises: TypeError for a type that has no text form.
     """
@@ -221,7 +221,7 @@ def parameter(name: str, annotation: Any, *, default: Any) -> Parameter:
 
 
 def as_text(value: object, *, separator: str = ",") -> str:
-    """A parameter's value in the form ``--set`` reads.
+    """Return a parameter's value in the form that ``--set`` reads.
 
     >>> as_text(10000.0), as_text(True), as_text(0.02), as_text((14, 16), separator="x")
     ('10000', 'true', '0.02', '14x16')
@@ -235,11 +235,11 @@ def as_text(value: object, *, separator: str = ",") -> str:
     return str(value)
 
 
-_LONGEST_LIST = 24  # letters
+_LONGEST_LIST = 24  # characters
 
 
 def brief_text(value: Any, *, separator: str = ",") -> str:
-    """A value for a reader: ten digits of a number, both ends of a long list.
+    """Return a value for display: ten digits of a number, both ends of a long list.
 
     >>> brief_text(1 / 3), brief_text((1.0, 2.0)), brief_text(tuple(range(100, 132)))
     ('0.3333333333', '1,2', '100,101 … 131 (32)')
@@ -254,13 +254,13 @@ def brief_text(value: Any, *, separator: str = ",") -> str:
     return text
 
 
-_LARGEST_FILE = 1 << 20  # 32 bytes for a number of each of the most pairs
+_LARGEST_FILE = 1 << 20  # 32 bytes per number, one number for each of the most pairs
 
 
 def _list_of_file(path: str, flag: str) -> Sequence[object]:
-    """The list that a JSON file holds.
+    """Return the list in a JSON file.
 
-    Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
+    Raises: InvalidInput if it holds anything else; Unavailable if it cannot be read.
     """
     import json
 
@@ -282,7 +282,7 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
 
 
 def _bound(value: float) -> str:
-    """A bound as its rule shows it: a large float in the short form that a user would type.
+    """Return a bound as its rule shows it: a large float in the short form that a user would type.
 
     >>> _bound(1e15), _bound(1e6), _bound(2**53)
     ('1e15', '1000000', '9007199254740992')

@@ -116,7 +116,7 @@ def xpos(
     length = seq_len or 0
 
     def bases(xp: Any) -> Any:
-        # The rule of the formula times 10, so that no decimal fraction is rounded.
+        # The formula's rule times 10, so that no decimal fraction is rounded.
         return (xp.arange(0, rotated, 2) * 10 + 4 * rotated) / (14 * rotated)
 
     growth = Growth(
@@ -128,7 +128,7 @@ def xpos(
 
 
 def ladder(xp: Any, rotated: int, base: Any) -> Any:
-    """The frequencies base^(−2i/d) of the d/2 pairs of d rotated columns.
+    """Return the frequencies base^(−2i/d) of the d/2 pairs of d rotated dimensions.
 
     Units: radians per position.
     """
@@ -136,14 +136,14 @@ def ladder(xp: Any, rotated: int, base: Any) -> Any:
 
 
 def plain_waves(rotated: int, base: float, **others: Any) -> Waves:
-    """The waves of a plain ladder; ``others`` are their further fields."""
+    """Return the waves of a plain ladder; ``others`` are further fields."""
     return Waves(rotated // 2, lambda xp: ladder(xp, rotated, base), **others)
 
 
 def rotated_dim(dim: int, partial: float) -> int:
-    """How many of ``dim`` dimensions are rotated.
+    """Return how many of ``dim`` dimensions are rotated.
 
-    Raises: InvalidInput when they are not a positive even number.
+    Raises: InvalidInput if it is not a positive even number.
     """
     rotated = int(dim * partial)
     if rotated < 2 or rotated % 2:
@@ -156,10 +156,10 @@ def rotated_dim(dim: int, partial: float) -> int:
 
 
 def pair_count(params: Mapping[str, Any]) -> int:
-    """How many pairs rotate, by the parameters of a rotary scheme."""
+    """Return how many pairs rotate, from the parameters of a rotary scheme."""
     return rotated_dim(params["dim"], params["partial"]) // 2
 
 
 def plain_frequencies(xp: Any, params: Mapping[str, Any], base: float | None = None) -> Any:
-    """What the frequencies are without any scaling, of this base or the right one, in float64."""
+    """Return the unscaled frequencies in float64, with this base or the scheme's own."""
     return plain_ladder(xp, params["base"] if base is None else base, pair_count(params))

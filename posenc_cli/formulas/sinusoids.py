@@ -1,10 +1,10 @@
 """Encodings of sines and cosines at a geometric sequence of frequencies.
 
-Before them came counting, normalizing and bits, and there may be none at all.
+Also their predecessors (counting, normalizing, bits), and no encoding at all.
 
-CAPE and SHAPE move positions at random while they train, and give fixed rows afterwards. What is
-drawn depends on the seed and the position alone; shifts of CAPE are multiples of 2^−24, as those of
-float32 are.
+CAPE and SHAPE shift positions at random in training, and give fixed rows afterwards. Random numbers
+depend only on the seed and the position. CAPE's shifts are multiples of 2^−24, as float32's random
+numbers are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Order = Literal["sin-first", "cos-first"]
 _PAPER = "Vaswani et al. 2017 §3.5"
 Odd = Literal["error", "truncate", "pad", "split"]
 _TURNS_COST = 0.4
-"""What full turns cost beside radians: one library has them, and not by default."""
+"""The extra cost of full turns over radians: one library has them, and not by default."""
 
 
 _CAPE = "Likhomanenko et al. 2021, arXiv:2106.03143"
@@ -49,7 +49,7 @@ _SHAPE = "Kiyono et al. 2021, arXiv:2109.05644"
 _BITS = 24
 _LARGEST_SHIFT = 1e6
 _GLOBAL_SHIFT, _GLOBAL_SCALING, _FIRST_LOCAL_SHIFT = range(3)
-"""Places of what is drawn once for a sequence; then each position has its own."""
+"""Places of the random numbers drawn once per sequence; those of each position follow."""
 
 Training = Annotated[
     bool, Param("use random positions as in training, from the seed; else those of evaluation")
@@ -351,7 +351,7 @@ def shape(
 
 
 def _pairs(name: str, dim: int) -> int:
-    """How many pairs of a sine and a cosine there are.
+    """Return the number of pairs of a sine and a cosine.
 
     Raises: InvalidInput for an odd number of columns.
     """
@@ -445,7 +445,7 @@ def binary(
 
     def rows(xp: Any, positions: Any, _table: None) -> Any:
         bits = xp.arange(dim - 1, -1, -1) if order == "msb-first" else xp.arange(dim)
-        # Past bit 62 an int64 position has none; shifting further is undefined in C.
+        # An int64 position has no bits past 62, and a longer shift is undefined in C.
         shifted = positions[:, None] >> xp.minimum(bits, xp.asarray(62))[None, :]
         return xp.asarray(shifted & 1, dtype=xp.float64)
 
@@ -472,7 +472,7 @@ def nope(*, dim: Dim = 64) -> Rows:
 
 
 def _quotients(xp: Any, positions: Any, divisor: int, dim: int) -> Any:
-    """Positions over a divisor, the same in every column: (high, low), each (P, dim)."""
+    """Return positions over a divisor, equal in every column: (high, low), each (P, dim)."""
     parts = quotient(xp.asarray(positions, dtype=xp.float64), float(divisor))
     return tuple(xp.broadcast_to(part[:, None], (part.shape[0], dim)) for part in parts)
 
@@ -480,7 +480,7 @@ def _quotients(xp: Any, positions: Any, divisor: int, dim: int) -> Any:
 def wave_placements(
     width: int, pairs: int, *, interleaved: bool, order: Order, dim: int = 0
 ) -> tuple[Placement, ...]:
-    """Which columns hold sines and which cosines, and zeros from ``width`` on up to ``dim``.
+    """Return which columns hold sines, cosines, and zeros from ``width`` up to ``dim``.
 
     The second function may lack its last column.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.placements import Function
 
 Layout = Literal["interleaved", "half"]
-"""Which columns of a head rotate together: 2i and 2i + 1, or i and i + d/2."""
+"""Which dimensions of a head rotate together: 2i and 2i + 1, or i and i + d/2."""
 
 ROTARY_TABLES: Mapping[str, str] = {
     "cos-sin": "(L, d): cos of each pair, then sin of each pair (default)",
@@ -32,7 +32,7 @@ ROTARY_TABLES: Mapping[str, str] = {
 def paired_columns(
     layout: Layout, pairs: int, parts: int = 1
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The first and the second column of each pair.
+    """Return the first and the second dimension of each pair.
 
     >>> paired_columns("half", 4, parts=2)
     ((0, 1, 4, 5), (2, 3, 6, 7))
@@ -45,7 +45,7 @@ def paired_columns(
 
 
 class PlacedColumns(Record):
-    """The columns of a table: how many there are, and where waves are among them."""
+    """The columns of a table: how many there are, and which of them hold waves."""
 
     width: int
     placements: tuple[Placement, ...] = ()
@@ -55,7 +55,7 @@ class PlacedColumns(Record):
 def rotary_columns(
     table: str, pairs: int, layout: Layout = "interleaved", blocks: int = 1
 ) -> PlacedColumns:
-    """The columns of a rotary table; of a complex one its real and imaginary parts in turn."""
+    """Return the columns of a rotary table; a complex one alternates real and imaginary parts."""
     if table in ("angles", "inv-freq"):
         return PlacedColumns(pairs)
     placements = rotary_placements(
@@ -67,9 +67,9 @@ def rotary_columns(
 def rotary_placements(
     table: str, pairs: int, layout: Layout = "interleaved", blocks: int = 1
 ) -> tuple[Placement, ...]:
-    """Which columns of a rotary table hold which function of which pairs.
+    """Return which columns of a rotary table hold which function of which pairs.
 
-    The layout pairs columns within each of ``blocks`` equal parts.
+    The layout pairs dimensions within each of ``blocks`` equal parts.
     """
     halves = slice(0, pairs), slice(pairs, 2 * pairs)
     alternate = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)

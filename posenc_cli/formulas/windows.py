@@ -1,7 +1,7 @@
 """Learned scores of pairs of positions: of two places in a window, or by a small network.
 
-Owns the numbering of those offsets that Swin and BEiT share. Positions are places of the window in
-row-major order; where a class token comes first, position 0 is it.
+Defines the numbering of offsets that Swin and BEiT share. Positions are places of the window in
+row-major order; a class token, if there is one, is position 0.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ WindowSize = Annotated[
         source="Swin, Swin V2",
     ),
 ]
-_CLASS_ROWS = 3  # of the table: from the class token, to it, and its own
+_CLASS_ROWS = 3  # rows of the table: from the class token, to it, and to itself
 
 _FIRE = "Li et al. 2024, arXiv:2310.04418"
 _POSITIONS = 2**31
-"""That pairs of positions are numbered for: two of them fit an int64."""
+"""The most positions whose pairs are numbered: two of them fit an int64."""
 _DRAWN = 0.3
 _SHARED_PAST = "the distance, and of the query's position past the threshold"
 
 
 def _window_of_rows(rows: int) -> tuple[int, ...] | None:
-    """The square window whose offsets a table has, with or without the rows of a class token.
+    """Return the square window whose offsets a table has, with or without rows of a class token.
 
     >>> _window_of_rows(169), _window_of_rows(732), _window_of_rows(170)
     ((7, 7), (14, 14), None)
@@ -280,7 +280,7 @@ _SHARED = "how many rows and columns lie between two places of a window"
 
 
 def _number_of_offset(rows: int, columns: int, first: int) -> Callable[[Any, Any, Any], Any]:
-    """The number of how far apart two places are, where the first is position ``first``."""
+    """Return the index for the offset of two places; the first place is position ``first``."""
 
     def number(_xp: Any, queries: Any, keys: Any) -> Any:
         apart = (queries - first) // columns - (keys - first) // columns
@@ -301,7 +301,7 @@ def _capacity(rows: int, columns: int, first: int) -> Capacity:
 
 
 def _sides(name: str, window_size: tuple[int, ...]) -> tuple[int, int]:
-    """Rows and columns of a window.
+    """Return the rows and columns of a window.
 
     Raises: InvalidInput unless there are one or two numbers.
     """

@@ -32,7 +32,7 @@ _BLEND = (1.0, 4.0)
 _BLEND_PARAMETERS = "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"
 
 _CONTEXT = 8192
-"""The context that is stated where ratios alone show: Llama 3's."""
+"""The context to state if only ratios can be measured: Llama 3's."""
 
 
 def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
@@ -48,7 +48,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
             usual = [(*_BLEND, context) for context in CONTEXTS]
             fitted: list[tuple[float, float, int]] = []
             if inside.size >= 2:
-                # Only the ratios of the context and the two factors show.
+                # Only the ratios of the context to the two factors can be measured.
                 ends = _line_ends(xp, _CONTEXT * turns[inside], 1 - share[inside])
                 fitted = [(*ends, _CONTEXT)]
             for cost, choices in ((2.3, usual), (3.0, fitted)):
@@ -73,12 +73,12 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _slowed(xp: Any, turns: Any, low: float, high: float, context: float) -> Any:
-    """How far the blend slows pairs of so many turns a position: 0 not, 1 by the factor."""
+    """Return how far the blend slows pairs: 0 not at all, 1 by the factor."""
     return 1 - xp.clip((context * turns - low) / (high - low), 0, 1)
 
 
 def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
-    """Where the line through points reaches 0 and 1, to few digits."""
+    """Return where the line fitted to points reaches 0 and 1, to few digits."""
     slope, intercept = xp.polyfit(x, y, 1)
     if slope <= 0:
         return 0.0, 0.0
@@ -87,9 +87,10 @@ def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
 
 
 def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    """What mlx-examples' first code did: periods blended, by wavelength, the other way round.
+    """Yield the bugs of mlx-examples' first code, all together and each alone.
 
-    And each of these alone, as a reader of that code mends the others.
+    It blended periods instead of frequencies, linearly in the wavelength, and in reverse. One of
+    these remains alone when a reader of that code fixes the others.
     """
     seen, factor = "ml-explore/mlx-examples#907", params["factor"]
     original = params["original_max_position_embeddings"]

@@ -35,23 +35,25 @@ if TYPE_CHECKING:
 _LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
 
 _FEW_OF = 4
-"""One in so many: as many numbers that are wrong are as simple as a rule with as many factors."""
+"""A list must differ from the common factors in more than one pair of this many. With fewer, that
+many wrong frequencies explain the array as simply.
+"""
 
 _DISTINCT = 4
-"""Different factors that such a list has at least: pairs divided alike need no list."""
+"""The fewest different factors of a list: pairs with one common divisor need no list."""
 
 _BY_CHANCE = 1e-9
-"""The probability that the digits of a list of factors are an accident, for all bases tried."""
+"""The most probability that the digits of a list are an accident, over all bases tried."""
 
 _LARGEST_AMPLITUDE = 2.0
 """√(1 + ln s / ln L) for a factor s as large as the context L itself is √2."""
 
 
 def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    """LongRoPE, where the factors of a known base come out as numbers of few digits.
+    """Guess LongRoPE if the factors for a known base are numbers of few digits.
 
-    A factor for each pair explains any frequencies: only that such digits are no accident tells,
-    of the factors that not most pairs share.
+    A factor for each pair explains any frequencies. The only evidence is that so few digits are no
+    accident, in the factors other than the most common ones.
     """
     pairs, values = measured.pairs, measured.values
     if pairs < 4 or (values <= 0).any():
@@ -67,7 +69,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         usual, times = xp.unique(short, return_counts=True)
         shared = usual[times == max(2, times.max())]
         own = certain & ~xp.isin(short, shared)
-        # A few factors of their own are as many frequencies that are wrong.
+        # A few own factors are explained as simply by that many wrong frequencies.
         if _FEW_OF * own.sum() <= pairs or len(set(short[own].tolist())) < min(
             _DISTINCT, own.sum()
         ):
@@ -81,27 +83,27 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         if amplitude is not None and abs(amplitude - 1) > measured.precise:
             settled |= _amplitude_parameters(amplitude, measured.precise)
         notes = ("the array shows one of the two lists of factors; the command gives it as both",)
-        # A list of factors is the most that is told: last of the rules.
+        # A list of factors is the longest explanation, so it is the last of the rules.
         yield Guess(settled, cost=3.5, notes=notes)
 
 
 def _is_accident(xp: Any, values: Any, errors: Any, digits: Any) -> bool:
-    """Whether numbers lie no nearer to some of few digits than numbers that no rule made would.
+    """Whether numbers are no nearer to ones of few digits than arbitrary numbers would be.
 
-    Any number lies near one of as many digits as its error leaves it. That so few do by chance has
-    a probability for each; Fisher's method combines them.
+    Every number is near one with as many digits as its error allows. Each has a probability of so
+    few digits by chance; Fisher's method combines them.
     """
     chances = xp.minimum(1.0, 2 * errors * 10.0 ** (digits - 1) / values)
     total = -float(xp.log(xp.maximum(chances, 1e-300)).sum())
     if total <= 0:
         return True
-    # Of n independent chances −Σ ln p exceeds x with the probability e^−x · Σ_{k<n} x^k/k!.
+    # For n independent p-values, −Σ ln p exceeds x with probability e^−x · Σ_{k<n} x^k/k!.
     terms = [k * math.log(total) - math.lgamma(k + 1) - total for k in range(values.size)]
     return max(terms) + math.log(values.size) >= math.log(_BY_CHANCE)
 
 
 def _amplitude_parameters(amplitude: float, precise: float) -> dict[str, Any]:
-    """The parameters that give LongRoPE an amplitude √(1 + ln s / ln L), or the number itself."""
+    """Return the parameters for an amplitude √(1 + ln s / ln L), or the amplitude as a number."""
     for context in CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ():
         factor = math.exp((amplitude**2 - 1) * math.log(context))
         error = 2 * amplitude**2 * math.log(context) * factor * precise / 4
@@ -195,7 +197,7 @@ def rope_longrope(
 
 
 def longrope_attention_factor(factor: float | None, stretched: int, original: int) -> Decimal:
-    """What LongRoPE multiplies cosines and sines by; the factor may be left to the contexts.
+    """Return LongRoPE's factor on cos and sin; without ``factor``, the contexts give it.
 
     Raises: InvalidInput for an original context of one position, whose logarithm is 0.
     """

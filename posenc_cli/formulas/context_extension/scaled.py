@@ -1,7 +1,7 @@
 """RoPEs for longer contexts: rules that lower the frequencies of RoPE.
 
-Scalars that a rule needs once (an extended base, the ends of a ramp, an amplitude) are evaluated in
-extended precision for every arithmetic, as frameworks evaluate them in double precision.
+Scalars that a rule needs once (a scaled base, the ends of a ramp, an amplitude) are computed in
+extended precision for every arithmetic, as frameworks compute them in double precision.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ if TYPE_CHECKING:
 _CHEN = "Chen et al. 2023, arXiv:2306.15595"
 
 SMALLEST_FACTOR, LARGEST_FACTOR = 1e-15, 1e15
-"""Of frequencies: with less a wave rotates 10^14 times from one position to the next, with more
-none rotates in 2^53 positions."""
+"""Limits of factors on frequencies. Below them a wave rotates 10^14 times per position; above them
+none rotates within 2^53 positions.
+"""
 
 Factor = Annotated[
     float,
@@ -70,21 +71,23 @@ AttentionFactor = Annotated[
     float | None,
     Param(
         "multiplies cos and sin, instead of the rule's value",
-        minimum=1e-6,  # of less float16 holds next to nothing
+        minimum=1e-6,  # below it, float16 holds almost nothing
         maximum=1e6,
     ),
 ]
 
 
 _CLIPPED = 20
-"""Pairs that the authors clip, of the 64 of Llama 3."""
+"""The number of pairs that the authors clip, of the 64 of Llama 3."""
 
 _OTHER_BASES = 4 * len(COMMON_BASES)
-"""Tries to explain a ladder by a factor and a base that is not the commonest: most are chance."""
+"""The number of tries to explain a ladder by a factor and a base other than the most common one;
+most fits are by chance.
+"""
 
 
 def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[Guess]:
-    """Factors that all frequencies of a base are divided by, one for all pairs."""
+    """Yield one factor that divides all frequencies of a base."""
     pairs, turning = measured.pairs, turning_count(xp, measured)
     if turning == 0:
         return
@@ -111,7 +114,7 @@ def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[Guess]:
 
 
 def _stretches_of_ntk(pairs: int) -> Iterator[tuple[float, str]]:
-    """What NTK multiplies the base by, which keras-hub's "dynamic" divides all frequencies by."""
+    """Yield NTK's multipliers of the base; keras-hub's "dynamic" divides frequencies by them."""
     for factor in FACTORS:
         power = f"{factor:g}^({2 * pairs}/{2 * pairs - 2})"
         note = f"factor = {power}, by which keras-hub's rope_type dynamic of {factor:g} divides"
@@ -119,9 +122,9 @@ def _stretches_of_ntk(pairs: int) -> Iterator[tuple[float, str]]:
 
 
 def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float]]:
-    """Factors where rows are several positions apart: ratio = factor/step, the small steps first.
+    """Yield factors for rows several positions apart: ratio = factor/step, small steps first.
 
-    Nothing but the ratio shows.
+    Only the ratio can be measured.
     """
     for factor in FACTORS if 0 < ratio < 1 else ():
         step = round(factor / ratio)
@@ -137,7 +140,7 @@ def _linear_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _ntk_factors(xp: Any, measured: Measured) -> Iterator[tuple[float, float, float]]:
-    """Common bases, the factor that stretches each to the measured one, and its error."""
+    """Yield common bases, the factor that scales each to the measured base, and its error."""
     pairs = measured.pairs
     fit = fitted_base(xp, measured, pairs)
     if fit is None or pairs < 2:
@@ -153,7 +156,7 @@ def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base, factor, error in _ntk_factors(xp, measured):
         given = {**measured.given, "base": base}
         usual = [f for f in COMMON_FACTORS if abs(f - factor) <= max(2 * error, 0.004 * f)]
-        # A usual factor at a usual base is met by chance more than a plain base is.
+        # A usual factor at a usual base fits by chance more often than a plain base does.
         rarer = 0.0 if base in COMMON_BASES[:3] else 0.5
         for value in usual:
             yield Guess({**given, "factor": value}, 1.4 + rarer)
@@ -167,7 +170,7 @@ def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    """Dynamic NTK that stretches the base as much as NTK would at this length of sequence."""
+    """Guess dynamic NTK whose base at this sequence length equals the measured one."""
     length = measured.length
     if length is None:
         return
@@ -178,7 +181,7 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
                 whole = length % context == 0
                 own = factor * length / context - (factor - 1)
                 if abs(own / stretch - 1) <= (1e-3 if whole else 1e-5):
-                    # Likelier than NTK by an odd factor, less likely than by a usual one.
+                    # More likely than NTK with an odd factor, less likely than with a usual one.
                     params = {**measured.given, "base": base, "factor": factor}
                     params["max_position_embeddings"] = context
                     yield Guess(params, 1.6 + 0.001 * factor + rarer)
@@ -213,7 +216,7 @@ def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _without_exponent(xp: Any, params: Mapping[str, Any], stretch: float) -> Mistake:
-    """The base times a stretch itself, in place of a power of it."""
+    """Return the base multiplied by ``stretch`` itself, without the exponent."""
     return Mistake(
         "the base is scaled by the factor without its exponent d/(d − 2)",
         plain_frequencies(xp, params, params["base"] * stretch),
@@ -222,14 +225,14 @@ def _without_exponent(xp: Any, params: Mapping[str, Any], stretch: float) -> Mis
 
 
 def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
-    """Dynamic NTK's base at lengths of no less than L, of two pairs or more."""
+    """Return dynamic NTK's base at lengths of at least L, for two or more pairs."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
     stretch = factor * length / limit - (factor - 1)
     return params["base"] * stretch ** (pairs / (pairs - 1))
 
 
 def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
-    """The base extended for another length, and as no length stretches it."""
+    """Yield the base scaled for another length, by Qwen's rule, or without its exponent."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
     if pairs < 2:
         return
@@ -404,7 +407,7 @@ def rope_proportional(
 
 
 def _clipped_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    """Ladders whose last pairs fall below their frequencies as the taper does."""
+    """Guess from ladders whose last pairs fall below their frequencies as the taper does."""
     pairs, values, errors = measured.pairs, measured.values, measured.errors
     if pairs < 3 or abs(values[-1]) > 2 * errors[-1] + 1e-11:
         return
@@ -421,7 +424,7 @@ def _clipped_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _taper(xp: Any, pairs: int, clipped: int) -> Any:
-    """What is left of each frequency: 1, and from 1 to 0 along half a cosine over the last.
+    """Return the factor of each frequency: 1, then 1 to 0 along half a cosine over the last pairs.
 
     Shape: (pairs,).
     """
@@ -485,9 +488,9 @@ def rope_clipped(
 
 
 def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
-    """RoPE with the base times stretch^(d/(d − 2)).
+    """Return RoPE with the base times stretch^(d/(d − 2)).
 
-    Raises: InvalidInput for one pair, which has no slowest but the fastest.
+    Raises: InvalidInput for a single pair, whose lowest frequency is also its highest.
     """
     from posenc_cli.numerics import exact
 
@@ -500,7 +503,7 @@ def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any
 
 
 def real(xp: Any, value: Decimal) -> Any:
-    """A number as the namespace takes it: itself in extended precision, else a float."""
+    """Return a number for a namespace: itself in extended precision, else a float."""
     from posenc_cli.numerics import exact
 
     return value if xp is exact else float(value)

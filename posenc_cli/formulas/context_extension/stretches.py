@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 NONE = "none"
-"""The stretch that changes nothing."""
+"""The extension that changes nothing."""
 UNSTRETCHED = rope
 """The scheme whose frequencies extensions change."""
 
 
 class RopeStretch(Record):
-    """A scheme that takes the place of RoPE, and what its parameters call lengths.
+    """A scheme that replaces RoPE, and the names of its length parameters.
 
-    ``trained`` and ``length`` name the parameters that are the trained length and the other one.
+    ``trained`` names the parameter for the trained length, ``length`` the one for the new length.
     """
 
     scheme: Scheme
@@ -32,7 +32,7 @@ class RopeStretch(Record):
     length: str | None = None
 
     def parameters(self, given: Mapping[str, Any], trained: int, length: int) -> dict[str, Any]:
-        """The parameters in place of those given for RoPE; the factor is length / trained.
+        """Return the parameters that replace RoPE's; the factor is length / trained.
 
         >>> STRETCHES["yarn"].parameters({"dim": 32}, 100, 400)
         {'dim': 32, 'factor': 4.0, 'original_max_position_embeddings': 100}
@@ -49,5 +49,5 @@ STRETCHES = {
     "yarn": RopeStretch(rope_yarn, "original_max_position_embeddings"),
     "llama3": RopeStretch(rope_llama3, "original_max_position_embeddings"),
 }
-"""Stretches by name. Dynamic NTK has a factor beside the lengths, and grows past NTK's base."""
+"""Extensions by name. Dynamic NTK has a factor besides the lengths, and its base exceeds NTK's."""
 ROPE_STRETCH_NAMES = (NONE, *STRETCHES)

@@ -68,16 +68,18 @@ BetaSlow = Annotated[
 Truncate = Annotated[bool, Param("round the ends of the ramp to whole pairs", source="YaRN's code")]
 
 _CONTEXT = 4096
-"""The context that is stated where ratios alone show: that of Llama 2, which YaRN extended."""
+"""The context to state if only ratios can be measured: that of Llama 2, which YaRN extended."""
 
 _SHORT = (256, 128, 64)
-"""Contexts that experiments and tests extend, beside those of published models."""
+"""Contexts of experiments and tests, besides those of published models."""
 
 _FAR = 8
-"""Of the pairs: a ramp whose ends lie further off hardly rises over them, and noise looks so."""
+"""In multiples of the pair count. A ramp whose ends are farther away hardly rises over the pairs,
+and looks like noise.
+"""
 
 _RARER = 0.2
-"""What rounding costs beyond the rule whose wavelengths are rounded."""
+"""The extra cost of rounding, over the rule whose wavelengths are rounded."""
 
 _MANY_RAMPS = (
     "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
@@ -85,7 +87,7 @@ _MANY_RAMPS = (
 
 
 def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
-    """YaRN's parameters that may give measured rates."""
+    """Yield parameters of YaRN that may give the measured frequencies."""
     if measured.pairs < 4:
         return
     for base in dict.fromkeys(scaled_bases(xp, measured)):
@@ -105,7 +107,7 @@ def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 @lru_cache(maxsize=16)
 def _ramps(xp: Any, base: float, pairs: int) -> tuple[list[tuple[int, float, float, bool]], Any]:
-    """Contexts, betas and truncations that people use, and the ramp of each (choices, pairs)."""
+    """Return common contexts, betas and truncations, and the ramp of each (choices, pairs)."""
     scale = pairs / math.log(base)
     choices, ends = [], []
     for (fast, slow), context in itertools.product(BETAS, (*CONTEXTS, *_SHORT)):
@@ -122,12 +124,12 @@ def _ramps(xp: Any, base: float, pairs: int) -> tuple[list[tuple[int, float, flo
 def _usual_ramps(
     xp: Any, base: float, share: Any, error: Any
 ) -> Iterator[tuple[dict[str, Any], float]]:
-    """Parameters of ramps that slow pairs by these shares, of numbers that people use."""
+    """Yield ramps of common parameters that slow the pairs by these shares."""
     choices, ramps = _ramps(xp, base, share.size)
     fitting = (xp.abs(ramps - share) <= 4 * error + 1e-3).all(axis=1)
     for choice in xp.flatnonzero(fitting):
         context, fast, slow, truncate = choices[choice]
-        # Three numbers that people use; the paper's betas, and its rounding, first.
+        # Three common numbers; the paper's betas and its rounding come first.
         cost = 2.2 + (0.4 if (fast, slow) != BETAS[0] else 0) + 0.3 * (not truncate)
         yield _ramp_parameters(context, fast, slow, truncate=truncate), cost
 
@@ -135,7 +137,7 @@ def _usual_ramps(
 def _fitted_ramps(
     xp: Any, base: float, share: Any, error: Any
 ) -> Iterator[tuple[dict[str, Any], float]]:
-    """Parameters of a ramp whose ends are read off: one choice of context and betas for many."""
+    """Yield parameters of a fitted ramp: one of many choices of context and betas."""
     pairs = share.size
     inside = xp.flatnonzero((share > 0.02 + 3 * error) & (share < 0.98 - 3 * error))
     if inside.size < 2:
@@ -148,7 +150,7 @@ def _fitted_ramps(
         return
     whole = abs(low - round(low)) < 0.01 and abs(high - round(high)) < 0.01
     if whole:
-        # Any pair of numbers that rounds outward to these ends.
+        # Any two numbers that round outward to these ends.
         low, high = round(low) + 0.5, round(high) - 0.5
     turns = [_CONTEXT / (2 * math.pi) * base ** (-end / pairs) for end in (low, high)]
     fast, slow = (float(f"{turn_count:.{3 if whole else 8}g}") for turn_count in turns)
@@ -166,14 +168,14 @@ def _ramp_parameters(context: int, fast: float, slow: float, *, truncate: bool) 
 
 
 def _with_amplitude(given: dict[str, Any], measured: Measured, cost: float) -> Iterator[Guess]:
-    """YaRN with the amplitude that was measured: the rule's own, DeepSeek's, or a number."""
+    """Yield YaRN with the measured amplitude: the rule's own, DeepSeek's, or a number."""
     amplitude, factor = measured.amplitude, given["factor"]
     if amplitude is None or measured.has_amplitude(yarn_attention_factor(factor)):
         yield Guess(given, cost)
         return
     for top, bottom in ((1.0, 1.0), (0.707, 1.0), (1.0, 0.707)):
         mscales = {"mscale": top, "mscale_all_dim": bottom}
-        # DeepSeek's two numbers, then any one number: each says more than the rule's own.
+        # DeepSeek's two numbers come before any single number; both cost more than the rule's own.
         if measured.has_amplitude(yarn_attention_factor(factor, **mscales)):
             yield Guess({**given, **mscales}, cost + 0.3)
             return
@@ -234,17 +236,17 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _ramp_between(xp: Any, params: Mapping[str, Any], low: float, high: float) -> Any:
-    """A ramp from 0 at one end to 1 at the other, in float64. Shape: (pairs,)."""
+    """Return a ramp from 0 at ``low`` to 1 at ``high``, in float64. Shape: (pairs,)."""
     return xp.clip((xp.arange(pair_count(params)) - low) / (high - low or 1e-3), 0, 1)
 
 
 def _ramp(xp: Any, params: Mapping[str, Any]) -> Any:
-    """How far each pair is interpolated, from 0 to 1, in float64. Shape: (pairs,)."""
+    """Return how far each pair is interpolated, from 0 to 1, in float64. Shape: (pairs,)."""
     return _ramp_between(xp, params, *_ends(params))
 
 
 def _ends(params: Mapping[str, Any]) -> tuple[float, float]:
-    """The ends of the ramp, in float64."""
+    """Return the ends of the ramp, in float64."""
     names = ("beta_fast", "beta_slow", "truncate")
     original, rest = params["original_max_position_embeddings"], {n: params[n] for n in names}
     low, high = yarn_ramp(2 * pair_count(params), params["base"], original, **rest)
@@ -313,7 +315,7 @@ def rope_yarn(
 def yarn_ladder(
     xp: Any, rotated: int, base: float, factor: float, ends: tuple[Decimal, Decimal]
 ) -> Any:
-    """The frequencies of a ladder, the slow ones divided by a factor, with a ramp between its ends.
+    """Return the frequencies of a ladder, the low ones divided by a factor, with a ramp between.
 
     Units: radians per position. Shape: (rotated/2,).
     """
@@ -333,7 +335,7 @@ def yarn_ramp(
     beta_slow: float,
     truncate: bool,
 ) -> tuple[Decimal, Decimal]:
-    """The pairs between which YaRN blends: it keeps those before, interpolates those after.
+    """Return the ends of YaRN's ramp: it keeps pairs before the ramp and interpolates those after.
 
     >>> [float(end) for end in yarn_ramp(
     ...     128, 1e6, 32768, beta_fast=32.0, beta_slow=1.0, truncate=True)]
@@ -355,14 +357,14 @@ def yarn_ramp(
 def yarn_attention_factor(
     factor: float, *, mscale: float | None = None, mscale_all_dim: float | None = None
 ) -> Decimal:
-    """What YaRN multiplies cosines and sines by."""
+    """Return YaRN's factor on cosines and sines."""
     both = (mscale, mscale_all_dim) if mscale and mscale_all_dim else (1.0, 0.0)
     magnitudes = _magnitudes(factor, both)
     return (magnitudes[0:1] / magnitudes[1])[0]  # type: ignore[no-any-return]
 
 
 def yarn_magnitude(factor: float, mscale: float) -> Decimal:
-    """1 + 0.1 · mscale · ln(factor), which YaRN has for context extensions; 1 for factors up to 1.
+    """Return 1 + 0.1 · mscale · ln(factor), YaRN's magnitude; 1 for factors up to 1.
 
     >>> float(yarn_magnitude(32.0, 1.0)), int(yarn_magnitude(0.5, 1.0))
     (1.3465735902799727, 1)
@@ -377,7 +379,7 @@ def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
 
 
 def _resonance_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    """The rules whose wavelengths, rounded, may be the whole ones that were measured."""
+    """Guess rules whose wavelengths, once rounded, may be the integers measured."""
     rates, errors = measured.values, measured.errors
     if (rates <= 0).any():
         return
@@ -388,7 +390,7 @@ def _resonance_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base in _resonance_bases(xp, wavelengths, uncertain):
         digits = 0 if base in KNOWN_BASES else 0.3 * digit_count(base)
         yield Guess({**measured.given, "base": base}, 1 + _RARER + digits)
-    # Rounding moves a wavelength by half a position at most: to YaRN that is an error.
+    # Rounding moves a wavelength by at most half a position, which YaRN's fit treats as an error.
     unrounded = replace(measured, errors=errors + rates**2 / (4 * math.pi))
     for guess in yarn_guesses(xp, unrounded):
         if not {"mscale", "mscale_all_dim"} & guess.params.keys():
@@ -396,7 +398,7 @@ def _resonance_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _resonance_bases(xp: Any, wavelengths: Any, uncertain: Any) -> Iterator[float]:
-    """Bases of a plain ladder whose wavelengths round to these: published ones, or the shortest."""
+    """Yield bases of plain ladders whose wavelengths round to these: published, or the shortest."""
     pairs = wavelengths.size
     if pairs < 2:
         yield KNOWN_BASES[0]
