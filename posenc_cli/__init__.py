@@ -5,13 +5,13 @@
 >>> posenc.rope_check("llama-3.1-8b", tables=(cos, sin)).ok
 True
 
-What is exported here is stable; what else the package holds may change.
+The names exported here are stable. Everything else in the package may change.
 """
 
 __version__ = "0.2.0"
 
-# Nothing is imported here: python -m posenc_cli has the current folder on its path until __main__,
-# which is imported next, has taken it away.
+# Nothing is imported here. With python -m posenc_cli, the current folder is on the path until
+# __main__, which is imported next, removes it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -75,7 +75,7 @@ _EXPORTS = {
 
 
 def __getattr__(name: str) -> "Any":
-    """What is exported is imported when it is asked for: `posenc --version` needs none of it."""
+    """Import an exported name when it is first used: `posenc --version` needs none of them."""
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -1,8 +1,8 @@
-"""How much one command computes, holds or prints by default: the bounds, and their error.
+"""How much one command computes, holds or prints by default: the limits and their error.
 
-A command that meets a request past a bound refuses it here, takes a sample and says so, or streams
-and shows progress: it never just goes on. Lengths are free (any position up to 2^53), and so is the
-size of a file that ``posenc generate`` writes, which the disk bounds.
+A command that meets a request past a limit refuses it here, takes a sample and says so, or streams
+and shows progress. It never just goes on. Lengths are not limited (any position up to 2^53), and
+neither is the file that ``posenc generate`` writes: only the disk limits it.
 """
 
 from __future__ import annotations
@@ -12,37 +12,39 @@ import mmap
 from posenc_cli.errors import InvalidInput, Unavailable
 
 HELD_VALUES = 1 << 24
-"""Numbers in an array that is held whole: 128 MiB in float64, and computing needs a few of them."""
+"""Numbers in an array held whole: 128 MiB in float64. Computing needs a few such arrays."""
 
 LISTED_VALUES = 1 << 20
 """Numbers in one JSON object: some 20 MB of text, and ten times that in memory."""
 
 TABLE_ROWS = 1 << 13
-"""Rows of a table to be read: laying one out takes some 0.3 ms, so two to three seconds."""
+"""Rows of a table for readers: laying one row out takes about 0.3 ms, so all take two to three
+seconds.
+"""
 
 REPEATED_COLUMNS = 1 << 14
-"""Columns of an encoding whose 60-digit frequencies are asked for a dozen times: a few seconds.
+"""Columns of an encoding whose 60-digit frequencies are needed a dozen times: a few seconds.
 
-Wider than any model's; to compute them once, any number is taken.
+This is wider than any model. Computing the frequencies once has no such limit.
 """
 
 COMPUTED_CELLS = 1 << 33
-"""Exact entries computed for one answer: some two minutes of one core, with a progress bar."""
+"""Exact entries computed for one answer: about two minutes of one core, with a progress bar."""
 
 ROOM_TO_START = 192 << 20
-"""Bytes of memory that a command must find: some 80 MiB for its imports, and room to compute."""
+"""Bytes of memory that a command needs to start: about 80 MiB for imports, and room to compute."""
 
 ROOM_TO_COMPUTE = 128 << 20
-"""Bytes that must be free as a file is read, beside the file."""
+"""Bytes that must be free besides the file when a file is read."""
 
 ROOM_FOR_THREADS = 384 << 20
-"""Bytes that must be free for threads to be started: glibc sets 128 MiB aside for each of two."""
+"""Bytes that must be free to start threads: glibc reserves 128 MiB for each of two."""
 
 
 def has_room(size: int) -> bool:
-    """Whether ``size`` bytes of memory can be had.
+    """Whether ``size`` bytes of memory are available.
 
-    NumPy 2.4 may crash where a small allocation fails, so none is left to fail.
+    NumPy 2.4 may crash when a small allocation fails, so posenc lets none fail.
     """
     try:
         mmap.mmap(-1, size).close()
@@ -52,7 +54,7 @@ def has_room(size: int) -> bool:
 
 
 def check_room(size: int) -> None:
-    """Refuse to go on where ``size`` bytes of memory cannot be had.
+    """Refuse to continue if ``size`` bytes of memory are not available.
 
     Raises: Unavailable.
     """
@@ -61,16 +63,16 @@ def check_room(size: int) -> None:
 
 
 def check_size(request: str, size: int, most: int, unit: str, *, hint: str | None = None) -> None:
-    """Refuse a request that is larger than what is taken.
+    """Refuse a request that is larger than allowed.
 
-    ``request`` is the option or file as the user wrote it, ``size`` what it comes to in ``unit``
+    ``request`` is the option or file as the user wrote it. ``size`` is how much that is in ``unit``
     (a plural).
 
     >>> check_size("--len 9000", 9000, 512, "tokens")
     Traceback (most recent call last):
     posenc_cli.errors.InvalidInput: --len 9000: 9000 tokens; at most 512 are allowed
 
-    Raises: InvalidInput where ``size`` is more than ``most``.
+    Raises: InvalidInput if ``size`` exceeds ``most``.
     """
     if size > most:
         raise InvalidInput(
@@ -79,7 +81,7 @@ def check_size(request: str, size: int, most: int, unit: str, *, hint: str | Non
 
 
 def _digits(size: int) -> str:
-    """A whole number in digits, or about how large it is where those are too many to read.
+    """A whole number in digits, or its rough size if it has too many digits to read.
 
     >>> _digits(9007199254740992), _digits(10**5000)
     ('9007199254740992', 'over 2^16609')

@@ -60,7 +60,7 @@ MODULES = {
     "shaw": "learned",
     "transformer-xl": "sinusoids",
 }
-"""By the name of each scheme, the module of `posenc_cli.formulas` that declares it."""
+"""The module of `posenc_cli.formulas` that declares each scheme."""
 
 
 ALIASES = {
@@ -73,11 +73,11 @@ ALIASES = {
     "llama3": "rope-llama3",
     "longrope": "rope-longrope",
 }
-"""What people type for some schemes: a paper's author, or the rope_type of a config."""
+"""Other names that people type for schemes: a paper's author, or the rope_type of a config."""
 
 
 class _Declared(Mapping[str, Scheme]):
-    """The schemes by name, each imported when it is asked for: a short command needs but one."""
+    """The schemes by name. Each is imported when first used: a short command needs only one."""
 
     def __getitem__(self, name: str) -> Scheme:
         name = ALIASES.get(name, name)
@@ -104,11 +104,11 @@ _OF_CONTENT = {
     "dape": "DAPE",
     **dict.fromkeys(("fox", "forgetting-transformer"), "the Forgetting Transformer"),
 }
-"""Encodings that people ask for and that are no function of positions."""
+"""Encodings that people ask for but that are not functions of positions."""
 
 _adopted: ContextVar[Mapping[str, Scheme]] = ContextVar("adopted", default={})  # noqa: B039
 
-# Patterns are compiled where a name needs them, which those of most commands do not.
+# The pattern is compiled when a name needs it, which most commands do not.
 _OWN = r"(?as)[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|.+\.py(?::[A-Za-z_][\w.]*)?"
 
 
@@ -122,8 +122,8 @@ class BrokenPlugin(Record):
 def find(name: str) -> Scheme:
     """The scheme of a name: built in, installed (entry point), or a user's own.
 
-    Raises: InvalidInput when there is none, when there are several, or when it cannot be loaded;
-    Unavailable when its file is not there.
+    Raises: InvalidInput if there is no such scheme, if there are several, or if it cannot be
+        loaded; Unavailable if its file does not exist.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]
@@ -155,12 +155,12 @@ def find(name: str) -> Scheme:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is of a user's own: ``package.module:name``, ``./file.py:name``."""
+    """Whether a name is a user's own scheme: ``package.module:name``, ``./file.py:name``."""
     return re.fullmatch(_OWN, name) is not None
 
 
 def parts_of(name: str) -> list[str]:
-    """The names that a hybrid ``A+B`` joins; a plus in a path with a slash joins none.
+    """The names that a hybrid ``A+B`` joins. A plus in a path with a slash does not join.
 
     >>> parts_of("sinusoidal+./my c++/mine.py:scheme+t5")
     ['sinusoidal', './my c++/mine.py:scheme', 't5']
@@ -175,17 +175,17 @@ def parts_of(name: str) -> list[str]:
 
 
 def slash_hint(name: str) -> str | None:
-    """What names a scheme of a file that is there, where the plus in its name joins schemes."""
+    """A hint for a file whose name has a plus, which otherwise joins schemes: its path."""
     is_file = is_own(name) and Path(name.rpartition(":")[0]).is_file()
     return f"a + joins schemes: ./{name} names the file" if is_file else None
 
 
 @contextmanager
 def adopting(names: Iterable[str]) -> Iterator[None]:
-    """Within it, schemes of a user's own are known by these names, as those of plugins are.
+    """Make user-written schemes known by these names within the block, as plugins are.
 
-    Raises: InvalidInput, Unavailable where one cannot be found, or is not made of waves but a
-    function.
+    Raises: InvalidInput, Unavailable if a scheme cannot be found, or is a function and not made of
+        waves.
     """
     found = {name: replace(find(name), name=name) for name in names}
     for name in (name for name, scheme in found.items() if scheme.as_given):
@@ -207,7 +207,7 @@ def adopted() -> tuple[Scheme, ...]:
 
 
 def installed() -> list[Scheme | BrokenPlugin]:
-    """The schemes that installed plugins bring, each in working order or with what is wrong."""
+    """The schemes of installed plugins: each one loaded, or with the reason why it cannot be."""
     plugins: list[Scheme | BrokenPlugin] = []
     for name, entry in sorted(_entry_points().items()):
         try:
@@ -226,9 +226,9 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _may_hold_plugins(place: str) -> bool:
-    """Whether a folder holds a distribution with posenc's group of entry points, or is an archive.
+    """Whether a folder holds a distribution with posenc's entry-point group, or is an archive.
 
-    This takes 1 ms, where importlib.metadata takes 10.
+    This takes 1 ms; importlib.metadata takes 10 ms.
     """
     root = Path(place)
     texts = (t for end in ("dist", "egg") for t in root.glob(f"*.{end}-info/entry_points.txt"))
@@ -237,10 +237,10 @@ def _may_hold_plugins(place: str) -> bool:
 
 
 def _loaded(target: str, name: str) -> Scheme:
-    """The Scheme that ``package.module:attribute`` or ``file.py:attribute`` names, or a function.
+    """The Scheme or function that ``package.module:attribute`` or ``file.py:attribute`` names.
 
-    Raises: InvalidInput when it cannot be imported or is neither; whatever a user's module
-    raises while it is imported is reported, never passed on.
+    Raises: InvalidInput if it cannot be imported or is neither. Whatever a user's module raises
+        during import is reported this way, and does not propagate.
     """
     try:
         loaded = object_named(target)

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 DRAWN_TABLE = (
     "says how large its table is, and not what was trained: the values are randomly initialized"
 )
-"""What a config is warned of that has a learned table."""
+"""The warning for a config that has a learned table."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-"""What names one of several encodings, in their order."""
+"""The letters that name several encodings, in order."""
 
 
 class Choice(Record):
     """The encoding and the positions that a command line chooses.
 
-    A hybrid ``A+B`` has a choice for each of its ``parts``. Of a config or a model, ``origin`` says
-    which it was and how it was read, ``warnings`` what a reader of the result should know, and
-    ``context`` how many positions the model takes and where that is said; ``config`` is what was
-    read, where it is a config of transformers, ``layer_type`` what it calls its layers.
+    A hybrid ``A+B`` has one choice for each of its ``parts``. For a config or a model, ``origin``
+    says which one it is and how it was read. ``warnings`` lists what a reader of the result should
+    know. ``context`` is how many positions the model takes, and the key that says so. ``config`` is
+    the content if it is a transformers config, and ``layer_type`` is its name for the layers.
     """
 
     scheme: Scheme
@@ -52,22 +52,22 @@ class Choice(Record):
 
     @property
     def source(self) -> str:
-        """The config or the model that was named, if one was."""
+        """The name of the config or model, or an empty text."""
         return self.origin.get("config") or self.origin.get("model", "")
 
     @property
     def name(self) -> str:
-        """What names the encoding: its scheme, or those of its parts joined by ``+``."""
+        """The name of the encoding: its scheme, or the schemes of its parts joined by ``+``."""
         return "+".join(part.scheme.name for part in self.parts) or self.scheme.name
 
     @property
     def as_given(self) -> str:
-        """The names of the schemes whose values a user's function gives, empty where none does."""
+        """The names of the schemes that are a user's function, empty if there are none."""
         return ", ".join(part.scheme.name for part in self.parts or (self,) if part.scheme.as_given)
 
     @property
     def asked(self) -> str:
-        """What an error names the encoding by: the option that chose it, and what that meant."""
+        """The encoding's name in errors: the option that chose it, and what that resolved to."""
         for kind in ("config", "model", "like"):
             if kind in self.origin:
                 return f"--{kind} {quoted_name(self.origin[kind])} ({self.name})"
@@ -76,11 +76,12 @@ class Choice(Record):
     def engine(
         self, plan: Plan, *, arithmetic: Arithmetic = "exact", kernel_values: int | None = None
     ) -> Engine:
-        """What computes a plan: the backend asked for, or the one that suits it.
+        """The engine that computes a plan: the backend asked for, or the one that suits it.
 
-        ``kernel_values`` are those that a process has asked for, if not of this plan alone.
+        ``kernel_values`` is the number of values that the process has asked for, if it is more than
+        this plan's.
 
-        Raises: InvalidInput, Unavailable: it does not exist, or cannot be used here.
+        Raises: InvalidInput, Unavailable if the backend does not exist, or cannot be used here.
         """
         from posenc_cli.backends.registry import choose, find
         from posenc_cli.encoding.engine import Engine, threads_for
@@ -93,7 +94,7 @@ class Choice(Record):
         chosen = choose(self.backend, device=self.device, values=values)
         backend = chosen.backend
         if plan.computed_as != "waves":
-            # Asked for by name or device, it must exist; but rows and scores are NumPy's.
+            # A backend chosen by name or device must exist, but NumPy computes rows and scores.
             backend = find("numpy")
         return Engine(
             backend=backend,
@@ -104,9 +105,9 @@ class Choice(Record):
         )
 
     def encoding(self, seq_len: int | None = None) -> Encoding:
-        """The scheme with its parameters settled, for its positions unless a length is said.
+        """The scheme with its parameters resolved, for its positions or for ``seq_len``.
 
-        Raises: InvalidInput where the choice is a hybrid: each of its parts has its own.
+        Raises: InvalidInput if the choice is a hybrid: each of its parts has its own encoding.
         """
         from posenc_cli.encoding.request import Encoding, check_domain
 
@@ -123,7 +124,7 @@ class Choice(Record):
         return encoding
 
     def at_first(self, count: int) -> Choice:
-        """The choice at its first positions: so many, or as many as it has."""
+        """The choice at its first ``count`` positions, or at as many as it has."""
         contents = [part.encoding().bound.content for part in self.parts or (self,)]
         rooms = [content.capacity.positions for content in contents if content.capacity]
         positions = Positions.contiguous(0, min(count, *rooms, count))
@@ -133,9 +134,9 @@ class Choice(Record):
     def requests(
         self, precision: Precision, *, table: str | None = None, head: int | None = None
     ) -> list[Request]:
-        """What is asked for of each part: the table of a rotary one, the head of a bias.
+        """The request for each part; ``table`` goes to rotary parts and ``head`` to biases.
 
-        Raises: InvalidInput where a hybrid has no part that a table or a head is of.
+        Raises: InvalidInput if a hybrid has no part that a table or a head applies to.
         """
         from posenc_cli.encoding.request import Request
 
@@ -164,11 +165,11 @@ def choice_of_layers(
     origin: Mapping[str, str],
     **fields: Any,
 ) -> Choice:
-    """The choice of the layers of a config, whose parameters those ``given`` replace.
+    """The choice of the layers of a config, with the parameters in ``given`` replaced.
 
-    ``name`` is what warnings call the config.
+    ``name`` is how warnings name the config.
 
-    Raises: InvalidInput where layers differ and no type is named, or there is no such type.
+    Raises: InvalidInput if layers differ and no type is named, or if there is no such type.
     """
     layers = resolved.layer(layer_type)
     scheme = catalogue.find(layers.scheme)
@@ -191,7 +192,7 @@ def choice_of_layers(
 def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Choice:
     """The choice of a scheme, or of the parts of a hybrid ``A+B``.
 
-    A part takes the parameters it has, and ``part.name`` is a parameter of that part alone.
+    Each part takes the parameters it has; ``part.name`` is a parameter of that part alone.
     """
     schemes = [catalogue.find(part) for part in part_names(name)]
     if len(schemes) == 1:
@@ -203,9 +204,9 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
 
 
 def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice:
-    """The choice of what a library's function computes, with the parameters ``given`` instead.
+    """The choice that matches a library's function, with the parameters in ``given`` replaced.
 
-    Raises: InvalidInput where posenc does not know the function.
+    Raises: InvalidInput if posenc does not know the function.
     """
     from posenc_cli.configs.library import find_function
 
@@ -215,14 +216,14 @@ def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice
 
 
 def hybrid(parts: Sequence[Choice]) -> Choice:
-    """The choice of a hybrid of these parts; a single one is its own."""
+    """The hybrid of these parts; a single part is returned as it is."""
     return parts[0] if len(parts) == 1 else replace(parts[0], given={}, parts=tuple(parts))
 
 
 def part_names(name: str) -> list[str]:
-    """The names of the parts of a hybrid ``A+B``, or the one name.
+    """The names of the parts of a hybrid ``A+B``, or the single name.
 
-    Raises: InvalidInput where one is empty, or in it twice.
+    Raises: InvalidInput if a name is empty or occurs twice.
     """
     names = [catalogue.ALIASES.get(part, part) for part in catalogue.parts_of(name)]
     if not all(names):
@@ -237,7 +238,7 @@ def part_names(name: str) -> list[str]:
 
 
 def _meant(name: str, schemes: Sequence[Scheme]) -> str:
-    """A parameter of several schemes by their own name for it, where it is a config's key."""
+    """The schemes' own name for a parameter, if ``name`` is a config's key for it."""
     prefix, dot, key = name.rpartition(".")
     own = any(key in scheme.parameters for scheme in schemes)
     named = {key} if own else {scheme.parameter_named(key) for scheme in schemes} - {key}
@@ -247,12 +248,12 @@ def _meant(name: str, schemes: Sequence[Scheme]) -> str:
 def parameters_by_scheme(
     schemes: Sequence[Scheme], given: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """The parameters of each of several schemes, among those given for all.
+    """The parameters of each of several schemes, from those given for all.
 
-    Each takes those that it has. ``a.NAME`` is of the first alone, ``b.NAME`` of the second;
-    ``scheme.NAME`` of the scheme of that name.
+    Each scheme takes the parameters it has. ``a.NAME`` is for the first scheme alone, ``b.NAME``
+    for the second, and ``scheme.NAME`` for the scheme of that name.
 
-    Raises: InvalidInput for one that none takes.
+    Raises: InvalidInput for a parameter that no scheme has.
     """
     given = {_meant(name, schemes): value for name, value in given.items()}
     taken: set[str] = set()
@@ -260,7 +261,7 @@ def parameters_by_scheme(
     for place, scheme in enumerate(schemes):
         letter, mine = LETTERS[place : place + 1], dict[str, object]()
         for key in scheme.parameters:
-            # Dashes in the names of parameters are underscores to --set, and so in these.
+            # --set writes the dashes of a parameter's name as underscores, and so do these names.
             own = f"{letter}.{key}", f"{scheme.name}.{key}".replace("-", "_")
             if stated := [name for name in (*own, key) if name in given]:
                 mine[key] = given[stated[0]]

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 class PosencError(Exception):
     """An error that reaches the user as one line, with an optional hint on a second.
 
-    ``message`` names the option or file, the value, and the rule it breaks; ``hint`` says what
-    to do instead.
+    ``message`` names the option or file, the value, and the rule it breaks. ``hint`` says what to
+    do instead.
     """
 
     status: ClassVar[int] = 70
@@ -31,13 +31,13 @@ class InvalidInput(PosencError):
 
 
 class Unavailable(PosencError):
-    """The request is right, but the environment cannot serve it: disk, permission, extra."""
+    """The request is valid, but the environment cannot serve it: disk, permission, extra."""
 
     status = 3
 
 
 MOST_NAMES = 12
-"""Names that an error lists; where there are more, the nearest of them is enough."""
+"""The most names that an error lists; with more names, it shows only the nearest."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
@@ -58,7 +58,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """A hint that names the known name most like ``name``, if one is like it.
+    """A hint with the known name most similar to ``name``, or None.
 
     >>> nearest("--lne", ["--len", "--base"]), nearest("--theta", ["--len", "--base"])
     ("did you mean '--len'?", "did you mean '--base'?")
@@ -87,11 +87,11 @@ OTHER_NAMES = {
     **dict.fromkeys(("--input",), "--in"),
     **dict.fromkeys(("length", "len"), "positions"),
 }
-"""What other programs call what posenc has a name for."""
+"""Names that other programs use, and posenc's name for the same."""
 
 
 def described(error: BaseException) -> str:
-    r"""Someone else's exception on one line.
+    r"""Another program's exception on one line.
 
     >>> described(ValueError("no good\nat all"))
     'ValueError: no good'
@@ -102,7 +102,7 @@ def described(error: BaseException) -> str:
 
 
 def abbreviated(text: str, *, limit: int = 60) -> str:
-    """A quoted, escaped, one-line form of what a user typed, shortened in the middle.
+    """A user's text, quoted and escaped on one line, and shortened in the middle.
 
     >>> abbreviated("1" * 5000)
     "'1111111111111111111111111111…1111111111111111111111111111' (5000 characters)"
@@ -114,7 +114,7 @@ def abbreviated(text: str, *, limit: int = 60) -> str:
 
 
 def quoted_name(name: str | os.PathLike[str]) -> str:
-    r"""A name that a user or a file chose, a path above all: quoted, on one line, unambiguous.
+    r"""A name from a user or a file, usually a path: quoted, on one line, unambiguous.
 
     >>> print(quoted_name("my café.npy"), quoted_name("a\nb"), quoted_name(os.fsdecode(b"\xff")))
     'my café.npy' 'a\nb' '\xff'
@@ -124,7 +124,7 @@ def quoted_name(name: str | os.PathLike[str]) -> str:
 
 
 def printable_text(text: str) -> str:
-    r"""``text`` on one line, with escapes for what moves the cursor or changes a terminal.
+    r"""``text`` on one line; characters that move the cursor or change a terminal are escaped.
 
     >>> print(printable_text("red \x1b[31m, a bell \a, a\nline, café"))
     red \x1b[31m, a bell \x07, a\nline, café

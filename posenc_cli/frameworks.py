@@ -1,8 +1,8 @@
 """Array frameworks: how to make, read and recognize the arrays of each.
 
-One table, ``FRAMEWORKS``, serves the library and the process of a user's function, which may be any
-Python from 3.8 on without posenc. Nothing here imports a framework other than NumPy: a row is used
-once the user's own code has imported its module.
+The table ``FRAMEWORKS`` serves the library and the process of a user's function. That process may
+be any Python from 3.8 on, without posenc. This module imports no framework except NumPy: a row of
+the table is used only after the user's own code has imported its module.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class Framework(NamedTuple):
     """One array framework.
 
-    ``module`` has its functions, ``packages`` are the top-level packages of its arrays and of code
-    that computes with them, ``halves`` its half precisions. The functions default to the array API
-    standard's; ``xp`` is the module, ``values`` a NumPy array, ``dtype`` the name of a format.
-    ``of_bits`` takes int16 words that hold bfloat16, ``beside`` moves an array to another's device.
+    ``module`` has its functions. ``packages`` are the top-level packages of its arrays and of code
+    that computes with them. ``halves`` are its half-precision formats. The functions default to
+    those of the array API standard. In their arguments ``xp`` is the module, ``values`` a NumPy
+    array and ``dtype`` the name of a format. ``of_bits`` takes int16 words that hold bfloat16.
+    ``beside`` moves an array to the device of another.
     """
 
     name: str
@@ -51,7 +52,7 @@ def _numpy() -> Any:
 
 
 def _jax_beside(x: Any, like: Any) -> Any:
-    """An array on the device of another that has a single one, and values."""
+    """Move an array to the device of another, if that has values and a single device."""
     devices = () if is_traced(like) else like.devices()
     return sys.modules["jax"].device_put(x, *devices) if len(devices) == 1 else x
 
@@ -64,7 +65,9 @@ _STANDARD = Framework(
     cast=lambda xp, x, dtype: xp.astype(x, getattr(xp, dtype)),
     join=lambda xp, parts: xp.concat(parts, axis=-1),
 )
-"""Any other library whose arrays have ``__array_namespace__``, the standard's own name for xp."""
+"""Any other library whose arrays have ``__array_namespace__``, the standard's method that returns
+xp.
+"""
 
 FRAMEWORKS = (
     Framework(
@@ -131,18 +134,18 @@ FRAMEWORKS = (
         cast=lambda _xp, x, dtype: x.astype(dtype),  # ml_dtypes adds names
     ),
 )
-"""NumPy is last: a function that may be of another as well is tried with that one first."""
+"""NumPy is last: a function that may also take another framework is tried with that one first."""
 
 BY_NAME = {row.name: row for row in FRAMEWORKS}
 _BY_PACKAGE = {package: row for row in FRAMEWORKS for package in row.packages}
 _CHARACTERS = {"e": "float16", "f": "float32", "d": "float64"}
-"""What NumPy calls them in short."""
+"""NumPy's one-letter codes."""
 _FORMATS = {"float": "float32", "half": "float16", "double": "float64", "__bf16": "bfloat16"}
-"""What tinygrad calls them."""
+"""tinygrad's names."""
 
 
 def framework_of(value: Any) -> Framework | None:
-    """The framework of an array, by the package of its type; None where it is no array of any."""
+    """The framework of an array, by the package of its type, or None if it is not an array."""
     row = _row_of_type(type(value))  # type: ignore[arg-type]  # mypy: type is not Hashable
     return row if row and hasattr(value, "shape") and hasattr(value, "dtype") else None
 
@@ -154,23 +157,23 @@ def _row_of_type(kind: type) -> Framework | None:
 
 
 def _row_of(package: str) -> Framework | None:
-    """The framework of a package; that of Keras is its backend."""
+    """The framework of a package; for Keras, that of its backend."""
     if package == "keras" and package in sys.modules:
         package = str(sys.modules[package].backend.backend())
     return _BY_PACKAGE.get(package)
 
 
 def namespace_of(row: Framework, like: Any = None) -> Any:
-    """The module of a framework's functions, or what an array says it is.
+    """The module of a framework's functions, or the namespace that an array returns.
 
-    It is loaded already, or was when the function was tried that imports it.
+    The module is already loaded: by the user, or by the function under test that imports it.
     """
     return import_module(row.module) if row.module else like.__array_namespace__()
 
 
 def format_name(dtype: Any) -> str:
-    """The name of a number format, of any framework: ``float32``, ``bfloat16``."""
-    # NumPy takes 5 µs to write a name: a third of what 4,096 × 64 values of an encoding take.
+    """The name of a number format of any framework: ``float32``, ``bfloat16``."""
+    # NumPy takes 5 µs to write a name: a third of the time for 4,096 × 64 values of an encoding.
     if (known := _CHARACTERS.get(getattr(dtype, "char", ""))) is not None:
         return known
     text = str(dtype)
@@ -184,9 +187,9 @@ def is_traced(value: Any) -> bool:
 
 
 def made_array(row: Framework, values: Any, dtype: str, like: Any = None) -> Any:
-    """An array of a framework; of bfloat16 ``values`` are its bits, in words of 16.
+    """An array of a framework. For bfloat16, ``values`` holds the bits in 16-bit words.
 
-    Raises: TypeError where the framework has no such format, and would take another.
+    Raises: TypeError if the framework has no such format and would use another.
     """
     xp = namespace_of(row, like)
     if dtype == "bfloat16":
@@ -199,7 +202,7 @@ def made_array(row: Framework, values: Any, dtype: str, like: Any = None) -> Any
 
 
 def as_numpy(value: Any) -> tuple[Any, str]:
-    """An array as NumPy's, and the name of its own format; bfloat16 comes in float32, exactly.
+    """An array as NumPy's, and the name of its own format; bfloat16 becomes float32, exactly.
 
     Raises: what the framework raises.
     """
@@ -220,22 +223,22 @@ def _readable(values: Any) -> Any:
 
 
 def innermost(called_part: Any) -> Any:
-    """The function that a class or an object calls, and that decorators were put around."""
+    """The function that a class or an object calls, without its decorators."""
     if not hasattr(called_part, "__globals__") and not hasattr(called_part, "__wrapped__"):
         kind = called_part if isinstance(called_part, type) else type(called_part)
         own = getattr(kind, "forward", kind.__call__)
         called_part = getattr(called_part, "func", own)  # functools.partial has func
     try:
         return inspect.unwrap(called_part)
-    except ValueError:  # they were put around each other
+    except ValueError:  # the decorators wrap each other in a cycle
         return called_part
 
 
 def likely_frameworks(function: Any, part: Any, annotations: list[Any]) -> list[str]:
     """The loaded frameworks whose arrays a function may take, the likeliest first.
 
-    By the annotations, the type of the callable, the names in its code, and all names of its
-    module, in this order; then NumPy, and torch. ``part`` is what is called of it.
+    The order is: annotations, the type of the callable, names in its code, all names of its module,
+    then NumPy and torch. ``part`` is the part of the function that is called.
     """
     if find_spec("numpy") is None:
         return ["torch"] if find_spec("torch") else []
@@ -260,19 +263,19 @@ def loaded_frameworks() -> list[str]:
 
 
 def _packages(*values: Any) -> Iterator[str]:
-    """The top-level packages of modules, and of types with all that they derive from."""
+    """The top-level packages of modules, and of types with all their base classes."""
     for value in values:
         for kind in value.__mro__ if isinstance(value, type) else (value,):
             try:
                 is_module = isinstance(kind, type(sys))
                 name = str(getattr(kind, "__name__" if is_module else "__module__", ""))
-            except Exception:  # an object of the user's, which may answer as it likes
+            except Exception:  # a user's object, whose attributes may raise anything
                 continue
             yield name.partition(".")[0]
 
 
 def _named_in(annotation: Any, home: Any) -> Iterator[str]:
-    """The packages of the types that an annotation names, as a text too."""
+    """The packages of the types that an annotation names, also if it is a string."""
     text = annotation if isinstance(annotation, str) else repr(annotation)
     for name in re.findall(r"(?<![\w.])[A-Za-z_]\w*", text):
         yield name
@@ -281,9 +284,9 @@ def _named_in(annotation: Any, home: Any) -> Iterator[str]:
 
 
 def _in_code(code: Any, home: Any) -> Iterator[str]:
-    """The packages of what a function's code names, or imports."""
+    """The packages that a function's code names or imports."""
     for name in getattr(code, "co_names", ()):
-        yield name.partition(".")[0].replace("numpy", "")  # a method of tensors as well
+        yield name.partition(".")[0].replace("numpy", "")  # tensors too have a method numpy
         if name in home:
             yield from _packages(home[name], type(home[name]))
     for constant in getattr(code, "co_consts", ()):

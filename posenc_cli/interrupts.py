@@ -1,11 +1,11 @@
 """Signals that end the process: the first ends it at once and leaves nothing behind.
 
-The handler does not raise: Python drops exceptions in some callbacks (of imports, of garbage
-collection), libraries catch all, and a second signal would come in the middle of what the first
-set off. It cleans up and ends the process. Those that follow find it ending.
+The handler does not raise. Python drops exceptions in some callbacks (imports, garbage collection),
+libraries catch every exception, and a second signal could interrupt the cleanup after the first.
+Instead the handler cleans up and ends the process. Later signals find the process ending.
 """
 
-# What the module signal is made of, without its enums: Ctrl-C while those are imported would show.
+# The C module below signal, without its enums: Ctrl-C during their import would show a traceback.
 import _signal as signal  # type: ignore[import-not-found]
 import os
 import sys
@@ -24,30 +24,31 @@ _too_late = False
 
 
 def handle() -> None:
-    """Let the first of the signals end the process with status 128 + its number."""
+    """Let the first signal end the process with status 128 + its number."""
     for number in SIGNALS:
-        # Who starts a process with SIGHUP ignored (nohup) means it to go on.
+        # If a process was started with SIGHUP ignored (nohup), it should go on after a hangup.
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)
 
 
 def clean_up_by(cleanup: "Callable[[], object]") -> None:
-    """Call ``cleanup`` before a signal ends the process; it may be called in the middle of itself.
+    """Call ``cleanup`` before a signal ends the process.
 
-    Those that came first are called first. None may wait: what follows would not be cleaned up, and
-    no other signal is heeded. What one raises is dropped.
+    A signal may interrupt ``cleanup`` itself and call it again. Cleanups run in the order they were
+    registered. None may wait: the cleanups after it would not run, and no other signal is heeded.
+    An exception from one is dropped.
     """
     _cleanups.append(cleanup)
 
 
 def clean_up_no_more_by(cleanup: "Callable[[], object]") -> None:
-    """Take back what ``clean_up_by`` was told, if it was."""
+    """Unregister a cleanup, if it is registered."""
     if cleanup in _cleanups:
         _cleanups.remove(cleanup)
 
 
 def disregard() -> None:
-    """Let all signals come too late: what they would call off is about to be done."""
+    """Disregard all signals from here on: the work they would cancel is about to be committed."""
     global _too_late  # noqa: PLW0603 - a signal is the process's own
     _too_late = True
 
@@ -59,8 +60,11 @@ def heed() -> None:
 
 
 def ignore() -> None:
-    """Leave signals to nobody until the interpreter has ended, which would give them back."""
-    # Python complains of a signal that arrived in this very moment.
+    """Ignore signals until the interpreter has ended.
+
+    The interpreter would otherwise restore their default handlers as it ends.
+    """
+    # Python reports a signal that arrives at this very moment.
     sys.unraisablehook = lambda _: None
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)

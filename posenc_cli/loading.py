@@ -1,6 +1,7 @@
 """User code by name: ``module:name``, or ``file.py:name``.
 
-It runs where a user's code does, in any Python from 3.8 on: it needs nothing of posenc.
+This module runs in the user's own Python, any version from 3.8 on, and needs nothing else of
+posenc.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def object_named(target: str) -> Any:
     """The object that ``module:name`` or ``file.py:name`` names; a changed file is run again.
 
-    Raises: what the code raises; AttributeError where it has no such name.
+    Raises: what the code raises; AttributeError if it has no such name.
     """
     place, _, name = target.rpartition(":")
     if place.endswith(".py"):
@@ -33,7 +34,7 @@ def object_named(target: str) -> Any:
 
 
 def _module_of(file: str) -> Any:
-    """The module of a file as it is now, under a name that no other file's has.
+    """The module of a file in its present state, under a name that no other file's module has.
 
     Raises: what the code raises.
     """
@@ -50,12 +51,12 @@ def _module_of(file: str) -> Any:
     spec = spec_from_file_location(module_name, path)
     if spec is None:
         raise ImportError(file)
-    # Last, so that its neighbours hide no module that is installed.
+    # Last on the path, so that files beside it do not hide installed modules.
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     module = sys.modules[module_name] = module_from_spec(spec)
     try:
-        # Not by its loader, which would take a file of the same size and second for unchanged.
+        # Not by its loader, which takes a file of the same size and second as unchanged.
         exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
     except BaseException:
         del sys.modules[module_name]

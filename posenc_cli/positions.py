@@ -1,7 +1,7 @@
 """The positions of a request, as ranges that cost nothing until used.
 
-A position is a whole number of parts of 1: `Positions.ranges` holds the numerators and
-`Positions.denominator` says the parts, so that what computes with them has integers, always.
+A position is a whole number of units of 1/denominator. `Positions.ranges` holds the numerators and
+`Positions.denominator` the denominator, so that all computations use integers.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
 LARGEST_POSITION = 2**53
-"""The last position whose table entries are proven to be correctly rounded; of a fraction, the
-largest numerator and denominator."""
+"""The last position whose table entries are proven to be correctly rounded. For fractions, it is
+the largest numerator and denominator.
+"""
 
 _LARGEST_COUNT = 2**63 - 1
 _UNITS = {"k": 1024, "K": 1024, "M": 1024**2}
 _WHOLE = r"([+-]?)([0-9]+(?:_[0-9]+)*)(?:(?:\.([0-9]+))?[eE]\+?([0-9]{1,4}))?"
 _NUMBER = r"([+-]?)([0-9]+(?:_[0-9]+)*)?(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?(?:/([0-9]+))?"
 _LONGEST = 40
-_LONGEST_DECIMAL = 24  # characters of a position that is written out; longer ones are fractions
+_LONGEST_DECIMAL = 24  # characters of a position written as a decimal; longer ones are fractions
 PAST_ALL: int = 10**_LONGEST
-"""What stands for every larger number: 2^53 has 16 digits, and a text may have millions."""
+"""Stands for every larger number: 2^53 has 16 digits, and a text may have millions."""
 _OPTION = "--positions"
 FALLING_POSITIONS = 1 << 16
-"""The most positions of a negative step, each of which takes a range of its own."""
+"""The most positions with a negative step: each of them needs a range of its own."""
 _FALLING_RUN = 4  # falling positions that are written as start:stop:step
 
 
 class Positions(Record):
     """Positions in the order asked for, as a tuple of non-empty ascending ranges.
 
-    The ranges hold whole numbers of 1/``denominator``, and so do ``first`` and ``last``.
+    The ranges, ``first`` and ``last`` hold numerators: whole numbers of 1/``denominator``.
 
     >>> positions = Positions.parse("0:4,10,20:30:5")
     >>> positions.count, positions.first, positions.last, str(positions)
@@ -57,7 +58,7 @@ class Positions(Record):
 
     @classmethod
     def from_start(cls, start: Fraction | int, count: int) -> Positions:
-        """Positions ``start``, ``start + 1``, … of any start.
+        """Positions ``start``, ``start + 1``, … from a start that may be a fraction.
 
         >>> from fractions import Fraction
         >>> str(Positions.from_start(Fraction(-1, 2), 3))
@@ -68,7 +69,7 @@ class Positions(Record):
 
     @classmethod
     def evenly(cls, first: int, step: int, count: int, denominator: int = 1) -> Positions:
-        """Positions ``first``, ``first + step``, …, which fall where the step is negative.
+        """Positions ``first``, ``first + step``, …; they fall if the step is negative.
 
         >>> str(Positions.evenly(9, -3, 4)), str(Positions.evenly(1, 2, 3, 2))
         ('9:-3:-3', '0.5:3.5')
@@ -82,13 +83,13 @@ class Positions(Record):
     def parse(cls, text: str) -> Positions:
         """Positions from text: ``start:stop[:step]`` (half-open) and single numbers, by commas.
 
-        A number is whole, a decimal fraction or ``p/q``, and that number exactly. With a negative
-        step positions fall.
+        A number is whole, a decimal fraction or ``p/q``, and is taken exactly. With a negative
+        step, positions fall.
 
         >>> [str(Positions.parse(text)) for text in ("0.1,1e-3", "0:1:1/3", "-3:0", "4:0:-1")]
         ['0.1,0.001', '0:1:1/3', '-3:0', '4:0:-1']
 
-        Raises: InvalidInput when a part is malformed or empty.
+        Raises: InvalidInput if a part is malformed or empty.
         """
         parts = [_numbers(part.strip(), text) for part in text.split(",")]
         denominator = 1
@@ -109,12 +110,12 @@ class Positions(Record):
 
     @property
     def first(self) -> int:
-        """The smallest position, in parts of 1."""
+        """The numerator of the smallest position."""
         return min(span.start for span in self.ranges)
 
     @property
     def last(self) -> int:
-        """The largest position, in parts of 1."""
+        """The numerator of the largest position."""
         return max(span[-1] for span in self.ranges)
 
     @property
@@ -128,12 +129,12 @@ class Positions(Record):
 
     @property
     def step(self) -> int | None:
-        """How many parts of 1 lie between neighbours, None where that changes."""
+        """The numerator of the step between neighbours, or None if it varies."""
         return self.ranges[0].step if len(self.ranges) == 1 else None
 
     @property
     def progression(self) -> tuple[int, int] | None:
-        """The first position and the step, in parts of 1, where all are evenly spaced.
+        """The numerators of the first position and of the step, or None unless evenly spaced.
 
         >>> Positions.parse("9:-3:-3").progression, Positions.parse("0.5:3.5").progression
         ((9, -3), (1, 2))
@@ -143,7 +144,7 @@ class Positions(Record):
         return (runs[0][0], runs[0].step) if len(runs) == 1 else None
 
     def name(self, number: int) -> str:
-        """How a reader is told a number of parts of 1, exactly.
+        """The exact text of a numerator's position.
 
         >>> [Positions.parse("0.25").name(number) for number in (-1, 0, 4, 6)]
         ['-0.25', '0', '1', '1.5']
@@ -155,7 +156,7 @@ class Positions(Record):
         return map(self.name, self)
 
     def in_parts(self, denominator: int) -> Positions:
-        """The same positions in smaller parts, of which a part of these is a whole number.
+        """The same positions with a larger denominator, a multiple of the present one.
 
         >>> Positions.parse("0:2:0.5").in_parts(4)
         Positions(ranges=(range(0, 7, 2),), denominator=4)
@@ -168,7 +169,7 @@ class Positions(Record):
 
     @property
     def option(self) -> str:
-        """The option that asks for them, in the form most people type.
+        """The option that asks for these positions, in the form that most people type.
 
         >>> Positions.contiguous(0, 8).option, Positions.contiguous(3, 8).option
         ('--len 8', '--start 3 --len 8')
@@ -182,14 +183,14 @@ class Positions(Record):
         return f"{_OPTION} {text if len(text) <= _LONGEST else abbreviated(text)}"
 
     def offsets(self, farthest: int | None = None) -> Positions:
-        """The offsets j − i between these positions, from the most negative on, each once.
+        """The offsets j − i between these positions, from the most negative up, each once.
 
-        They end at ``farthest`` where offsets past it are not told apart.
+        They end at ``farthest`` if the scheme treats all offsets past it alike.
 
         >>> str(Positions.parse("10:13").offsets()), str(Positions.parse("0:9").offsets(2))
         ('-2:3', '-2:3')
 
-        Raises: InvalidInput unless the positions follow one another.
+        Raises: InvalidInput unless the positions are consecutive.
         """
         step = self.step
         if step not in (1, self.denominator):
@@ -202,7 +203,7 @@ class Positions(Record):
         return Positions((range(-reach * step, reach * step + 1, step),), self.denominator)
 
     def within_exact_range(self, *, option: str = _OPTION) -> Positions:
-        """These positions, after a check that each lies in −2^53 … 2^53, in parts of 1.
+        """These positions, after a check that each numerator lies in −2^53 … 2^53.
 
         Raises: InvalidInput naming ``option``.
         """
@@ -222,7 +223,9 @@ class Positions(Record):
         return self
 
     def whole(self, what: str) -> Positions:
-        """These positions, for ``what`` has no others than whole ones.
+        """These positions, after a check that all are whole.
+
+        ``what`` takes no others.
 
         Raises: InvalidInput.
         """
@@ -232,7 +235,9 @@ class Positions(Record):
         return self
 
     def counted(self, what: str) -> Positions:
-        """These positions, for ``what`` has no others than 0, 1, 2 and so on.
+        """These positions, after a check that all are 0, 1, 2 and so on.
+
+        ``what`` takes no others.
 
         Raises: InvalidInput.
         """
@@ -245,7 +250,7 @@ class Positions(Record):
     def blocks(self, count: int) -> Iterator[Positions]:
         """These positions in order, at most ``count`` at a time.
 
-        Short ranges share a block, so that a list of single positions is not a block each.
+        Short ranges share a block, so that a list of single positions is not one block each.
 
         >>> [str(block) for block in Positions.parse("0:5,9,7").blocks(3)]
         ['0:3', '3:5,9', '7']
@@ -266,7 +271,7 @@ class Positions(Record):
             yield Positions(tuple(pending), self.denominator)
 
     def __iter__(self) -> Iterator[int]:
-        """The positions in order, each as a number of parts of 1."""
+        """Iterate over the numerators of the positions, in order."""
         for span in self.ranges:
             yield from span
 
@@ -275,10 +280,10 @@ class Positions(Record):
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number that a text is, None where it is none: 131072, 131_072, 1e6 or 128k.
+    """The whole number of a text, or None if it is not one: 131072, 131_072, 1e6 or 128k.
 
-    As in names of models, k is 1024 and M is 1024².
-    One of more digits than any position has stands as `PAST_ALL`.
+    As in model names, k is 1024 and M is 1024². A number with more digits than any position becomes
+    `PAST_ALL`.
 
     >>> [whole_number(text) for text in ("131_072", "-7", "1.5e3", "1.5", "1e-3", "1__0", "9e999")]
     [131072, -7, 1500, None, None, None, 10000000000000000000000000000000000000000]
@@ -304,9 +309,9 @@ def whole_number(text: str) -> int | None:
 
 
 def exact_number(text: str) -> Fraction | int | None:
-    """The number that a text is exactly, None where it is none: 0.1 is a tenth, 1/3 a third.
+    """The exact number of a text, or None if it is not one: 0.1 is a tenth, 1/3 a third.
 
-    One of more digits than any position has stands as `PAST_ALL`.
+    A number with more digits than any position becomes `PAST_ALL`.
 
     >>> [str(exact_number(text)) for text in ("7", "0.1", "-1e-3", "2/6", ".5", "1/0", "x")]
     ['7', '1/10', '-1/1000', '1/3', '1/2', 'None', 'None']
@@ -330,7 +335,7 @@ def exact_number(text: str) -> Fraction | int | None:
 
 
 def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:
-    """Ascending whole numbers as ranges of those that follow one another.
+    """Ascending whole numbers as ranges of consecutive ones.
 
     >>> consecutive_ranges([3, 7, 8, 9])
     (range(3, 4), range(7, 10))
@@ -345,7 +350,7 @@ def consecutive_ranges(numbers: Iterable[int]) -> tuple[range, ...]:
 
 
 def range_texts(numbers: Iterable[int]) -> list[str]:
-    """Ascending whole numbers for a reader, those that follow one another as one text.
+    """Ascending whole numbers as texts, one text for each run of consecutive ones.
 
     >>> range_texts([0, 1, 2, 7, 9, 10])
     ['0–2', '7', '9–10']
@@ -355,12 +360,12 @@ def range_texts(numbers: Iterable[int]) -> list[str]:
 
 
 def _length(positions: range) -> int:
-    """len() without its limit of 2^63 − 1."""
+    """Return len() without its limit of 2^63 − 1."""
     return (positions.stop - positions.start + positions.step - 1) // positions.step
 
 
 def _falling_runs(ranges: tuple[range, ...]) -> Iterator[range]:
-    """The ranges, with one of a negative step for each run of single positions that fall evenly."""
+    """The ranges, with runs of evenly falling single positions joined into negative steps."""
     begin = 0
     while begin < len(ranges):
         end = begin + 1
@@ -389,7 +394,7 @@ def _text(positions: range, denominator: int) -> str:
 
 
 def _name(number: int, denominator: int) -> str:
-    """A number of parts of 1: as a decimal fraction where that is short, else as p/q."""
+    """A position's text from its numerator: a decimal fraction if that is short, else p/q."""
     if number % denominator == 0:
         return str(number // denominator)
     from math import gcd
@@ -410,7 +415,10 @@ def _name(number: int, denominator: int) -> str:
 
 
 def _numbers(part: str, text: str) -> tuple[Fraction | int, Fraction | int, Fraction | int]:
-    """Start, stop and step of one part of a specification; a single number stops past itself."""
+    """Start, stop and step of one part of a specification.
+
+    The stop of a single number is one past it.
+    """
     fields = [exact_number(field) for field in part.split(":")]
     numbers = [field for field in fields if field is not None]
     if not 1 <= len(fields) <= 3 or len(numbers) < len(fields):
@@ -437,7 +445,7 @@ def _numbers(part: str, text: str) -> tuple[Fraction | int, Fraction | int, Frac
 def _spans(
     numbers: tuple[Fraction | int, Fraction | int, Fraction | int], denominator: int, text: str
 ) -> tuple[range, ...]:
-    """The ranges of what lies from a start to before a stop, in parts of 1."""
+    """The ranges from a start to before a stop, as numerators."""
     start, stop, step = (number * denominator for number in numbers)
     if step > 0:
         return (range(int(start), -int(-stop // 1), int(step)),)
@@ -450,7 +458,7 @@ def _spans(
 
 
 def ordinal(number: int) -> str:
-    """A number as it is counted.
+    """An ordinal number.
 
     >>> [ordinal(n) for n in (2, 3, 4, 11, 22)]
     ['2nd', '3rd', '4th', '11th', '22nd']

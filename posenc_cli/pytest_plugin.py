@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def rope_check() -> Callable[..., RopeReport]:
     """Check that an implementation of RoPE is right, as `posenc_cli.rope_check` does.
 
-    What is wrong fails the test, which shows the cause, then the report; what is right gives the
-    report. ``rope_check("llama-3.1-8b", tables=(cos, sin))``. Modules that ``impl="module:name"``
-    names are also found beside the file of the test, and where the test itself finds them;
-    ``impl="file.py:name"`` is a file of the current folder, else one beside the test.
+    A wrong implementation fails the test, which shows the cause and then the report. A right one
+    returns the report. Example: ``rope_check("llama-3.1-8b", tables=(cos, sin))``. Modules named by
+    ``impl="module:name"`` are found where the test itself finds them, and beside the test file.
+    ``impl="file.py:name"`` is a file of the current folder, or else one beside the test.
     """
     from posenc_cli.api.checking import assert_rope
     from posenc_cli.calls.interpreter import FURTHER_FOLDERS
@@ -46,8 +46,8 @@ def rope_check() -> Callable[..., RopeReport]:
 def encoding_check() -> Callable[..., CheckReport | RopeReport]:
     """Check that any encoding is right, as `posenc_cli.check` does.
 
-    What is wrong fails the test, which shows the report; what is right gives the report.
-    ``encoding_check("sinusoidal", table, dim=512)``.
+    A wrong encoding fails the test, which shows the report. A right one returns the report.
+    Example: ``encoding_check("sinusoidal", table, dim=512)``.
     """
     from posenc_cli.api.checking import check
 
@@ -62,7 +62,7 @@ def encoding_check() -> Callable[..., CheckReport | RopeReport]:
 
 
 def _own_folders() -> list[str]:
-    """The folders in which tests find modules, but those of Python and of what is installed."""
+    """The folders in which tests find modules, except those of Python and of packages."""
     python = {*sysconfig.get_paths().values()}
     return [
         folder

@@ -1,8 +1,8 @@
-"""Immutable values with named fields: frozen dataclasses whose methods are not generated.
+"""Immutable values with named fields, like frozen dataclasses, but without generated methods.
 
-Owns `Record`. A dataclass writes and compiles its methods anew for each class, which takes half a
-millisecond. The classes that a short command needs would be a tenth of all its time; these share
-methods that read the fields' names.
+A dataclass writes and compiles its methods for each class, which takes half a millisecond. For the
+classes of a short command that would be a tenth of its time. The methods of `Record` are shared and
+read the names of the fields.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def fresh(make: Callable[[], Any]) -> Any:
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """A value made of the fields its class annotates, in order, those of its bases first.
+    """A value with the fields that its class annotates, in order, after those of its bases.
 
-    Records of one class are equal if their fields are, and hashable if these are. What a class
-    assigns to a field is its default, shared by all records unless it is `fresh`.
-    ``ClassVar`` annotates no field.
+    Records of one class are equal if their fields are equal, and hashable if their fields are. The
+    value that a class assigns to a field is its default, shared by all records unless it is
+    `fresh`. A ``ClassVar`` annotation is not a field.
 
     >>> class Point(Record):
     ...     x: int
@@ -78,7 +78,7 @@ class Record:
 
     @classmethod
     def _wrong_fields(cls, values: tuple[Any, ...], named: dict[str, Any]) -> str:
-        """Why a record cannot be made of these."""
+        """The reason why a record cannot be made of these."""
         names = cls._names
         if len(values) > len(names):
             return f"{cls.__name__} has {len(names)} fields, not {len(values)}"
@@ -117,5 +117,5 @@ class Record:
 
 
 def replace(record: Value, **changes: Any) -> Value:
-    """Return a record that differs in some fields."""
+    """Return a copy of a record with some fields changed."""
     return record.__replace__(**changes)

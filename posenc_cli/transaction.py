@@ -1,7 +1,7 @@
 """The files of one run: inputs, which it may not replace, and outputs.
 
-What a run writes takes its name at the end, once nothing is left that could fail: a run that ends
-with an error, or by a signal, has changed no file.
+Output files get their names at the end, when nothing that could fail is left. A run that ends with
+an error or a signal has changed no file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STANDARD_INPUT = "-"
 
 
 class Transaction:
-    """What one run reads, and what it will have written."""
+    """The files that one run reads, and those it will have written."""
 
     def __init__(self) -> None:
         self._read: set[tuple[int, int]] = set()
@@ -34,9 +34,9 @@ class Transaction:
         self._sayings: list[Callable[[], object]] = []
 
     def note_read(self, status: os.stat_result) -> None:
-        """Keep in mind that a file is read.
+        """Record that a file is read.
 
-        Raises: InvalidInput where it is to be replaced.
+        Raises: InvalidInput if the file is to be replaced.
         """
         if stat.S_ISREG(status.st_mode):
             identity = status.st_dev, status.st_ino
@@ -46,9 +46,9 @@ class Transaction:
     def note_replaced(
         self, status: os.stat_result, place: str, *, hint: str = "give --out another name"
     ) -> None:
-        """Keep in mind that the file which messages call ``place`` is to be replaced.
+        """Record that the file that messages call ``place`` is to be replaced.
 
-        Raises: InvalidInput with ``hint`` where it is read.
+        Raises: InvalidInput with ``hint`` if the file is read.
         """
         if stat.S_ISREG(status.st_mode):
             identity = status.st_dev, status.st_ino
@@ -61,9 +61,9 @@ class Transaction:
             raise InvalidInput(f"cannot write {place}: this command reads that file", hint=hint)
 
     def temporary_beside(self, path: Path) -> Path:
-        """A new name in the folder of ``path``; what it names by then is removed at the end.
+        """A new name in the folder of ``path``; if a file has that name at the end, it is removed.
 
-        A short name of its own: that of ``path`` may be as long as the file system allows.
+        The name is short, because ``path`` may be as long as the file system allows.
         """
         temporary = path.with_name(f".posenc-{os.urandom(8).hex()}.tmp")
         self._temporaries.append(temporary)
@@ -74,23 +74,23 @@ class Transaction:
         self._claims.append(claim)
 
     def say_at_end(self, say: Callable[[], object]) -> None:
-        """Call ``say``, which tells what was written and raises nothing, once it is there."""
+        """Call ``say``, which reports a written file and raises nothing, once the file exists."""
         self._sayings.append(say)
 
     def commit(self) -> None:
-        """Give all that was written its name, in the order it was claimed, and say so.
+        """Give all output files their names, in the order they were claimed, and report them.
 
-        Not all or nothing: were one refused, those before it would stay. No run has two claims that
-        can be.
+        This is not all or nothing: if one claim failed, the files before it would stay. No run has
+        two claims that can fail.
         """
         if self._claims:
-            # A status of 128 and more says that the old file is there still.
+            # A status of 128 or more promises that the old file is still there.
             interrupts.disregard()
         for call in (*self._claims, *self._sayings):
             call()
 
     def remove_temporaries(self) -> None:
-        """Remove what has got no name, if it ever came to be."""
+        """Remove the temporary files that exist and got no name."""
         for temporary in self._temporaries:
             with contextlib.suppress(OSError):
                 if temporary.is_dir():
@@ -108,7 +108,8 @@ _running: ContextVar[Transaction | None] = ContextVar("the transaction of this r
 def transaction(*, last: bool = False) -> Iterator[Transaction]:
     """The transaction of this run: committed when the outermost block ends without an exception.
 
-    After the ``last`` of a process nothing follows that a signal could call off: it ignores them.
+    After the ``last`` transaction of a process, nothing remains that a signal could cancel: signals
+    are ignored.
     """
     outer = _running.get()
     if outer is not None:
@@ -130,9 +131,9 @@ def transaction(*, last: bool = False) -> Iterator[Transaction]:
 
 
 def note_read(path: str | os.PathLike[str]) -> None:
-    """Keep in mind that this run reads a file, which something else opens.
+    """Record that this run reads a file, which other code opens.
 
-    Raises: InvalidInput where it is to be replaced; OSError where it is not there.
+    Raises: InvalidInput if the file is to be replaced; OSError if it does not exist.
     """
     running = _running.get()
     if running is not None:
@@ -140,10 +141,10 @@ def note_read(path: str | os.PathLike[str]) -> None:
 
 
 def note_code(option: str, target: str) -> None:
-    """Keep in mind that this run reads the file of a target, where it is ``file.py:name``.
+    """Record that this run reads the file of a ``file.py:name`` target.
 
-    Raises: InvalidInput where it is to be replaced; Unavailable where there is no such file, or it
-    cannot be read.
+    Raises: InvalidInput if the file is to be replaced; Unavailable if it does not exist or cannot
+        be read.
     """
     place = target.rpartition(":")[0]
     if not place.endswith(".py"):
@@ -158,21 +159,21 @@ def note_code(option: str, target: str) -> None:
 
 
 def check_name(path: str | os.PathLike[str]) -> None:
-    """Check that a path is none of no characters, which Python takes for the current folder.
+    """Refuse an empty path, which Python takes for the current folder.
 
-    Raises: InvalidInput where it is.
+    Raises: InvalidInput.
     """
     if not os.fspath(path):
         raise InvalidInput("cannot read '': the name is empty")
 
 
 def open_input(path: str | os.PathLike[str]) -> BinaryIO:
-    """The file of a path that a user gave, open to be read: ``-`` is standard input.
+    """Open the file of a path from a user for reading; ``-`` is standard input.
 
-    Every file of a user's is opened here, so that none is replaced by the run that reads it.
+    All files from users are opened here, so that no run replaces a file it reads.
 
-    Raises: InvalidInput for an empty name, which would be this folder's; Unavailable where
-    standard input is closed; OSError where it cannot be opened.
+    Raises: InvalidInput for an empty name, which would be the current folder's; Unavailable if
+        standard input is closed; OSError if the file cannot be opened.
     """
     check_name(path)
     if path == STANDARD_INPUT:

@@ -1,6 +1,7 @@
 """Arguments of library functions: encodings, positions and formats, and errors that name them.
 
-Below this floor errors name the options of the command line; they leave it naming arguments.
+Errors from lower layers name options of the command line. This module rewrites them to name
+arguments.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
 Parameters = ParamSpec("Parameters")
 Returns = TypeVar("Returns")
 ArrayLike = TypeVar("ArrayLike")
-"""An array of a framework; what is like it is of its type."""
+"""An array type; a result declared with it has the same type as the argument."""
 
 
 class ArgumentError(InvalidInput, ValueError):
-    """An argument that is wrong: ``message`` says which and the rule it breaks, ``hint`` helps."""
+    """A wrong argument: ``message`` names it and the rule it breaks, ``hint`` says what to do."""
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
@@ -43,10 +44,10 @@ class ArgumentError(InvalidInput, ValueError):
 class ModelEncoding(Record):
     """The positional encoding of a model's layers, read from its config.
 
-    ``scheme`` names its scheme, ``parameters`` says each parameter with its ``source``, the key or
-    the default that it comes from, ``derived`` what follows from them (the context, the attention
-    factor), and ``warnings`` what a reader should know. Every function that takes an encoding
-    takes this.
+    ``scheme`` is the name of the scheme. ``parameters`` has each parameter with its ``source``: the
+    key or the default it comes from. ``derived`` has the values that follow from them, such as the
+    context and the attention factor. ``warnings`` lists what a reader should know. Every function
+    that takes an encoding accepts a ModelEncoding.
     """
 
     scheme: str
@@ -58,7 +59,7 @@ class ModelEncoding(Record):
 
     @classmethod
     def of(cls, resolved: Resolved, *, name: str, layer_type: str | None) -> ModelEncoding:
-        """The encoding of the layers of a type, or of all where they are alike."""
+        """The encoding of the layers of one type, or of all layers if they have the same."""
         layers: Layers = resolved.layer(layer_type)
         origin = {"config": name} | ({"layer_type": layer_type} if layer_type else {})
         choice = choice_of_layers(
@@ -72,7 +73,7 @@ class ModelEncoding(Record):
 
 
 class PretrainedConfig(Protocol):
-    """A config of transformers, or what else gives its keys as a dict."""
+    """A transformers config, or any object that returns its keys as a dict."""
 
     def to_dict(self) -> dict[str, Any]:
         """The keys and values of its config.json."""
@@ -93,20 +94,23 @@ EncodingLike: TypeAlias = (
     " | Callable[..., Any]"
 )
 """A scheme (``"rope"``, ``"sinusoidal+t5"``) or a model (``"llama-3-8b"``) by name, the path of a
-config.json, a config as a dict or as transformers' PretrainedConfig, a `ModelEncoding`, one of
-the values of `schemes`, or a function that returns a row for each of n positions, (n, d)."""
+config.json, a config as a dict or as transformers' PretrainedConfig, a `ModelEncoding`, one of the
+values of `schemes`, or a function that returns one row for each of n positions, (n, d).
+"""
 
 PositionsLike: TypeAlias = (
     "int | range | str | Sequence[float] | Sequence[Sequence[float]] | Shaped"
 )
-"""How many positions from 0 on, a range, ``"0:4096:2"`` (``"0.1"`` is a tenth), or numbers in an
-array or a tensor of any shape (a float is the binary fraction that it is)."""
+"""The number of positions from 0 on, a range, ``"0:4096:2"`` (``"0.1"`` is exactly a tenth), or
+numbers in an array or a tensor of any shape (floats are taken exactly).
+"""
 
 
 def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters, Returns]:
-    """``function``, whose errors name arguments, and are ValueErrors where an argument is wrong.
+    """Make ``function`` raise errors that name arguments, and ValueErrors if an argument is wrong.
 
-    Tables of pandas, polars and xarray are arrays to it, but ``out``, which is to be filled itself.
+    Tables of pandas, polars and xarray are passed as arrays, except for ``out``, which is filled in
+    place.
     """
 
     @functools.wraps(function)
@@ -122,7 +126,7 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             if not isinstance(error, ArgumentError):
                 message, hint = argument_text(message), argument_hint(hint)
             kind = ArgumentError if isinstance(error, InvalidInput) else type(error)
-            if re.search(r" parameter '|: goes with an encoding", message):  # of the encoding
+            if re.search(r" parameter '|: goes with an encoding", message):  # an encoding's
                 hint = hint or _meant(function, named)
             raise kind(message, hint=hint) from error.__cause__
         except TypeError as error:
@@ -137,7 +141,7 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
 
 
 def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
-    """The argument most like one that neither a function has nor any scheme, as a hint."""
+    """A hint with the argument most similar to one that neither the function nor any scheme has."""
     own = signature(function).parameters.keys() - {"parameters"}
     known = own.union(*(scheme.parameters for scheme in catalogue.BUILT_IN.values()))
     hints = (nearest(name, own) for name in named if name not in known or name in OTHER_NAMES)
@@ -145,7 +149,7 @@ def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
 
 
 def _of_numbers(values: Any) -> Any:
-    """An array of NumPy, whose objects (as of pandas' formats with NA) become their numbers."""
+    """A NumPy array whose objects (such as pandas' formats with NA) are converted to numbers."""
     import numpy as np
 
     if values.dtype != object:
@@ -154,9 +158,9 @@ def _of_numbers(values: Any) -> Any:
 
 
 def _unlabelled(value: Any) -> Any:
-    """A table with labels, or those of a list, as arrays of NumPy: no label means anything here.
+    """A labelled table, or a list of them, as NumPy arrays: labels are ignored.
 
-    Raises: ArgumentError for several tables in one, and for one that NumPy cannot hold.
+    Raises: ArgumentError if one object holds several tables, or if NumPy cannot hold a table.
     """
     if hasattr(type(value), "to_dataarray"):
         raise ArgumentError("a Dataset holds several arrays", hint='give one, as data["cos"]')
@@ -181,7 +185,7 @@ _ARGUMENTS = {
     "--as": "runtime",
     "--dims": "columns",
 }
-"""What arguments are called whose options have other names; the rest of the names are alike."""
+"""Arguments whose names differ from their options; all others have the same name."""
 
 _OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)( |=)?")
 _QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w))")
@@ -189,7 +193,7 @@ _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
 
 def argument_text(text: str) -> str:
-    """A message about options, about arguments.
+    """A message about options, rewritten to name arguments.
 
     >>> argument_text("--round-to float32: float16 does not hold every value of it")
     'round_to float32: float16 does not hold every value of it'
@@ -204,14 +208,14 @@ def argument_text(text: str) -> str:
         return f"{name}{match[2] or ''}" if name else ""
 
     text = _COMMAND.sub(lambda match: f"posenc.{match[1]}() " if not match[2] else match[0], text)
-    parts = _QUOTED.split(text)  # what is quoted is a caller's
+    parts = _QUOTED.split(text)  # quoted texts are the caller's own
     return "".join(
         part if place % 2 else _OPTION.sub(argument, part) for place, part in enumerate(parts)
     )
 
 
 def argument_hint(hint: str | None) -> str | None:
-    """A hint about options, about arguments; None where it is about a command.
+    """A hint about options, rewritten to name arguments; None if it is about a command.
 
     >>> argument_hint("--layer-type sliding_attention"), argument_hint("posenc generate shows it")
     ('layer_type=sliding_attention', None)
@@ -222,7 +226,7 @@ def argument_hint(hint: str | None) -> str | None:
 
 
 def checked_choice(name: str, value: object, known: Collection[str]) -> Any:
-    """A value that must be one of some.
+    """A value that must be one of the ``known`` ones.
 
     Raises: ArgumentError.
     """
@@ -235,7 +239,7 @@ def checked_choice(name: str, value: object, known: Collection[str]) -> Any:
 
 
 def checked_number(name: str, value: object) -> float:
-    """A number that must not be negative, nor infinite.
+    """A number that must be finite and not negative.
 
     Raises: ArgumentError.
     """
@@ -246,9 +250,9 @@ def checked_number(name: str, value: object) -> float:
 
 
 def checked_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number.
+    """A whole number of at least ``least``.
 
-    Raises: ArgumentError where it is none, or less than the ``least``.
+    Raises: ArgumentError.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
         raise ArgumentError(f"{name} {value!r}: must be a whole number of at least {least}")
@@ -256,7 +260,7 @@ def checked_count(name: str, value: Any, least: int = 1) -> int:
 
 
 def check_unmasked(name: str, value: object) -> None:
-    """Refuse arrays of which some values stand for none: nothing here leaves any out.
+    """Refuse masked arrays: nothing here leaves masked values out.
 
     Raises: ArgumentError.
     """
@@ -267,7 +271,7 @@ def check_unmasked(name: str, value: object) -> None:
 
 
 def check_unused(**parameters: object) -> None:
-    """Refuse what is said of an encoding beside an array, but for None.
+    """Refuse parameters of an encoding passed with an array, unless they are None.
 
     Raises: ArgumentError.
     """
@@ -277,7 +281,7 @@ def check_unused(**parameters: object) -> None:
 
 
 def type_text(value: object) -> str:
-    """The type of a value, with its package: a numpy.float32 is not an array of float32.
+    """The type of a value with its package: a numpy.float32 is not an array of float32.
 
     >>> import numpy as np
     >>> type_text(np.float32(1)), type_text("x")
@@ -288,7 +292,7 @@ def type_text(value: object) -> str:
 
 
 def plain_value(value: object) -> object:
-    """A value of a framework as Python's own: numbers, and lists of them as tuples."""
+    """A framework's value as Python's own: numbers, and lists of numbers as tuples."""
     if hasattr(value, "tolist"):
         plain = value.tolist()
         return tuple(plain) if isinstance(plain, list) else plain
@@ -301,9 +305,9 @@ def choice_of(
     parameters: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Choice:
-    """The choice of an encoding at positions; ``parameters`` replace those that it says.
+    """The choice of an encoding at positions; ``parameters`` replace the encoding's own.
 
-    Raises: InvalidInput where there is no such encoding, or it has no such parameter.
+    Raises: InvalidInput if there is no such encoding, or it has no such parameter.
     """
     given = {name: plain_value(value) for name, value in (parameters or {}).items()}
     if isinstance(encoding, Scheme):
@@ -324,9 +328,9 @@ def choice_of(
 
 
 def _named_choice(name: str, given: dict[str, object]) -> Choice:
-    """The choice of a scheme's or a model's name.
+    """The choice of a scheme or a model by name.
 
-    Raises: InvalidInput with the names most like it where there is neither.
+    Raises: InvalidInput with the most similar names if there is neither.
     """
     from posenc_cli.configs import library
 
@@ -353,10 +357,9 @@ def _is_path(text: str) -> bool:
 def model_encoding(
     config: object, *, layer_type: str | None = None, runtime: str | None = None
 ) -> ModelEncoding:
-    """What a config or a model says of positions.
+    """The positional encoding in a config or of a model.
 
-    Raises: InvalidInput where it is no config, or means no encoding; Unavailable where it cannot be
-        read.
+    Raises: InvalidInput if it is not a config or has no encoding; Unavailable if it cannot be read.
     """
     from posenc_cli.configs.config import resolve
 
@@ -374,9 +377,9 @@ _shipped_model = functools.lru_cache(maxsize=8)(model_encoding)
 
 
 def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
-    """What a config is called, and what it holds.
+    """The name of a config, and its content.
 
-    Raises: InvalidInput where it is none; Unavailable where it cannot be read.
+    Raises: InvalidInput if it is not a config; Unavailable if it cannot be read.
     """
     from posenc_cli.configs.config import read_config
     from posenc_cli.configs.library import find, names
@@ -405,9 +408,9 @@ class GivenPositions(Record):
 
     @classmethod
     def of(cls, given: object) -> GivenPositions:
-        """Positions as callers give them.
+        """Positions in any form that callers pass.
 
-        Raises: InvalidInput where they are no numbers that are exact, or none.
+        Raises: InvalidInput if they are not exact numbers, or if there are none.
         """
         match given:
             case bool():
@@ -454,7 +457,7 @@ def _no_positions(given: object) -> ArgumentError:
 def number_format(dtype: object, argument: str = "dtype") -> DType:
     """A number format: by name, or as the dtype of Python, NumPy or another framework.
 
-    Raises: ArgumentError where posenc writes none such.
+    Raises: ArgumentError if posenc does not write it.
 
     >>> import numpy as np
     >>> number_format("bf16").name, number_format(np.float64).name
@@ -473,9 +476,9 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
 def choice_at(
     encoding: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
 ) -> Choice:
-    """The choice of an encoding at positions as callers give both.
+    """The choice of an encoding at positions, both in any form that callers pass.
 
-    Raises: InvalidInput where there is no such encoding, or no such positions.
+    Raises: InvalidInput if there is no such encoding, or no such positions.
     """
     given = None if positions is None else GivenPositions.of(positions)
     return choice_of(encoding, given.positions if given else None, parameters)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array: of a framework, or anything that gives its values as one."""
+    """Whether a value is an array of a framework, or anything that returns its values as one."""
     if isinstance(value, np.generic):
         return False
     protocols = ("__array__", "__dlpack__")
@@ -38,9 +38,9 @@ def is_array(value: object) -> bool:
 
 
 def format_of_result(dtype: object, like: object, out: object) -> DType:
-    """The number format of a result: as said, else that of ``like`` or ``out``, else float32.
+    """The number format of a result: ``dtype``, else that of ``like`` or ``out``, else float32.
 
-    Raises: ArgumentError where it is not one that posenc writes, or NumPy has none such.
+    Raises: ArgumentError if posenc does not write the format, or NumPy does not have it.
     """
     check_unmasked("like", like)
     check_unmasked("out", out)
@@ -54,7 +54,7 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
         dtype = name if name in REAL_DTYPES or out is not None else FLOAT32.name
     form = FLOAT32 if dtype is None else number_format(dtype)
     framework = framework_of(given) or BY_NAME["numpy"]
-    own = (*framework.halves, format_name(getattr(given, "dtype", "")))  # ml_dtypes' of NumPy
+    own = (*framework.halves, format_name(getattr(given, "dtype", "")))  # NumPy may have ml_dtypes'
     if form is BFLOAT16 and form.name not in own:
         raise ArgumentError(
             f"dtype bfloat16: {'NumPy' if framework.name == 'numpy' else framework.name} has no "
@@ -73,9 +73,9 @@ def delivered(
     like: object = None,
     out: Any = None,
 ) -> Any:
-    """What ``fill`` puts into an array of a shape, in ``out`` or where ``like`` lies.
+    """The array of a shape that ``fill`` fills: ``out`` itself, or one on the device of ``like``.
 
-    Raises: ArgumentError where ``out`` has another shape or dtype.
+    Raises: ArgumentError if ``out`` has another shape or dtype.
     """
     if out is not None:
         _check_out(out, shape, form)
@@ -113,11 +113,12 @@ def _copied(values: StoredArray, form: DType, out: Any) -> Any:
 
 
 def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any:
-    """An array of NumPy as one of the framework of ``like``, on its device.
+    """A NumPy array as an array of the framework of ``like``, on its device.
 
-    Of ``form`` bfloat16 it holds the bits. What is like no framework's array stays NumPy's.
+    With ``form`` bfloat16, ``values`` holds the bits. If ``like`` is not an array of a framework,
+    the array stays NumPy's.
 
-    Raises: ArgumentError where the framework has no such format.
+    Raises: ArgumentError if the framework has no such format.
     """
     framework = framework_of(like)
     if framework is None or framework.name == "numpy":
@@ -131,9 +132,9 @@ def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any
 
 
 def loaded_array(value: object, name: str) -> Loaded:
-    """An array, a tensor, or what NumPy makes an array of, as one that was read from a file.
+    """An array, a tensor, or what NumPy can convert to one, as if it were read from a file.
 
-    Raises: ArgumentError where it holds no numbers.
+    Raises: ArgumentError if it holds no numbers.
     """
     from posenc_cli.files.reading import Loaded
 
@@ -152,7 +153,7 @@ def loaded_array(value: object, name: str) -> Loaded:
 def arrays_and_choices(
     subject: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
 ) -> tuple[dict[int, tuple[str, Loaded]], dict[int, Choice]]:
-    """The arrays, each with a name, and the encodings of one subject or a list, by their places."""
+    """The named arrays and the encodings of one subject or a list, by their place in it."""
     several = isinstance(subject, list | tuple)
     items = dict(enumerate(subject if isinstance(subject, list | tuple) else (subject,)))
     if not items:

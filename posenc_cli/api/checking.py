@@ -49,19 +49,19 @@ if TYPE_CHECKING:
 
 
 class RopeReport(NotebookReport, Report):
-    """What `rope_check` found: ``str()`` is what the command prints, in words of arguments.
+    """The result of `rope_check`: ``str()`` is the command's output, but names arguments.
 
-    ``ok`` says whether every one of the ``findings`` holds, and ``diagnosis`` why one fails, the
-    likeliest cause first.
+    ``ok`` says whether all ``findings`` hold. ``diagnosis`` lists the causes of a failure, the
+    likeliest first.
     """
 
     @property
     def cause(self) -> Cause | None:
-        """The likeliest cause, None where all is right."""
+        """The likeliest cause, or None if nothing is wrong."""
         return self.diagnosis[0].cause if self.diagnosis else None
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc rope-check --format json`` prints, as a dict of plain values."""
+        """The output of ``posenc rope-check --format json``, as a dict of plain values."""
         return {"schema": "posenc/rope-check/1", **fields(self)}
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class RopeReport(NotebookReport, Report):
 
 
 class _ComparisonReport(NotebookReport):
-    """What a comparison says: ``str()`` of it is what the command prints."""
+    """The result of a comparison: ``str()`` is what the command prints."""
 
     @property
     def _compared(self) -> Any:
@@ -87,11 +87,11 @@ class _ComparisonReport(NotebookReport):
 
     @property
     def in_short(self) -> str:
-        """Whether the two are equal, within what is tolerated."""
+        """Whether the two are equal within the tolerance."""
         return "ok" if self._compared.ok else "DIFFERENT"
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc compare --json`` prints, as a dict of plain values."""
+        """The output of ``posenc compare --json``, as a dict of plain values."""
         return {"schema": "posenc/compare/1", **comparison_fields(self._compared)}
 
     def __str__(self) -> str:
@@ -99,11 +99,11 @@ class _ComparisonReport(NotebookReport):
 
 
 class ArrayReport(_ComparisonReport, ArrayComparison):
-    """How two arrays differ: ``str()`` of it is what the command prints."""
+    """The differences between two arrays: ``str()`` is what the command prints."""
 
 
 class RotationReport(_ComparisonReport, RotationComparison):
-    """How two rotary encodings differ: ``str()`` of it is what the command prints."""
+    """The differences between two rotary encodings: ``str()`` is what the command prints."""
 
 
 @in_arguments
@@ -122,31 +122,31 @@ def rope_check(
     axes: str | None = None,
     **parameters: object,
 ) -> RopeReport:
-    """Whether an implementation of RoPE is right: for all q and k, and against a reference.
+    """Check an implementation of RoPE: for all q and k, and against a reference.
 
-    One subject is checked, and posenc's own tables where none is given. Arrays may be of any
-    framework, or paths of files.
+    One subject is checked; without one, posenc's own tables. Arrays may be of any framework, or
+    paths of files.
 
     Args:
-        reference: the encoding that is right, as for `encode`.
+        reference: the correct encoding, as for `encode`.
         tables: cosines and sines, (L, d/2) or (L, d) each.
         inv_freq: inverse frequencies, (d/2,).
-        rotated: vectors before and after, (L, d) each.
-        impl: a function, called in this process, or a class, made with the reference's parameters;
-            one as ``module:function`` or ``./file.py:function`` runs in a process of its own, by
-            ``python`` where that is given. It is called some dozen times and more, and what calls
-            leave behind in an object of yours stays there.
-        call: what its arguments are for, as ``("q", "k", "cos", "sin")``, where neither names nor
+        rotated: vectors before and after rotation, (L, d) each.
+        impl: a function, called in this process, or a class, made with the reference's parameters.
+            One as ``module:function`` or ``./file.py:function`` runs in a process of its own, with
+            ``python`` if given. It is called a dozen times or more; changes that the calls make to
+            your objects remain.
+        call: the roles of its arguments, as ``("q", "k", "cos", "sin")``, if neither names nor
             shapes tell.
-        in_place: it leaves its result in what it is given.
-        axes: the order that the axes of its vectors must have, as ``"bhnd"`` or ``"bnhd"``; what
-            fits where that is not said.
+        in_place: whether it writes its result into its arguments.
+        axes: the order of the axes of its vectors, as ``"bhnd"`` or ``"bnhd"``; by default the
+            order that works.
         positions: of the rows, or those to look at; as for `encode`.
-        tol: ``auto``, ``float32``, ``float64``, ``exact``, ``float16``, ``bfloat16``, or a largest
-            deviation.
+        tol: ``auto``, ``float32``, ``float64``, ``exact``, ``float16``, ``bfloat16``, or a maximum
+            absolute error.
         parameters: of the reference: ``dim=128``, ``base=5e5``, ``layout="half"``.
 
-    Raises: ValueError where an argument is wrong, or the subject cannot be read or called.
+    Raises: ValueError if an argument is wrong, or the subject cannot be read or called.
 
     >>> from posenc_cli.api.encoding import tables
     >>> report = rope_check("rope", tables=tables("rope", 64, dim=8, base=1e6), dim=8)
@@ -184,10 +184,10 @@ def rope_check(
 
 
 def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
-    """`rope_check`, for tests: the report of what is right.
+    """Assert in a test that an implementation of RoPE is right, and return the report.
 
-    Raises: AssertionError with the cause, then the report, where it is wrong; ValueError as
-        `rope_check`, and where there is nothing to check but posenc's own tables.
+    Raises: AssertionError with the cause, then the report, if it is wrong; ValueError as
+        `rope_check`, and if there is no subject to check.
     """
     __tracebackhide__ = True
     if all(subject.get(name) is None for name in ("tables", "inv_freq", "rotated", "impl")):
@@ -200,9 +200,9 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
 
 
 def pair_of_arrays(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, Any] | None:
-    """Two arrays that belong together, None where none are given.
+    """Two arrays that belong together, or None if none are given.
 
-    Raises: ArgumentError where they are not two.
+    Raises: ArgumentError if there are not two.
     """
     if given is None:
         return None
@@ -212,14 +212,14 @@ def pair_of_arrays(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, 
 
 
 def given_array(value: object, name: str) -> Any:
-    """What a caller gives for an array: None, the path of a file, or the array as it was loaded."""
+    """The path of a file, or the array as loaded, or None if none is given."""
     if value is None or isinstance(value, str | os.PathLike):
         return None if value is None else os.fspath(value)
     return loaded_array(value, name)
 
 
 def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A config as a file holds it: dtypes and whatever else JSON has not are written out."""
+    """A config as a file would hold it: dtypes and other values that JSON lacks become text."""
     if config is None:
         return None
     plain: dict[str, Any] = json.loads(
@@ -230,13 +230,13 @@ def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 @in_arguments
 def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
-    """What an array is, or a table of cosines and one of sines: arrays, tensors or paths.
+    """Identify an array, or a table of cosines and one of sines: arrays, tensors or paths.
 
-    ``schemes`` are some of yours to try too, as ``./file.py:name`` or ``package.module:name``.
-    ``match`` of the result is what every cell fits, None where nothing does; ``nearest`` what it
-    would be but for some rows; ``summary`` says it in a line.
+    ``schemes`` are schemes of your own to try too, as ``./file.py:name`` or
+    ``package.module:name``. ``match`` of the result is what every entry fits, or None. ``nearest``
+    is what the table would be except for some rows. ``summary`` is one line.
 
-    Raises: ValueError where there are none or more than two, or they hold no numbers.
+    Raises: ValueError if there are no arrays or more than two, or if they hold no numbers.
 
     >>> from posenc_cli.api.encoding import encode
     >>> match = identify(encode("sinusoidal", 64, dim=16)).match
@@ -270,12 +270,13 @@ def compare(
     dtype: object = None,
     **parameters: object,
 ) -> ArrayReport | RotationReport:
-    """How far two arrays or encodings are apart; ``ok`` says whether by at most ``tol``.
+    """Compare two arrays or encodings; ``ok`` says whether they differ by at most ``tol``.
 
     Two rotary encodings without positions are compared pair by pair, at every length that matters.
-    NaN equals NaN. ``parameters`` are of both encodings; of one, give what `from_config` returns.
+    NaN equals NaN. ``parameters`` apply to both encodings; to set those of one, pass what
+    `from_config` returns.
 
-    Raises: ValueError where they cannot be compared.
+    Raises: ValueError if the two cannot be compared.
 
     >>> compare("llama-2-7b", "llama-3-8b").ok
     False
@@ -298,9 +299,9 @@ def compare(
 
 
 def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
-    """One side of a comparison: an array where it is one, else an encoding.
+    """One side of a comparison: an array, or else an encoding.
 
-    Raises: InvalidInput where it is neither.
+    Raises: InvalidInput if it is neither.
     """
     if is_array(value):
         return Side(name, loaded=loaded_array(value, name))
@@ -325,15 +326,15 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
 
 
 class CheckReport(ValueReport):
-    """What `check` found: ``str()`` is what the command prints, in words of arguments.
+    """The result of `check`: ``str()`` is the command's output, but names arguments.
 
-    ``ok`` says whether every value is right. Where not, ``cause`` is the code of the likeliest
-    known bug, ``cause_text`` says it in words, ``next_step`` what to do, and ``worst`` and
-    ``where`` tell the place.
+    ``ok`` says whether every value is right. If not, ``cause`` is the code of the likeliest known
+    bug, ``cause_text`` describes it, and ``next_step`` says what to do. ``worst`` is the largest
+    error and ``where`` its place.
     """
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc check --format json`` prints, as a dict of plain values."""
+        """The output of ``posenc check --format json``, as a dict of plain values."""
         return {"schema": "posenc/check/1", **value_fields(self)}
 
     def __str__(self) -> str:
@@ -357,30 +358,31 @@ def check(
     python: str | None = None,
     **parameters: object,
 ) -> CheckReport | RopeReport:
-    """Whether an encoding that others computed is right, and if not, which known bug it has.
+    """Check an encoding that other code computed, and name the known bug if it has one.
 
-    One subject is checked. Arrays may be of any framework, or paths of files. Of a rotary encoding
-    it is what `rope_check` says of ``frequencies``, ``vectors`` or ``impl``.
+    One subject is checked. Arrays may be of any framework, or paths of files. For a rotary
+    encoding, the result is that of `rope_check` for ``frequencies``, ``vectors`` or ``impl``.
 
     Args:
-        reference: the encoding that is right, as for `encode`; "deberta" for DeBERTa's buckets.
-        values: rows (n, d), of a grid also (rows, columns, d), or scores (heads, queries, keys).
-        vectors: x and x with rows added, (n, d) each.
+        reference: the correct encoding, as for `encode`; "deberta" for DeBERTa's buckets.
+        values: rows (n, d), or (rows, columns, d) for a grid, or scores (heads, queries, keys).
+        vectors: x, and x with the rows added, (n, d) each.
         frequencies: of waves, in radians per position, (waves,).
         slopes: of ALiBi, (heads,).
-        buckets: the row of a learned table that each relative position reads, (n,), or each pair
-            of a query and a key, (queries, keys).
-        impl: a function that gives one of these, called by the names of its parameters; one as
-            ``module:function`` or ``./file.py:function`` runs in a process of its own, by
-            ``python``.
-        positions: of the rows, of queries and keys, or relative ones of buckets; as for `encode`.
-        tol: ``auto``, ``float32``, ``float64``, ``exact``, ``float16``, ``bfloat16``, or a largest
-            deviation.
-        head: which head scores (queries, keys) are of.
-        causal: compare no scores of keys after the query.
+        buckets: the row of a learned table that each relative position reads, (n,), or that each
+            pair of a query and a key reads, (queries, keys).
+        impl: a function that returns one of these; its arguments are passed by their names. One as
+            ``module:function`` or ``./file.py:function`` runs in a process of its own, with
+            ``python`` if given.
+        positions: of the rows, or of queries and keys, or relative ones for buckets; as for
+            `encode`.
+        tol: ``auto``, ``float32``, ``float64``, ``exact``, ``float16``, ``bfloat16``, or a maximum
+            absolute error.
+        head: the head that scores (queries, keys) belong to.
+        causal: do not compare scores of keys after the query.
         parameters: of the reference: ``dim=128``, ``base=5e5``, ``grid=(14, 14)``.
 
-    Raises: ValueError where an argument is wrong, or the subject cannot be read or called.
+    Raises: ValueError if an argument is wrong, or the subject cannot be read or called.
 
     >>> import numpy as np
     >>> report = check("sinusoidal", np.zeros((4, 8)), dim=8)
@@ -418,7 +420,7 @@ def check(
 def _of_rotation(
     reference: EncodingLike, given: dict[str, Any], others: dict[str, Any]
 ) -> RopeReport:
-    """What `rope_check` says of a subject that both take."""
+    """The report of `rope_check` on a subject that both checks take."""
     for name, value in others.items():
         if value is not None:
             raise ArgumentError(f"{name}: a rotary encoding has none; rope_check takes tables")

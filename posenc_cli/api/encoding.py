@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Tables(NamedTuple, Generic[ArrayLike]):
-    """Cosines and sines of a rotary encoding, each (…, pairs), or (…, columns) where full."""
+    """Cosines and sines of a rotary encoding, each (…, pairs), or (…, columns) if full."""
 
     cos: ArrayLike
     sin: ArrayLike
@@ -107,22 +107,22 @@ def encode(
     Args:
         encoding: a scheme or a model by name, a config (path, dict, PretrainedConfig), what
             `from_config` returns, or a function of positions (n,) that returns rows (n, columns).
-        positions: how many from 0 on, a range, ``"0:4096:2"``, or numbers in an array of any shape,
-            where the formula has them also negative ones and fractions.
-        table: of a rotary encoding ``cos-sin`` (the default), ``cos``, ``sin``, ``cos-full``,
+        positions: how many from 0 on, a range, ``"0:4096:2"``, or numbers in an array of any shape.
+            They may be negative or fractions if the formula allows it.
+        table: for a rotary encoding ``cos-sin`` (the default), ``cos``, ``sin``, ``cos-full``,
             ``sin-full``, ``interleaved``, ``angles``, ``complex`` or ``inv-freq``.
         head: one head of a bias.
         dtype: float16, float32 (the default) or float64; bfloat16 with a tensor.
         round_to: a coarser format that the values are rounded to first.
         arithmetic: ``exact``, or what frameworks compute in float64, float32 or bfloat16.
-        out: an array or a tensor to fill; it is returned.
-        like: an array or a tensor, whose kind, device and dtype the result has.
+        out: an array or a tensor to fill and return.
+        like: an array or a tensor; the result has its type, device and dtype.
         parameters: of the scheme: ``dim=128``, ``base=5e5``.
 
-    Returns: (positions…, columns); of a bias (heads, L, L), of frequencies (pairs,). Each value is
-        the correctly rounded one; of a function its own, rounded once.
+    Returns: (positions…, columns), (heads, L, L) for a bias, (pairs,) for frequencies. Every value
+        is correctly rounded; a function's own values are rounded once.
 
-    Raises: ValueError where an argument is wrong.
+    Raises: ValueError if an argument is wrong.
 
     >>> encode("rope", 2, dim=4, table="angles")
     array([[0.  , 0.  ],
@@ -143,9 +143,9 @@ def encode(
 
 
 def _plan(choice: Choice, precision: Precision, **asked: Any) -> Plan:
-    """What is to be computed of one encoding; says of what is random, or doubtful, that it is.
+    """The plan to compute one encoding, with a warning if values are random or doubtful.
 
-    Raises: InvalidInput where it cannot be asked for, or is of several encodings.
+    Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
     requests = choice.requests(precision, **asked)
     if len(requests) > 1:
@@ -159,7 +159,7 @@ def _plan(choice: Choice, precision: Precision, **asked: Any) -> Plan:
 
 
 def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:
-    """Warn of what is random in an encoding, or doubtful."""
+    """Warn if values of an encoding are random or doubtful."""
     texts = list(choice.warnings)
     if request.random_weights and not {"seed", "weights"} & {*choice.given} and not texts:
         texts.append(f"{choice.name}: {request.random_weights}")
@@ -172,7 +172,7 @@ def _precision(form: DType, round_to: object) -> Precision:
 
 
 def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
-    """The shape of a result: rows stand where their positions stood."""
+    """The shape of a result: each row takes the place of its position."""
     if given is None or len(given.shape) == 1 or plan.shape == plan.shape[-1:]:
         return plan.shape
     if len(plan.shape) != 2 or plan.row_label != "position" or plan.computed_as == "scores":
@@ -181,17 +181,17 @@ def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
 
 
 _REQUEST_VALUES = 1 << 14
-"""What a request counts for at least, however few its values: NumPy takes as long for it."""
+"""The minimum that a request counts for: with fewer values, NumPy takes as long."""
 
-_asked_for = 0  # values that the kernel could have computed, by all requests of this process
+_asked_for = 0  # values that the kernel could have computed, over all requests of this process
 
 
 def fill_values(
     values: StoredArray, plan: Plan, choice: Choice, arithmetic: Arithmetic = "exact"
 ) -> None:
-    """Compute what is planned into an array of its shape.
+    """Compute a plan into an array of its shape.
 
-    Small requests of one process repay the start of the compiled kernel together.
+    The small requests of one process count together towards the start of the compiled kernel.
     """
     global _asked_for  # noqa: PLW0603 - one number of the process
     if plan.kernel_values is not None:
@@ -212,10 +212,10 @@ def blocks(
     arithmetic: Arithmetic = "exact",
     **parameters: object,
 ) -> Iterator[NDArray[Any]]:
-    """The rows that `encode` gives, some at a time: any length in constant memory.
+    """The rows of `encode`, one block at a time: any length in constant memory.
 
-    Every argument is that of `encode`, and is checked before the first block is computed. What has
-    several heads comes head by head.
+    All arguments are those of `encode`, and are checked before the first block is computed. An
+    encoding with several heads comes head by head.
 
     >>> [block.shape for block in blocks("rope", 1300, dim=256)]
     [(512, 256), (512, 256), (276, 256)]
@@ -265,12 +265,12 @@ def tables(
 ) -> Tables[Any]:
     """The tables of cosines and sines of a rotary encoding, attention factor included.
 
-    ``full`` repeats each value for both columns of its pair, as the encoding's layout pairs them.
-    The other arguments are those of `encode`.
+    ``full`` repeats each value for both columns of its pair, in the encoding's layout. The other
+    arguments are those of `encode`.
 
-    Returns: two arrays (positions…, pairs), or (positions…, 2 · pairs) where full.
+    Returns: two arrays (positions…, pairs), or (positions…, 2 · pairs) if full.
 
-    Raises: ValueError where an argument is wrong, or the encoding is not rotary.
+    Raises: ValueError if an argument is wrong, or the encoding is not rotary.
 
     >>> cos, sin = tables("rope", 4096, dim=128, base=500_000.0)
     >>> cos.shape, cos.dtype.name
@@ -298,13 +298,13 @@ def frequencies(
 def frequencies(
     encoding: EncodingLike, *, dtype: object = None, like: Any = None, **parameters: object
 ) -> Any:
-    """The inverse frequencies θ_i of an encoding that is made of waves (``inv_freq``).
+    """The inverse frequencies θ_i of an encoding made of waves (``inv_freq``).
 
-    ``dtype`` and ``like`` are those of `encode`; without either they are in float64.
+    ``dtype`` and ``like`` are those of `encode`; without either, the result is float64.
 
     Returns: (pairs,) in radians per position, correctly rounded.
 
-    Raises: ValueError where an argument is wrong, or the encoding has no waves.
+    Raises: ValueError if an argument is wrong, or the encoding has no waves.
 
     >>> frequencies("rope", dim=4)
     array([1.  , 0.01])
@@ -330,11 +330,11 @@ def bias(
     like: Any = None,
     **parameters: object,
 ) -> Any:
-    """What a bias adds to the scores of queries and keys; without ``keys`` they are the queries.
+    """The bias that is added to the scores of queries and keys; ``keys`` defaults to ``queries``.
 
-    Returns: (heads, queries, keys), or (queries, keys) of one head, correctly rounded.
+    Returns: (heads, queries, keys), or (queries, keys) for one head, correctly rounded.
 
-    Raises: ValueError where an argument is wrong, or the encoding is no bias.
+    Raises: ValueError if an argument is wrong, or the encoding is not a bias.
 
     >>> bias("alibi", [3], 4, heads=2)[0]
     array([[-0.1875, -0.125 , -0.0625,  0.    ]], dtype=float32)
@@ -374,16 +374,16 @@ def bias(
 def from_config(
     config: EncodingLike, *, layer_type: str | None = None, runtime: str | None = None
 ) -> ModelEncoding:
-    """The encoding of a model, each value with where it comes from.
+    """The encoding of a model, each value with its source.
 
     Args:
         config: the path of a config.json or its folder, a dict, transformers' PretrainedConfig, or
             the name of a model that `models` lists.
-        layer_type: which layers, where they differ.
-        runtime: the program that reads the config, ``vllm`` or ``llama.cpp``; else transformers.
+        layer_type: the layers to read, if they differ.
+        runtime: the program that reads the config: ``vllm`` or ``llama.cpp``, by default
+            transformers.
 
-    Raises: ValueError where it is no config, or means no encoding; Unavailable where it cannot be
-        read.
+    Raises: ValueError if it is not a config or has no encoding; Unavailable if it cannot be read.
 
     >>> llama = from_config("llama-3-8b")
     >>> llama.scheme, llama.parameters["base"].value, llama.parameters["base"].source

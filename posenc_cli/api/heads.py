@@ -1,4 +1,4 @@
-"""Which attention heads an encoding can express, and up to what length."""
+"""Test which attention patterns an encoding can express, and up to what length."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
 
 class HeadsReport(NotebookReport, Record):
-    """What heads an encoding makes, a result for each extension: ``str()`` is the command's table.
+    """The head patterns of an encoding, one result per context extension.
 
-    A result has its ``lengths``, each with ``mass`` and ``right``, and its ``head`` with what it
-    learned.
+    ``str()`` is the command's table. A result has its ``lengths``, each with ``mass`` and
+    ``right``, and its ``head`` with the learned values.
     """
 
     results: tuple[HeadResult, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc heads --json`` prints, as a dict of plain values."""
+        """The output of ``posenc heads --json``, as a dict of plain values."""
         return {"schema": "posenc/heads/1", **heads_fields(self.results, ())}
 
     @property
     def in_short(self) -> str:
-        """How many results it has."""
+        """The number of results."""
         return f"{len(self.results)} result{'s' * (len(self.results) != 1)}"
 
     def __str__(self) -> str:
@@ -62,24 +62,24 @@ def heads(
     head: int | None = None,
     **parameters: object,
 ) -> HeadsReport:
-    """What one attention head that sees positions alone makes of an encoding.
+    """Fit one attention head that sees only positions to a target pattern.
 
-    It is fitted to look at a target on positions below ``train``, and compared with longer lengths:
-    a convex problem, whose one optimum takes no seed.
+    The head is fitted on positions below ``train`` and then tested at longer lengths. The problem
+    is convex with one optimum, so there is no seed.
 
     Args:
         encoding: as for `encode`.
-        target: ``previous``, ``back:K``, ``first``, ``same:K``, ``window:W``, or the path of a
-            file of 0 and 1, queries by keys.
-        train, test: positions that it is fitted on, and longer lengths; 2, 4 and 8 times as many
-            unless they are given.
-        stretch: of RoPE, at test time alone: ``none``, ``linear``, ``ntk``, ``dynamic``, ``yarn``,
-            ``llama3``, or several of them.
-        l2: the weight of the penalty on what is learned.
-        head: of a bias.
+        target: ``previous``, ``back:K``, ``first``, ``same:K``, ``window:W``, or the path of a file
+            of 0 and 1, queries by keys.
+        train, test: the number of positions to fit on, and the longer lengths to test; by default
+            2, 4 and 8 times as many.
+        stretch: the context extension of RoPE, at test time only: ``none``, ``linear``, ``ntk``,
+            ``dynamic``, ``yarn``, ``llama3``, or several of them.
+        l2: the weight of the penalty on the learned values.
+        head: one head of a bias.
         parameters: of the encoding: ``dim=32``, ``base=5e5``.
 
-    Raises: ValueError where an argument is wrong.
+    Raises: ValueError if an argument is wrong.
 
     >>> report = heads("rope", dim=32, stretch=("none", "linear"))
     >>> [[length.right for length in result.lengths] for result in report.results]

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class InspectionReport(NotebookReport, Record):
-    """What some encodings are like: ``str()`` is what the command prints.
+    """The properties of some encodings: ``str()`` is what the command prints.
 
-    ``inspections`` have the properties of each, in order; ``judgements`` say of each encoding and
-    requirement whether it is met.
+    ``inspections`` has the properties of each encoding, in order. ``judgements`` says for each
+    encoding and requirement whether it is met.
     """
 
     inspections: tuple[Inspection, ...]
@@ -36,13 +36,13 @@ class InspectionReport(NotebookReport, Record):
 
     @property
     def ok(self) -> bool:
-        """Whether all that is required is met."""
+        """Whether all requirements are met."""
         return all(judgement.ok for judgement in self.judgements)
 
     def __getitem__(self, name: str) -> Property:
-        """The property of a name, of the first encoding.
+        """The property with this name, of the first encoding.
 
-        Raises: KeyError where there is none.
+        Raises: KeyError if there is none.
         """
         for known in self.inspections[0].properties:
             if known.name == name:
@@ -50,7 +50,7 @@ class InspectionReport(NotebookReport, Record):
         raise KeyError(name)
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc inspect --json`` prints, as a dict of plain values."""
+        """The output of ``posenc inspect --json``, as a dict of plain values."""
         return {
             "schema": "posenc/inspect/1",
             **inspection_fields(self.inspections, self.judgements),
@@ -70,18 +70,20 @@ def inspect(
     fit: int | None = None,
     **parameters: object,
 ) -> InspectionReport:
-    """What an encoding or an array is like: whether it is unique, bounded, relative and so on.
+    """The properties of an encoding or an array: whether it is unique, bounded, relative and so on.
 
     Args:
-        subject: an encoding as for `encode`, or an array or a tensor with a row a position; a list
-            of some for all of them in one report.
-        positions: those looked at; else those of the model's context, or the first 512.
+        subject: an encoding as for `encode`, or an array or a tensor with one row per position; or
+            a list, for one report on all of them.
+        positions: the positions to look at; by default those of the model's context, or the first
+            512.
         require: properties that must hold, or bounds, as ``"unique,norm<=1e-6"``; ``ok`` of the
             report says whether they do.
-        fit: how many rows the linear map to the next row is fitted on; else 100, or half of them.
+        fit: the number of rows on which the linear map to the next row is fitted; by default 100,
+            or half of the rows.
         parameters: of encodings, as for `encode`.
 
-    Raises: ValueError where an argument is wrong, or asks for too much.
+    Raises: ValueError if an argument is wrong, or asks for too much.
 
     >>> report = inspect("sinusoidal", 128, dim=16, require="unique,bounded<=1")
     >>> report.ok, report["relative"].evidence, report["bounded"].value

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def schemes() -> Mapping[str, Scheme]:
-    """The schemes by name, built in and installed: formula, source, and each parameter's rules.
+    """All schemes by name, built in and installed: formula, source, and each parameter's rules.
 
     >>> rope = schemes()["rope"]
     >>> rope.kind, rope.parameters["base"].default
@@ -32,7 +32,7 @@ def schemes() -> Mapping[str, Scheme]:
 
 
 def models() -> Mapping[str, Preset]:
-    """The models by name: title, source, and the config that says their encoding.
+    """All models by name: title, source, and the config with their encoding.
 
     >>> models()["gpt2"].config["n_positions"]
     1024
@@ -44,7 +44,7 @@ def models() -> Mapping[str, Preset]:
 def alibi_slopes(heads: int, *, max_bias: float = 8.0, convention: SlopesRule = "press") -> Reals:
     """The slope of each head of ALiBi, correctly rounded to float64: (heads,).
 
-    Raises: ValueError where an argument is wrong.
+    Raises: ValueError if an argument is wrong.
 
     >>> alibi_slopes(4)
     array([0.25      , 0.0625    , 0.015625  , 0.00390625])

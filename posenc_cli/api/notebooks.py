@@ -12,14 +12,14 @@ class NotebookReport:
 
     @property
     def in_short(self) -> str:
-        """What its one line says besides its type."""
+        """The text of its one line, without its type."""
         return "ok" if getattr(self, "ok", True) else "FAILED"
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.in_short}>"
 
     def _repr_png_(self) -> bytes | None:
-        """Its figure, where it has one."""
+        """Its figure, or None."""
 
     def _repr_html_(self) -> str:
         content = self._repr_png_()
@@ -31,7 +31,7 @@ class NotebookReport:
 
 
 def report_html(verdict: str, table: tuple[list[str], list[list[str]]], lines: list[str]) -> str:
-    """A verdict, a table and what follows from it, as HTML: no text of them is markup."""
+    """A verdict, a table and further lines as HTML; all texts are escaped."""
     heads, rows = table
 
     def cells(tag: str, texts: list[Any]) -> str:

@@ -81,17 +81,17 @@ def heatmap(
     cmap: str | None = None,
     **parameters: object,
 ) -> Page:
-    """An encoding or an array as colours: a figure of matplotlib's, which a notebook shows.
+    """An encoding or an array as colors: a matplotlib figure, which a notebook shows.
 
     Args:
         subject: an encoding as for `encode`, or an array or a tensor.
         positions, table, head, parameters: of an encoding, as for `encode`.
-        columns: those to draw.
-        split: whether sines and cosines stand apart.
-        width, height: in pixels, at ``dpi`` pixels an inch.
-        theme, cmap: the colours: ``light`` or ``dark``, and the name of a colour map.
+        columns: the columns to draw.
+        split: whether to draw sines and cosines separately.
+        width, height: in pixels, at ``dpi`` pixels per inch.
+        theme, cmap: the colors: ``light`` or ``dark``, and the name of a color map.
 
-    Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
+    Raises: ValueError if an argument is wrong; Unavailable without matplotlib.
     """
     style = _style(width, height, dpi, theme=theme, cmap=cmap)
     figure = _figure(
@@ -118,15 +118,15 @@ def curve(
     theme: Theme = "light",
     **parameters: object,
 ) -> Page:
-    """Columns over the positions as lines, or a bias by offset: a figure of matplotlib's.
+    """Columns over the positions as lines, or a bias by offset: a matplotlib figure.
 
     Args:
         subject: an encoding as for `encode`, or an array or a tensor.
         positions, table, head, parameters: of an encoding, as for `encode`.
-        columns: those to draw; of more than six some, from the first to the last.
+        columns: the columns to draw; by default six at most, from the first to the last.
         width, height, dpi, theme: as for `heatmap`.
 
-    Raises: ValueError where an argument is wrong; Unavailable without matplotlib.
+    Raises: ValueError if an argument is wrong; Unavailable without matplotlib.
     """
     style = _style(width, height, dpi, theme=theme)
     figure = _figure(
@@ -153,8 +153,8 @@ def _figure(
 ) -> Figure:
     """The figure of an array, or of an encoding at positions.
 
-    Raises: ArgumentError where there are no such columns, or something is said of an encoding
-    beside an array.
+    Raises: ArgumentError if there are no such columns, or if parameters of an encoding are passed
+        with an array.
     """
     if columns is not None and not (isinstance(columns, range) and len(columns)):
         raise ArgumentError("columns: must be a range of some")
@@ -165,9 +165,9 @@ def _figure(
 
 
 def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) -> Style:
-    """How a figure looks.
+    """The style of a figure.
 
-    Raises: ArgumentError for a size that no figure has.
+    Raises: ArgumentError for a size outside the limits.
     """
     checked_choice("theme", look["theme"], PALETTES)
     sides = range(SMALLEST, LARGEST + 1)
@@ -183,10 +183,10 @@ def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) 
 
 
 class SimilarityReport(NotebookReport, Record):
-    """How alike positions are: ``str()`` says what was found, and a notebook shows the figure.
+    """The similarity of positions: ``str()`` is the findings, and a notebook shows the figure.
 
-    ``parts`` are the similarities, ``verdicts`` say of each whether only the offset counts, and how
-    S falls with it.
+    ``parts`` are the similarities. ``verdicts`` says for each whether it depends only on the
+    offset, and how S falls with it.
     """
 
     parts: tuple[SimilarityPart, ...]
@@ -195,13 +195,13 @@ class SimilarityReport(NotebookReport, Record):
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on the first."""
+        """The verdict on the first similarity."""
         return self.verdicts[0]
 
     def matrix(self) -> RealRows:
-        """S[m, n] of the first in float64: (positions, positions).
+        """S[m, n] of the first similarity in float64: (positions, positions).
 
-        Raises: ValueError where S is a mean over draws, which has no matrix.
+        Raises: ValueError if S is a mean over random draws, which has no matrix.
         """
         part = self.parts[0]
         if part.similarity.content == "independent":
@@ -210,14 +210,14 @@ class SimilarityReport(NotebookReport, Record):
         return np.concatenate(list(matrix.blocks())).reshape(matrix.shape)
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc dot-similarity --json`` prints, as a dict of plain values."""
+        """The output of ``posenc dot-similarity --json``, as a dict of plain values."""
         fields = compared_fields_of(self.parts, self._judged, bounded=self.bounded)
         return {"schema": "posenc/dot-similarity/1", **fields}
 
     def figure(
         self, *, width: int | None = None, height: int | None = None, theme: Theme = "light"
     ) -> Page:
-        """The maps and the values by offset, as a figure of matplotlib's."""
+        """The maps and the values by offset, as a matplotlib figure."""
         drawn = similarity_figure(self._judged, bounded=self.bounded)
         rows = 1 if len(self.parts) == 1 else 2
         sides = width or 825 * max(2, len(self.parts)), height or 825 * rows
@@ -235,7 +235,7 @@ class SimilarityReport(NotebookReport, Record):
 
     @property
     def in_short(self) -> str:
-        """What it is of."""
+        """The names of its subjects."""
         return ", ".join(dict.fromkeys(part.short for part in self.parts))
 
     @property
@@ -254,18 +254,18 @@ def similarity(
     bound: bool = False,
     **parameters: object,
 ) -> SimilarityReport:
-    """How alike positions are, S[m, n], and whether that depends on their distance alone.
+    """The similarity of positions, S[m, n], and whether it depends only on their distance.
 
     Args:
-        subject: one encoding as for `encode`, or an array or a tensor whose rows are compared; a
-            list of some for all of them in one report.
-        content: of a rotary one what q and k hold: ``ones``, ``random`` or ``independent``, or
-            several of these.
+        subject: an encoding as for `encode`, or an array or a tensor whose rows are compared; or a
+            list, for one report on all of them.
+        content: what q and k hold, for a rotary encoding: ``ones``, ``random`` or ``independent``,
+            or several of these.
         normalize: ``dot`` or ``cosine``.
-        head: of a bias.
-        bound: whether RoFormer's bound stands beside the values of rotary ones.
+        head: one head of a bias.
+        bound: whether to show RoFormer's bound with the values of rotary encodings.
 
-    Raises: ValueError where an argument is wrong.
+    Raises: ValueError if an argument is wrong.
 
     >>> print(similarity("sinusoidal", 64, dim=16))  # doctest: +ELLIPSIS
     depends only on m − n: yes, by its declaration...
@@ -294,16 +294,16 @@ def similarity(
 
 
 class Spectrum(NotebookReport, SpectrumReport):
-    """The waves of an encoding: ``str()`` is the table and what it says."""
+    """The waves of an encoding: ``str()`` is the table and its notes."""
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc spectrum --json`` prints, as a dict of plain values."""
+        """The output of ``posenc spectrum --json``, as a dict of plain values."""
         return {"schema": "posenc/spectrum/1", **self.fields}
 
     def figure(self, *, width: int = 1200, height: int = 800, theme: Theme = "light") -> Page:
         """The figure as one of matplotlib's.
 
-        Raises: ValueError where no column changes, so that there is nothing to draw.
+        Raises: ValueError if no column changes, so that there is nothing to draw.
         """
         return drawn_page(self.drawable(), _style(width, height, None, theme=theme))
 
@@ -317,7 +317,7 @@ class Spectrum(NotebookReport, SpectrumReport):
 
     @property
     def in_short(self) -> str:
-        """What it is of."""
+        """The names of its subjects."""
         return ", ".join(dict.fromkeys(subject.short for subject in self.subjects))
 
 
@@ -327,14 +327,17 @@ def spectrum(
     positions: PositionsLike | None = None,
     **parameters: object,
 ) -> Spectrum:
-    """The waves of an encoding; of an array, and of what has no waves, the power of its columns.
+    """The waves of an encoding, or the power spectrum of the columns of an array.
+
+    An encoding without waves is treated like an array.
 
     Args:
-        subject: an encoding as for `encode`, or an array or a tensor; a list of some for all of
-            them in one set of axes, and what sets each apart from the first.
-        positions: over which rotations are counted; else those of the model's context, or 4096.
+        subject: an encoding as for `encode`, or an array or a tensor; or a list, for one set of
+            axes and the differences of each from the first.
+        positions: those over which rotations are counted; by default those of the model's context,
+            or 4096.
 
-    Raises: ValueError where an argument is wrong, or the encoding is a bias.
+    Raises: ValueError if an argument is wrong, or the encoding is a bias.
     """
     arrays, choices = arrays_and_choices(subject, positions, parameters)
     reports = {place: file_report(loaded, name=name) for place, (name, loaded) in arrays.items()}

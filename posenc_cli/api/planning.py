@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class PlanReport(NotebookReport, Record):
-    """What is known of a model at a length, and the recipes: ``str()`` is the command's text.
+    """The recipes for a model at a length, and their effects: ``str()`` is the command's text.
 
-    ``plan`` has what is known, ``judgements`` say of each requirement whether it is met.
+    ``plan`` has the results. ``judgements`` says for each requirement whether it is met.
     """
 
     plan: LengthPlan | NoPlan
@@ -38,13 +38,13 @@ class PlanReport(NotebookReport, Record):
 
     @property
     def ok(self) -> bool:
-        """Whether the length fits, where a table bounds it, and all that is required is met."""
+        """Whether the length fits, if a table limits it, and all requirements are met."""
         return plan_answer(self.plan, self.judgements, None).ok
 
     def __getitem__(self, name: str) -> Recipe:
-        """The recipe of a name: ``linear``, ``yarn``, ``as-is``, ….
+        """The recipe with this name: ``linear``, ``yarn``, ``as-is``, ….
 
-        Raises: KeyError where there is none.
+        Raises: KeyError if there is none.
         """
         for recipe in self.plan.recipes if isinstance(self.plan, LengthPlan) else ():
             if recipe.name == name:
@@ -52,7 +52,7 @@ class PlanReport(NotebookReport, Record):
         raise KeyError(name)
 
     def as_json(self) -> dict[str, Any]:
-        """What ``posenc plan --json`` prints, as a dict of plain values."""
+        """The output of ``posenc plan --json``, as a dict of plain values."""
         return {"schema": "posenc/plan/1", **plan_fields(self.plan, self.judgements)}
 
     def __str__(self) -> str:
@@ -69,21 +69,21 @@ def plan(
     require: str | Sequence[str] = (),
     **parameters: object,
 ) -> PlanReport:
-    """What to set for a model at a length, and what each recipe does to its pairs.
+    """Plan a context extension: the settings of each recipe, and its effects on the pairs.
 
-    These are necessary conditions, and no promises: only running the model tells.
+    These are necessary conditions, not promises: only running the model tells.
 
     Args:
         config: a model that `models` lists, the path of a config.json, of its folder or of a GGUF
             file, a config as a dict or as transformers' PretrainedConfig.
-        to: how many positions it is to run at.
-        layer_type: which layers, where several could be meant.
-        bases: how many bases are tried a decade; else as many as take a moment, 12 to 128.
+        to: the number of positions that the model should run at.
+        layer_type: the layers to read, if several are possible.
+        bases: the number of bases to try per decade; by default what takes a moment, 12 to 128.
         require: bounds, as ``"context>=131072,yarn.unseen<=0"``; ``ok`` of the report says whether
             they hold.
         parameters: in place of the config's: ``base=1e6``.
 
-    Raises: ValueError where an argument is wrong; Unavailable where a file cannot be read.
+    Raises: ValueError if an argument is wrong; Unavailable if a file cannot be read.
 
     >>> report = plan("llama-2-7b", 16384)
     >>> report.plan.negative_from, len(report.plan.never_turned)

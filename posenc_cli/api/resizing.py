@@ -32,23 +32,23 @@ def resize(
     interpolate_offset: float = 0.0,
     arithmetic: ResizeArithmetic = "exact",
 ) -> ArrayLike:
-    """A learned table of positions for more or fewer of them, as torch's ``interpolate`` resizes.
+    """A learned table resized to another number of positions, as torch's ``interpolate`` does.
 
     Args:
         table: (rows, d) or (1, rows, d), an array or a tensor.
-        positions: rows of the result beside the prefix; or ``grid``, ((A, B), (C, D)): A rows of
-            B positions become C rows of D.
-        method: ``linear``, ``bicubic``, ``nearest`` or ``nearest-exact``; by default bicubic of a
+        positions: the number of rows of the result, without the prefix. Or give ``grid``, ((A, B),
+            (C, D)): A rows of B positions become C rows of D.
+        method: ``linear``, ``bicubic``, ``nearest`` or ``nearest-exact``; by default bicubic for a
             grid, else linear.
-        prefix: first rows that stay as they are, such as class and register tokens.
-        antialias: as torch has it, and timm gives it.
-        interpolate_offset: as DINOv2 has it: scale by (C + offset)/A and (D + offset)/B.
+        prefix: the number of first rows that are kept unchanged, such as class and register tokens.
+        antialias: the argument of torch's ``interpolate``, which timm sets.
+        interpolate_offset: DINOv2's offset: scale by (C + offset)/A and (D + offset)/B.
         arithmetic: ``exact``, correctly rounded, or ``float32`` or ``float64``: the bits of torch
             on x86 processors.
 
     Returns: the rows in the format of the table, (…, rows, d).
 
-    Raises: ValueError where an argument is wrong, or the table has other rows.
+    Raises: ValueError if an argument is wrong, or the table has another number of rows.
 
     >>> import numpy as np
     >>> resize(np.array([[0.0], [1.0]]), 4)

@@ -69,21 +69,21 @@ def rotate(
 ) -> Any:
     """Queries and keys, rotated by a rotary encoding: the reference to compare other code with.
 
-    The tables are correctly rounded, in float32, or in float64 if the vectors are. The vectors are
-    rotated in that format, by operations of their own framework, and come back in theirs: gradients
-    flow, and inside ``jax.jit`` and ``jax.grad`` the tables are constants. Unrotated dimensions
-    pass through.
+    The tables are correctly rounded, in float32, or in float64 if the vectors are float64. The
+    vectors are rotated in that format by operations of their own framework, and returned in their
+    own format. Gradients flow. Inside ``jax.jit`` and ``jax.grad`` the tables are constants.
+    Unrotated dimensions pass through.
 
     Args:
-        q, k: arrays of a framework whose last axis is a head's columns; ``k`` may be None.
-        positions: one for each place along the sequence axis, (n,), or a row for each sequence of
+        q, k: arrays of a framework whose last axis is the head dimension; ``k`` may be None.
+        positions: one for each place along the sequence axis, (n,), or one row for each sequence of
             a batch, (batch, n). A number n stands for 0 … n − 1.
         encoding: as for `encode`.
         sequence_axis: −2 for (…, heads, n, columns), −3 for (…, n, heads, columns).
 
-    Returns: (q, k) rotated, or q alone where there is no k.
+    Returns: (q, k) rotated, or only q if k is None.
 
-    Raises: ValueError where an argument is wrong, or shapes do not go together.
+    Raises: ValueError if an argument is wrong, or shapes do not match.
 
     >>> import numpy as np
     >>> rotate(np.array([[1.0, 0.0], [1.0, 0.0]]), None, 2, "rope", dim=2)
@@ -108,9 +108,9 @@ class Rotator(Record):
     sequence_axis: int
 
     def rotated(self, name: str, x: Any) -> Any:
-        """Vectors, rotated: of keys the amplitudes fall where those of queries grow.
+        """The rotated vectors: amplitudes that grow for queries fall for keys.
 
-        Raises: ArgumentError where they have not the axes or the columns that it takes.
+        Raises: ArgumentError if the vectors do not have the required axes or columns.
         """
         if is_array(x) and framework_of(x) is None:
             x = loaded_array(x, name).values
@@ -128,7 +128,7 @@ class Rotator(Record):
         first, second = map(list, paired_columns(layout, waves.count, parts))
         rest = sorted({*range(int(x.shape[-1]))} - {*first, *second})
         xp = namespace_of(framework, x)
-        # Not all frameworks promote; NumPy's longer formats stay as they are.
+        # Not all frameworks promote types; formats of NumPy longer than float64 stay as they are.
         wide = framework.cast(xp, x, format_name(cos.dtype)) if kind in REAL_DTYPES else x
         a, b = (framework.take(xp, wide, columns) for columns in (first, second))
         rotated = list(rotated_pair(a, b, cos, sin))
@@ -161,7 +161,7 @@ class Rotator(Record):
         return table[:, : self.rotation.waves.count], table[:, self.rotation.waves.count :]
 
     def _beside(self, table: NumberArray, x: Any) -> NumberArray:
-        """A table with the axes of length 1 that put its rows beside the vectors they rotate."""
+        """A table reshaped with axes of length 1, so that its rows broadcast over the vectors."""
         before = len(x.shape) + self.sequence_axis - len(self.places) + 1
         heads_before = [1] * (before if len(self.places) > 1 else 0)
         heads_after = [1] * (-self.sequence_axis - 2)
@@ -171,7 +171,7 @@ class Rotator(Record):
 
 
 def _for_keys(request: Request) -> Request:
-    """The request for keys: where amplitudes grow, they fall for these."""
+    """The request for keys: amplitudes that grow for queries fall for keys."""
     bound = request.encoding.bound
     growth = bound.rotation.waves.growth
     if growth is None:
@@ -182,12 +182,12 @@ def _for_keys(request: Request) -> Request:
 
 
 def precision_beside(x: Any) -> Precision:
-    """The precision of tables for vectors: float64 where these are, else float32."""
+    """The precision of tables for vectors: float64 for float64 vectors, else float32."""
     return Precision.of(FLOAT64 if format_name(x.dtype) == "float64" else FLOAT32, None)
 
 
 def table_of(request: Request, choice: Choice) -> NumberArray:
-    """The rows that are asked for. Shape: (positions, columns)."""
+    """The requested rows. Shape: (positions, columns)."""
     plan = request.plan()
     values = large_or_small(plan.shape, plan.dtype.numpy)
     fill_values(values, plan, choice)
@@ -204,22 +204,23 @@ def apply(
     arithmetic: Arithmetic = "exact",
     **parameters: object,
 ) -> ArrayLike:
-    """Vectors with their positions in them: x + PE, or rotated x, each number correctly rounded.
+    """Vectors with positions applied: x + PE, or rotated x, each number correctly rounded.
 
-    No gradients flow; `rotate` has them. Inside ``jax.jit`` and ``jax.grad`` they do: there the
-    tables are correctly rounded constants, and the sums and products are the framework's own.
+    No gradients flow through the result; `rotate` keeps them. Inside ``jax.jit`` and ``jax.grad``
+    they do flow: the tables are then correctly rounded constants, and the framework computes sums
+    and products.
 
     Args:
         x: an array of a framework, (…, n, columns), of floating-point numbers.
-        encoding: as for `encode`; one that is absolute or rotary, or a hybrid of one such.
+        encoding: as for `encode`; absolute or rotary, or a hybrid with one such part.
         positions: n of them, by default 0 … n − 1.
         dtype: of the result, by default that of ``x``.
-        arithmetic: ``exact``, or that in which tables are computed as frameworks do; every
+        arithmetic: ``exact``, or a format in which tables are computed as frameworks do; every
             operation on vectors is then rounded to the dtype of the result.
 
     Returns: an array or a tensor of the shape of ``x``.
 
-    Raises: ValueError where an argument is wrong, or nothing applies to vectors of this shape.
+    Raises: ValueError if an argument is wrong, or nothing applies to vectors of this shape.
 
     >>> import numpy as np
     >>> apply(np.array([[1.0, 0.0], [1.0, 0.0]]), "rope")
