@@ -1,7 +1,7 @@
 """The subject of a check: tables, frequencies, rotated vectors, or posenc's own tables.
 
-Owns the step from what someone computed to turns of dimension pairs. A function is read by
-:mod:`posenc_cli.checks.calling`.
+This module turns arrays into rotations of dimension pairs. :mod:`posenc_cli.checks.calling` reads
+functions.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
-    """Rows of vectors before and after."""
+    """Vectors before and after the rotation, a row each."""
 
 GivenArray = str | Loaded
-"""The path of a file that holds an array, or an array that is there."""
+"""The path of a file that holds an array, or an array in memory."""
 
 
 class FirstColumns(Record):
-    """The first columns of a table whose rows are read as they are asked for."""
+    """The first columns of a table, whose rows are read on demand."""
 
     table: NumberArray | FileRows | FirstColumns
     count: int
@@ -68,29 +68,29 @@ class FirstColumns(Record):
 
 if TYPE_CHECKING:
     GivenRows = NumberArray | FileRows | FirstColumns
-    """A matrix, or one in a file, of which some rows are asked for at a time."""
+    """A matrix, or one in a file, read some rows at a time."""
 
 _SHOWN_RUNS = 3
-"""Of columns that are named."""
+"""Columns that a message lists by number."""
 
 _WIDE = 2048
-"""Pairs that are evaluated whatever the reference has: 16 times a head of 256, under a second."""
+"""Pairs that are evaluated whatever the reference has: 16 times a head of 256, in under a
+second."""
 
 
 class Subject(Record):
     """Something that rotates queries and keys, or says how.
 
-    ``own`` is what it does, its columns paired as it pairs them; ``as_reference`` the same, paired
-    as the reference pairs columns, None where their number differs (``mismatch`` says how).
-    ``frequencies`` are those that were given, where a subject is nothing but frequencies.
-    ``notes`` say what a reader of the findings should know of it. ``broken`` says which of its
-    values are no numbers, ``irregular`` why a function is no map of each row by its position,
-    ``other_calls`` what it does otherwise in calls of other kinds than those that were measured.
-    ``call`` says how it was called, and ``key`` is what it does to keys, where it rotates queries
-    and keys. ``vectors`` gives rows of them before and after, where it is these. Of a function,
-    ``infinite`` says that some values it returned are, ``returned_half`` which half precision all
-    that it makes of random vectors has, ``returned_tables`` that it is judged by tables that it
-    returned.
+    ``own`` is its rotation, with its own pairing of columns. ``as_reference`` has the reference's
+    pairing; it is None if the number of columns differs, as ``mismatch`` then says. ``frequencies``
+    are set if the subject consists of frequencies only. ``notes`` are for the reader of the
+    findings. ``broken`` lists values that are not finite, and ``irregular`` the reasons why a
+    function does not map each row by its position. ``other_calls`` lists kinds of calls with other
+    results than the measured ones. ``call`` says how a function was called. ``key`` is the rotation
+    of keys if the function rotates queries and keys. ``vectors`` returns rows before and after, if
+    the subject is vectors. For a function, ``infinite`` says that it returned infinite values,
+    ``returned_half`` in which half precision all results for random vectors are exact, and
+    ``returned_tables`` that it returned tables and is judged by them.
     """
 
     kind: SubjectKind
@@ -111,9 +111,9 @@ class Subject(Record):
     returned_tables: bool = False
 
     def far_wider(self, reference: Reference) -> bool:
-        """Whether it rotates so many more pairs than the reference that none of them is evaluated.
+        """Whether it has so many more pairs than the reference that none is evaluated.
 
-        That the widths differ is known without: what more there is to say is not worth minutes.
+        The verdict is known from the widths; more details are not worth minutes.
         """
         return self.as_reference is None and self.own.pairs > max(_WIDE, reference.head)
 
@@ -124,24 +124,24 @@ class Subject(Record):
 
     @property
     def unmeasured(self) -> str:
-        """Why unit vectors say nothing of what it does to others; empty where they do."""
+        """Why unit vectors do not tell how it treats others; empty if they do."""
         return next(filter(None, (one.unlike for one in self.irregular)), "")
 
     @property
     def no_map(self) -> str:
-        """Why it is no map of vectors that could be right; empty where it is one."""
+        """Why it cannot be a right map of vectors; empty if it can."""
         if self.broken:
             return ("the function " if self.kind == SubjectKind.IMPL else "") + self.broken[0]
         return self.irregular[0].text if self.irregular else ""
 
     @property
     def dtype(self) -> str:
-        """The number format its values are stored in."""
+        """The number format of its values."""
         return self.own.dtype
 
 
 def own_tables(reference: Reference, positions: Positions) -> Subject:
-    """The tables that posenc itself writes, as float32 (as float64 where amplitudes grow)."""
+    """The tables that posenc writes, as float32 (as float64 if amplitudes grow)."""
     waves = reference.content.waves
     placements = rotary_placements("interleaved", waves.count)
     places = PositionRows.of(positions)
@@ -159,18 +159,18 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
 
 
 Matrices = tuple[FileRows, FileRows]
-"""Two matrices whose rows belong together."""
+"""Two matrices with the same rows."""
 
 
 def name_of(given: GivenArray) -> str:
-    """What messages call an array that is to be checked."""
+    """The name of an array in messages."""
     return quoted_name(given) if isinstance(given, str) else given.path
 
 
 def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
-    """Two matrices of one shape.
+    """Two matrices of the same shape.
 
-    Raises: InvalidInput where their shapes differ, or one is no matrix of real numbers.
+    Raises: InvalidInput if their shapes differ, or one is not a matrix of real numbers.
     """
     matrices = _stack_of(first, flag).matrix, _stack_of(second, flag).matrix
     shapes = [matrix.shape for matrix in matrices]
@@ -184,10 +184,10 @@ def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
 
 
 def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
-    """Cosines and sines in one file: two arrays by their names, or the halves of one's columns.
+    """Cosines and sines from one file: two arrays by name, or the two halves of the columns.
 
-    Raises: InvalidInput where it is no matrix, has an odd number of columns, or has several arrays
-        of which not one alone has cos in its name, and one sin.
+    Raises: InvalidInput if it is not a matrix, has an odd number of columns, or has several arrays
+    but not exactly one with cos and one with sin in its name.
     """
     try:
         stack = _stack_of(given, flag)
@@ -208,9 +208,9 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
 
 
 def _stack_of(given: GivenArray, flag: str) -> FileStack:
-    """The real matrix in a file or in memory; leading axes of length 1 are dropped.
+    """The real matrix in a file or in memory, without leading axes of length 1.
 
-    Raises: InvalidInput when it is no matrix of real numbers.
+    Raises: InvalidInput if it is not a matrix of real numbers.
     """
     try:
         return FileStack.of(given)
@@ -219,10 +219,10 @@ def _stack_of(given: GivenArray, flag: str) -> FileStack:
 
 
 def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
-    """The positions of the rows of a file: 0, 1, … where none are given.
+    """The positions of the rows of a file: 0, 1, … if none are given.
 
-    Raises: InvalidInput when more are given than there are rows, or fewer, and it is open which
-        rows they are: only the first ones, from position 0 on, are a beginning of the file.
+    Raises: InvalidInput if more positions are given than there are rows, or fewer that do not start
+    at 0: then it is open which rows they mean.
     """
     if positions is None:
         return Positions.contiguous(0, rows)
@@ -239,7 +239,7 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
 
 
 def tables(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
-    """Tables of cosines and sines, (L, d/2) or repeated to (L, d), from files."""
+    """Tables of cosines and sines from files, (L, d/2), or (L, d) with repeated values."""
     cos, sin = files
     dtype = max((cos.dtype, sin.dtype), key=unit)
     rows, columns = cos.shape
@@ -266,7 +266,7 @@ def table_subject(
     *,
     name: str = "tables",
 ) -> Subject:
-    """Tables of cosines and sines as a subject; ``dtype`` is the format they were stored in."""
+    """The subject for tables of cosines and sines; ``dtype`` is the format they were stored in."""
     places, width = PositionRows.of(positions), cos.shape[1]
     kept = _turning_columns(cos, sin, reference, places)
     if kept == width:
@@ -286,7 +286,7 @@ def _subject_of_columns(
     dtype: str,
     name: str,
 ) -> Subject:
-    """Tables all of whose columns are of pairs that rotate, or should."""
+    """The subject for tables whose columns all belong to pairs that rotate, or should."""
     width = cos.shape[1]
     notes = []
     if places.count < cos.shape[0]:
@@ -319,7 +319,7 @@ def _subject_of_columns(
             parts = reference.content.blocks
             own = turning_of(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
-            # As GLM, Helium and DeepSeek keep them: reordered where they are applied.
+            # GLM, Helium and DeepSeek store them so and reorder them later.
             notes.append(
                 "stored as halves, [a a]: right for interleaved pairs only where the code that "
                 "applies them reorders the columns (see it with --impl or --rotated)"
@@ -336,7 +336,7 @@ def _subject_of_columns(
 def _turning_columns(
     cos: GivenRows, sin: GivenRows, reference: Reference, places: PositionRows
 ) -> int:
-    """How many columns of tables rotate: fewer where those of a whole head are 1 and 0 beyond."""
+    """How many columns of tables rotate: fewer if the rest of a whole head is 1 and 0."""
     width = int(cos.shape[1])
     turning: dict[int, int] = {
         reference.head: 2 * reference.pairs,
@@ -357,7 +357,7 @@ def _width_text(
     *,
     repeated: bool,
 ) -> str:
-    """How the columns of tables are others than the reference has."""
+    """How the width of tables differs from the reference's, in words."""
     width = cos.shape[1]
     still = _still_columns(cos, sin, places)
     if not still.any():
@@ -395,7 +395,7 @@ def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
 def _full_reader(
     cos: GivenRows, sin: GivenRows, pairing: ColumnPairing, places: PositionRows
 ) -> Callable[[SomeRows], SubjectBlock]:
-    """What reads full tables: the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
+    """Return a reader of full tables, in which the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
     first, second = _columns(pairing.first), _columns(pairing.second)
 
     def read(rows: SomeRows) -> SubjectBlock:
@@ -416,7 +416,7 @@ def _full_reader(
 
 
 def _columns(columns: tuple[int, ...]) -> slice | list[int]:
-    """Columns as a slice where they are one, which reads without a copy."""
+    """Columns as a slice if possible, which avoids a copy."""
     step = columns[1] - columns[0] if len(columns) > 1 else 1
     regular = slice(columns[0], columns[-1] + 1, step)
     whole = tuple(range(columns[-1] + 1)[regular]) == columns
@@ -426,7 +426,7 @@ def _columns(columns: tuple[int, ...]) -> slice | list[int]:
 def _repeated_layout(
     cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int = 1
 ) -> Layout | None:
-    """The layout in which full tables repeat each value, None if they do in neither or in both."""
+    """The layout in which full tables repeat each value; None if neither or both fit."""
     width = cos.shape[1]
     if width % 2 or width < 4:
         return None
@@ -446,16 +446,17 @@ def _repeated_layout(
 
 
 def _repeats(reference: Reference, layout: Layout) -> bool:
-    """Whether the reference's own pairs come twice, as if a table of half as many were repeated."""
+    """Whether the reference's pairs come twice, as if half a table were repeated."""
     first, second = (list(columns) for columns in paired_columns(layout, reference.pairs // 2))
     frequencies = reference.frequencies
     return bool(np.allclose(frequencies[first], frequencies[second], rtol=1e-6, atol=0))
 
 
 def inverse_frequencies(given: GivenArray, reference: Reference, positions: Positions) -> Subject:
-    """Frequencies in a file or in memory, as what rotates the pairs.
+    """The rotation of frequencies in a file or in memory.
 
-    Raises: InvalidInput when they are no row of real numbers, or pairs have no one frequency.
+    Raises: InvalidInput if they are not a row of real numbers, or the reference's pairs have no
+    single frequency.
     """
     if reference.coordinates is not None and reference.coordinates.oblique:
         raise InvalidInput(
@@ -484,7 +485,7 @@ def frequency_subject(
     *,
     name: str = "inv-freq",
 ) -> Subject:
-    """Frequencies as a subject: each is taken as exactly the number it is."""
+    """The subject for frequencies: each is taken as exactly the number it is."""
     given = frequencies.astype(np.float64)
     finite = np.isfinite(given)
     broken: tuple[str, ...] = ()
@@ -523,13 +524,13 @@ def frequency_subject(
 
 
 _FEW = 48
-"""Rows that are compared before all are."""
+"""Rows that are compared before all of them are."""
 
 _UNEVEN = 0.05
-"""Of the size of factors: what tables in a half precision, or of eight bits, differ by."""
+"""Relative to the factors: tables in a half precision or in eight bits differ by this."""
 
 _SLOWER = 0.999
-"""Times the rate before: neighbours of the longest ladders differ by more than 0.01."""
+"""Ratio to the rate before: neighbours of the longest ladders differ by more than 0.01."""
 
 
 class OtherWidth(Record):
@@ -540,9 +541,9 @@ class OtherWidth(Record):
 
 
 def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
-    """The reference with so many pairs, None where its scheme has none such.
+    """The reference with so many pairs; None if its scheme has none.
 
-    A head keeps its width where all of it has so many, else the share of it that rotates.
+    The head keeps its width if all of it can rotate, or else the share that rotates.
     """
     bound = reference.encoding.bound
     share = 2 * reference.pairs / reference.head
@@ -566,7 +567,7 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
 
 
 def fits(turning: Turning, reference: Reference) -> bool:
-    """Whether a subject rotates its pairs as a reference of the same width does, at every row."""
+    """Whether a subject rotates its pairs as a reference of the same width does, in every row."""
     tolerance = Tolerance.of(
         "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
     )
@@ -580,7 +581,7 @@ def fits(turning: Turning, reference: Reference) -> bool:
 
 
 def ladder_of_all(turning: Turning) -> bool:
-    """Whether every column of half tables rotates at a rate of its own, each slower than the last.
+    """Whether each column of half tables has a rate of its own, each slower than the last.
 
     Full tables have each rate twice.
     """

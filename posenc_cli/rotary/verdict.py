@@ -41,13 +41,13 @@ STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
 
 
 MOST = 3
-"""Causes of one diagnosis."""
+"""The most causes of one diagnosis."""
 
 
 class Where(Record):
-    """The part of a subject that a cause is about: positions and pairs as --positions has them.
+    """The part of a subject that a cause is about: positions and pairs as --positions takes them.
 
-    None is all of them; ``axes`` are those that the pairs should follow, ``heads`` the heads.
+    None means all of them; ``axes`` are the axes that the pairs should follow, ``heads`` the heads.
     """
 
     positions: str | None
@@ -56,16 +56,16 @@ class Where(Record):
     heads: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """What it names, as JSON has it."""
+        """The fields that are set, for JSON."""
         return {name: value for name, value in self.as_dict().items() if value is not None}
 
 
 class Residual(Record):
-    """What a claim leaves over, of all entries, positions and pairs that it is about.
+    """What a claim does not explain, out of all entries, positions and pairs that it is about.
 
-    ``largest`` is the largest difference at any entry, ``within`` at those that are reproduced;
-    ``cells`` and ``rows`` count what is not, ``first`` is the first position with such an entry,
-    and ``pairs`` says which pairs are reproduced at every position.
+    ``largest`` is the largest difference at any entry, ``within`` the largest at reproduced ones.
+    ``cells`` and ``rows`` count entries and positions that are not reproduced. ``first`` is the
+    first such position. ``pairs`` says which pairs are reproduced at every position.
     """
 
     largest: float
@@ -79,7 +79,7 @@ class Residual(Record):
 
     @classmethod
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
-        """The residual of some positions (n,): what is missed and explained there, (n, pairs)."""
+        """The residual at positions (n,): differences and reproduced entries are (n, pairs)."""
         if not positions.size:
             return _NOTHING
         left = ~explained.all(axis=1)  # (n,)
@@ -97,12 +97,12 @@ class Residual(Record):
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
-        """The residual of positions (n,), what is missed and what is explained, both (n, pairs)."""
+        """The residual of pieces: positions (n,), differences and reproduced entries (n, pairs)."""
         return joined_residual(cls.of(*piece) for piece in pieces)
 
     @property
     def whole(self) -> bool:
-        """Whether every entry is reproduced, by numbers that have not overflowed."""
+        """Whether every entry is reproduced, by finite numbers."""
         return not self.cells and math.isfinite(self.within)
 
     @property
@@ -137,7 +137,7 @@ class Residual(Record):
         return f"{count} {near}, {self.cells} not{self.exceptions}"
 
     def fields(self) -> dict[str, object]:
-        """The residual as JSON has it, finite numbers only."""
+        """The residual for JSON, with finite numbers only."""
         shown = self.cells < self.of_cells and math.isfinite(self.within)
         return {
             "max_abs": self.largest if math.isfinite(self.largest) else None,
@@ -173,12 +173,12 @@ def joined_residual(parts: Iterable[Residual]) -> Residual:
 
 
 class Explanation(Record):
-    """Why a subject differs from the reference, and what shows it.
+    """Why a subject differs from the reference, and the evidence.
 
-    ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it, and
-    ``residual`` what the table that it implies leaves over there, None where it implies none.
-    ``alike`` are what may be the reason in its place, since the same table follows from each:
-    causes that hold together are explanations of their own.
+    ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it.
+    ``residual`` is what its table leaves unexplained there, None if it implies no table. ``alike``
+    are other possible reasons that imply the same table. Causes that hold together are separate
+    explanations.
     """
 
     cause: Cause
@@ -191,7 +191,7 @@ class Explanation(Record):
 
     @property
     def text(self) -> str:
-        """The cause in a sentence, or all that it may be."""
+        """The cause in a sentence, or all possible ones."""
         own = f"{self.cause}: {self.message}"
         if not self.alike:
             return own
@@ -200,7 +200,7 @@ class Explanation(Record):
         )
 
     def fields(self) -> dict[str, Any]:
-        """The explanation as JSON has it."""
+        """The explanation for JSON."""
         return {
             "cause": self.cause,
             "message": self.message,
@@ -216,10 +216,10 @@ class Explanation(Record):
 
 
 class Farthest(Record):
-    """The entry that is farthest from the exact value, of all that were looked at.
+    """The entry that is farthest from the exact value.
 
-    ``units`` is how far it is from the correctly rounded one, in units in the last place of
-    ``dtype``; None where it is no stored entry, or farther than a number can tell.
+    ``units`` is its distance from the correctly rounded value, in units in the last place of
+    ``dtype``. It is None if it is not a stored entry, or too far for a number.
     """
 
     value: float
@@ -230,14 +230,14 @@ class Farthest(Record):
 
 
 class Report(Record):
-    """What a check found: the findings, why one failed, and the error by position.
+    """The result of a check: the findings, why one failed, and the error by position.
 
-    ``count`` positions were looked at, 0 where the form of the scheme tells of all, or the widths
-    alone tell; where posenc chose them, they are a sample of the first ``of``. ``shares`` are what
-    each pair has at the points of ``curve`` of what is allowed. ``seconds`` is how
-    long the check took. ``farthest`` is known of a subject that equals the reference.
-    ``accepted_by`` is the tolerance rule by which one is right that only a rounding to a half
-    precision makes fail. ``unchecked`` says what a function was not asked, in a sentence.
+    ``count`` is the number of positions that were looked at; it is 0 if the form of the scheme or
+    the widths alone decide. If posenc chose the positions, they are a sample of the first ``of``.
+    ``shares`` are what each pair has at the points of ``curve``, as a share of the tolerance.
+    ``seconds`` is the time of the check. ``farthest`` is known if the subject equals the reference.
+    ``accepted_by`` is the tolerance rule that accepts a subject that fails only because it was
+    rounded to a half precision. ``unchecked`` is a sentence on what a function was not asked.
     """
 
     subject: dict[str, Any]
@@ -267,7 +267,7 @@ class Report(Record):
 class Examination(Record):
     """The findings on a subject at its positions, and what they were made from.
 
-    ``otherwise`` says that it is right in the calls that were measured, and not in others.
+    ``otherwise`` says that the measured calls are right and others are not.
     """
 
     subject: Subject
@@ -292,9 +292,9 @@ def examine(
 ) -> Examination:
     """The findings on one subject.
 
-    Where the subject equals the reference within the tolerance, its rotation is the reference's
-    and one pass shows all; else the rotation that the subject comes nearest to is looked for. One
-    that is far wider than the reference is not evaluated at all: it differs.
+    If the subject equals the reference within the tolerance, its rotation is the reference's, and
+    one pass is enough. Otherwise the nearest rotation is fitted. A subject that is far wider than
+    the reference is not evaluated: it differs.
     """
     turning = subject.as_reference or subject.own
     tolerance = Tolerance.of(
@@ -354,9 +354,9 @@ def examine(
 def accepting_rule(
     examination: Examination, diagnosis: tuple[Explanation, ...]
 ) -> Literal["float16", "bfloat16"] | None:
-    """The rule by which a subject is right whose values were rounded to a half precision.
+    """The rule that accepts a subject whose values were rounded to a half precision.
 
-    None where another cause was found, or the subject fails by that rule as well.
+    None if there is another cause, or the subject fails by that rule as well.
     """
     subject = examination.subject
     if {why.cause for why in diagnosis} != {Cause.TABLE_PRECISION}:
@@ -369,7 +369,7 @@ def accepting_rule(
 
 
 def _farthest(subject: Subject, reference: Reference, survey: Survey, dtype: str) -> Farthest:
-    """Where a subject that equals the reference is farthest from it, in units of a format."""
+    """Where a right subject is farthest from the reference, in units of a format."""
     worst, turning = survey.reference, subject.as_reference or subject.own
     units, stored = None, REAL_DTYPES.get(dtype)
     if stored is not None and subject.kind in STORED:
@@ -389,14 +389,14 @@ def _relative(
 ) -> Finding:
     proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
     if survey is not None:
-        # The subject equals the reference, which rotates with a constant rate.
+        # The subject equals the reference, which rotates at a constant rate.
         proofs.append((survey.reference, reference.scale, math.inf, None))
     if nearest is not None:
         proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
     for proof in proofs:
         worst, stretch, longest, partner = proof
         value = (2 * stretch + worst.value) * worst.value
-        # Not powers: those of Python raise where a number is too large.
+        # Python's power raises an error if a number is too large.
         value = min(value, stretch * stretch + longest * longest)
         allowed = (2 * stretch + worst.allowed) * worst.allowed
         verdict = _judgement(worst.ratio, value, allowed, tolerance)
@@ -446,7 +446,7 @@ def _relative_text(
 
 
 def zeros_text(reference: Reference, everything: str) -> str:
-    """That all columns become 0 that should rotate: ``everything`` where a head has no others."""
+    """That all columns that should rotate are 0; ``everything`` says that a head has no others."""
     if reference.head == 2 * reference.pairs:
         return everything
     return f"the {2 * reference.pairs} columns that should rotate become 0"
@@ -462,7 +462,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
         message = f"is not a number at position {survey.norm.position}, pair {survey.norm.pair}"
     elif survey.longest == 0:
         message = zeros_text(reference, "every length becomes 0")
-    # All lengths are multiplied alike, within what rounding makes of either, and none as it should.
+    # All lengths are multiplied by one factor, within rounding, and it is the wrong one.
     elif (
         not survey.shortest <= scale <= survey.longest
         and survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest)
@@ -476,7 +476,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
 
 
 def _if_measured(finding: Finding, subject: Subject) -> Finding:
-    """The finding, or why there is none: of what is no linear map unit vectors tell nothing."""
+    """The finding, or why there is none: unit vectors only describe a linear map."""
     if not subject.unmeasured:
         return finding
     message = f"not measured, because {subject.unmeasured}"
@@ -503,7 +503,7 @@ def _reference(
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = survey.reference
-    # What rotates no pair is added to what rotates each.
+    # The rest of the map is added to what rotates each pair.
     kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
     if survey.cells is not None and worst.ratio <= 1:
         return _cells(survey.cells)
@@ -525,7 +525,7 @@ def _reference(
 
 
 def order_notes(subject: Subject) -> tuple[str, ...]:
-    """In what order the columns of a right subject come out, where it is not that going in."""
+    """The order of the columns of a right result, if it differs from that of the input."""
     pairing = (subject.as_reference or subject.own).pairing
     if pairing is None or pairing.out_layout == pairing.layout:
         return ()
@@ -533,7 +533,7 @@ def order_notes(subject: Subject) -> tuple[str, ...]:
 
 
 def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
-    """Which axes have equal coordinates at all positions: nothing tells these apart."""
+    """Which axes have equal coordinates at all positions, so that nothing tells them apart."""
     coordinates = reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
         return ()
@@ -561,7 +561,7 @@ def _cells(cells: WrongCells) -> Finding:
 
 
 def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
-    """What a finding says of a reported value: by its ratio, or by the number the user gave."""
+    """The verdict on a reported value: by its ratio, or by the number that the user gave."""
     worst = value if math.isfinite(value) else None
     if tolerance.fixed is not None:
         ok = worst is not None and worst <= tolerance.fixed
@@ -582,7 +582,7 @@ def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str
     >>> distinct_digits(1.25, 1.0), distinct_digits(1.000002, 1.0)
     (('1.25', '1'), ('1.000002', '1'))
     """
-    for count in range(digits, 18):  # 17 tell any two numbers of float64 apart
+    for count in range(digits, 18):  # 17 digits distinguish any two float64 numbers
         texts = f"{value:.{count}g}", f"{right:.{count}g}"
         if texts[0] != texts[1]:
             break
@@ -594,7 +594,7 @@ def _number(value: float) -> str:
 
 
 def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
-    """One report of several: of each check the finding nearest to failing.
+    """One report of several: for each check the finding nearest to failing.
 
     The rest is that of the first report that failed, or of the ``last`` one.
     """
