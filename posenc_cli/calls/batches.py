@@ -506,7 +506,8 @@ def try_batches(tried: Tried) -> None:
             if isinstance(error, Crash) and _takes_one(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
-        if together.tells or must_hold(arrangement, function.form):
+        taken = together.tells or must_hold(arrangement, function.form)
+        if taken or _takes_one(tried, arrangement, heads=1):
             calls.tried.append(arrangement.text)
             calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
             calls.untested += _untested(tried, arrangement, failed)
@@ -545,9 +546,10 @@ def _untested(
             return
 
 
-def _takes_one(tried: Tried, arrangement: Arrangement) -> bool:
-    """Whether one sequence is right in the axes of an arrangement."""
-    one = replace(arrangement, sequences=1, places=1, key_heads=arrangement.heads)
+def _takes_one(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:
+    """Whether one sequence is right in the axes of an arrangement, with so many heads or as many."""
+    heads = heads or arrangement.heads
+    one = replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
     call = partial(called_together, tried.function, one, tried.differs)
     together = given_by(tried.function, call)
     return together is not None and not together.wrong
