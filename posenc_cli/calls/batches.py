@@ -547,7 +547,7 @@ def _untested(
 
 
 def _takes_one(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:
-    """Whether one sequence is right in the axes of an arrangement, with so many heads or as many."""
+    """Whether one sequence is right in these axes, with ``heads`` or as many as the arrangement."""
     heads = heads or arrangement.heads
     one = replace(arrangement, sequences=1, places=1, heads=heads, key_heads=heads)
     call = partial(called_together, tried.function, one, tried.differs)

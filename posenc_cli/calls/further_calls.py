@@ -314,21 +314,6 @@ def _values_beside(tried: Tried) -> Iterator[EqualRows]:
         yield EqualRows(text, left, given.astype(np.float32), "v is changed; only q and k rotate")
 
 
-def _mixed(tried: Tried) -> Iterator[PatternFault]:
-    """Vectors of which only q or only k has a half precision: the other must keep its own."""
-    form, half = tried.form, halves_of(tried.function)[0]
-    roles = [form.arguments[place].role for place in form.vectors]
-    x = _drawn(_ROWS, form.columns)[None, :, None]
-    for other, kept in (roles, roles[::-1]):
-        given = [Vectors(x, _ROWS, dtype="" if role == kept else half) for role in roles]
-        results = tried.function.process.turned(form, np.arange(_ROWS), given)
-        if unit(results[roles.index(kept)].dtype) > unit("float32"):
-            text = f"called with {other} of {half} and {kept} of float32, {kept} comes back coarser"
-            yield PatternFault(
-                text, f"{kept} is returned in the number format of {other}", Cause.UNKNOWN
-            )
-
-
 def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
     """Positions or an offset in another type: an offset in an array, as on a device, or int32."""
     form, text = tried.form, _type_text(role, tried)
@@ -521,17 +506,6 @@ _FURTHER = (
             lambda _: "whether v comes back as it was",
             _values_beside,
             lambda tried: tried.rotates and tried.form.has("v", "qkv"),
-        ),
-        Pattern(
-            lambda _: "q and k of two number formats",
-            _mixed,
-            lambda tried: (
-                tried.rotates
-                and tried.form.has("q")
-                and tried.form.has("k")
-                and tried.takes_half(0)
-            ),
-            rare=True,
         ),
         *(
             Pattern(

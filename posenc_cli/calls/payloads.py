@@ -36,14 +36,13 @@ class Vectors(Record):
 
     ``strided`` says which of them are apart in memory, in a view of a larger array: ``rows``, with
     other axes before others, or ``columns``. ``positions`` (p, n) are those of k, where they are
-    others than those of the call, ``dtype`` their number format, by default that of the form.
+    others than those of the call.
     """
 
     values: NumberArray
     rows: int
     strided: str = ""
     positions: Integers | None = None
-    dtype: str = ""
 
     @property
     def batch(self) -> int:
@@ -389,16 +388,15 @@ def _vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
             shape.insert(form.axes.index("h") + form.by_head, 3)
         else:
             shape[-1] *= 3
-    dtype = first.dtype or form.dtype
     given = call.payload.array(
         bits_of_bfloat16(values.astype(np.float64))
-        if dtype == "bfloat16"
-        else values.astype(dtype, copy=False),
+        if form.dtype == "bfloat16"
+        else values.astype(form.dtype, copy=False),
         broadcast=whole,
         reshape=shape,
     )
     strided = {"strided": first.strided} if first.strided else {}
-    return {**given, "dtype": dtype, **strided}
+    return {**given, "dtype": form.dtype, **strided}
 
 
 _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {

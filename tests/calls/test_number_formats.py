@@ -58,10 +58,6 @@ def both_as_q(q: np.ndarray, k: np.ndarray, positions):
     return tuple(x.astype(q.dtype) for x in both(q, k, positions))
 
 
-def both_as_k(q: np.ndarray, k: np.ndarray, positions):
-    return tuple(x.astype(k.dtype) for x in both(q, k, positions))
-
-
 def in_float64(x: np.ndarray, offset=0):
     angles = (np.arange(x.shape[-2]) + offset)[:, None] * 1e4 ** (-np.arange(0, D, 2) / D)
     a, b = np.split(x, 2, axis=-1)
@@ -96,16 +92,7 @@ def test_a_table_that_ends_is_right_and_what_it_hides_is_said(checked):
     assert (status, "float16" in report["verdict"]) == (0, False)
 
 
-@pytest.mark.parametrize("name", ["both_as_q", "both_as_k"])
-def test_q_and_k_keep_their_own_format(name, checked):
-    status, report = checked(name)
-    kept, other = "kq" if name == "both_as_q" else "qk"
-    (why,) = report["diagnosis"]
-    words = f"{kept} is returned in the number format of {other}"
-    assert (status, why["message"]) == (1, words)
-
-
-@pytest.mark.parametrize("name", ["right", "both", "both_promoted", "in_float64"])
+@pytest.mark.parametrize("name", ["right", "both", "both_as_q", "both_promoted", "in_float64"])
 def test_right_functions_pass_and_line_one_says_which_return_float64(name, checked):
     status, report = checked(name)
     assert status == 0, report["verdict"]
