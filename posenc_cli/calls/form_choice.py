@@ -1,14 +1,13 @@
 """The form in which a function can be called, found by calling it.
 
-One fits where the call succeeds, the result has the right shape, all heads are rotated alike,
-lengths are kept, more than half of the rotary dimensions rotate, and each row comes back in another
-call as it did; where none is so good, the best of those that run is taken, the first of several.
-Where rows do not come back so, or nothing rotates, and they do with axes in an order that was tried
-before, its heads are what is rotated differently: it is taken in its place.
+A form fits if the call succeeds, the result has the right shape, all heads are rotated alike,
+lengths are kept, more than half of the rotary dimensions rotate, and each row is the same in
+another call. If no form fits so well, the best of those that run is taken, the first of several.
+Rows may differ, or nothing may rotate, in this form while they do not in an order of axes that was
+tried before. Then the function rotates heads differently, and that order is taken instead.
 
-A parameter that says where rows are is always given: a form that leaves it out is tried only where
-no form that gives it runs.
-
+A parameter that says where rows are is always given. A form without it is tried only if no form
+with it runs.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ if TYPE_CHECKING:
     """What a function returns: rotated vectors, tables of cosines and sines, or frequencies."""
 
 _KEPT_LENGTH = 0.03
-"""Relative: what bfloat16 keeps is kept within this; wrong tables change lengths by tenths."""
+"""Relative: lengths in bfloat16 are kept within this; wrong tables change them by tenths."""
 
 _SAME_HEAD = 1e-4
-"""Relative: heads that hold one vector are rotated alike, but for the order of additions."""
+"""Relative: heads with the same vector are rotated alike up to the order of additions."""
 
 _STANDS_STILL = 1e-6
-"""What float32 leaves of values near 1 that are multiplied by 1, and of 0 that is added."""
+"""Rounding of float32 values near 1 that are multiplied by 1, with 0 added."""
 
 _SAME_ROW = 0.05
-"""Of values near 1: a half precision leaves less between two ways to ask for a row."""
+"""For values near 1: two ways to compute a row in a half precision differ by less."""
 
 _PROBED = (7, 3, 40, 41, 100, 9, 1, 77, 20, 5, 2, 11, 30)
-"""Positions of the calls that find the form: near ones, which any table has, in no order."""
+"""Positions of the calls that find the form: near ones, which any table has, not in order."""
 
 _FITS, _KEEPS, _RUNS = 5, 3, 1
-"""How well a form suits: as well as any can, it keeps lengths and no more, or it runs."""
+"""How well a form fits: as well as possible, it keeps lengths and no more, or it only runs."""
 
 
 class _Found(Record):
-    """A form, what comes back, and how well it suits; what is not tried, and why ``instead``."""
+    """A form, what it returns, and how well it fits; what is not tried, and why ``instead``."""
 
     form: CallForm
     outcome: Outcome
@@ -79,13 +78,13 @@ class _Found(Record):
 class FormChoice:
     """The form in which a function is called, and what it returns then.
 
-    ``untried`` is what its signature lets a caller do and no call of that form does, ``chosen_by``
-    the parameters that choose rows of longer tables; ``calls`` is how many forms were tried.
-    ``instead`` says why it has not the axes that were asked for, where it has others;
-    ``refused_coordinates`` is the error of the first call with coordinates, where each of these
-    failed. ``ran_packed`` says that a call with heads side by side ran, where it has other axes.
+    ``untried`` lists what the signature allows and no call of that form does. ``chosen_by`` are the
+    parameters that choose rows of longer tables. ``calls`` is the number of forms that were tried.
+    ``instead`` says why it does not have the axes that were asked for. ``refused_coordinates`` is
+    the error of the first call with coordinates, if all of these failed. ``ran_packed`` says that a
+    call with heads side by side ran, if it has other axes.
 
-    Raises: InvalidInput where there is no form.
+    Raises: InvalidInput if there is no form.
     """
 
     def __init__(self, process: CalledFunction, *, context: int) -> None:
@@ -104,7 +103,7 @@ class FormChoice:
             self._choose_rows()
 
     def _begin(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
-        """Try the forms that have arrays of these frameworks, and axes in one of these orders."""
+        """Try the forms with arrays of these frameworks, and axes in one of these orders."""
         process = self._process
         self._orders: Sequence[str] = orders
         signature = replace(process.signature, libraries=tuple(frameworks))
@@ -117,10 +116,10 @@ class FormChoice:
         self._alike = self._mistaken = False
 
     def _of_any_framework(self) -> _Found:
-        """The form that suits best, of the frameworks that the function seems to be of.
+        """The best form with arrays of the frameworks that the function seems to use.
 
-        Where none runs, those of others that are loaded are tried; where it returns arrays of
-        another framework, those of that one.
+        If none runs, other loaded frameworks are tried. If it returns arrays of another framework,
+        that one is used.
         """
         process, likely = self._process, self._process.signature.libraries
         try:
@@ -139,17 +138,17 @@ class FormChoice:
         return found if other is None or other.fitness < found.fitness else other
 
     def _attempt(self, frameworks: Sequence[str]) -> _Found | None:
-        """The form that suits best of those with arrays of these frameworks; None: none runs."""
+        """The best form with arrays of these frameworks; None if none runs."""
         try:
             return self._of_frameworks(frameworks)
         except InvalidInput:
             return None
 
     def _of_frameworks(self, frameworks: Sequence[str]) -> _Found:
-        """The form that suits best of those with arrays of these frameworks.
+        """The best form with arrays of these frameworks.
 
-        Where axes were asked for, and none with these does well, but one with others, it is that,
-        and ``instead`` says why.
+        If axes were asked for, and only a form with others fits, that form is taken, and
+        ``instead`` says why.
         """
         process, asked = self._process, self._process.asked.axes
         self._begin(frameworks, CALL_AXES if asked is None else (asked,))
@@ -181,7 +180,7 @@ class FormChoice:
         return own
 
     def _best(self) -> _Found:
-        """The form that suits best of the first group of which one runs, and what comes back."""
+        """The best form of the first group in which one runs, and what it returns."""
         best: _Found | None = None
         deadline = time.monotonic() + SECONDS
         for group in by_places(self._candidates[:MOST_FORMS], self._process.signature):
@@ -203,7 +202,7 @@ class FormChoice:
         return replace(best, untried=tuple(untried))
 
     def _best_of(self, group: Sequence[CallForm], deadline: float) -> _Found | None:
-        """The form of a group that suits best; None: none runs."""
+        """The best form of a group; None if none runs."""
         best: _Found | None = None
         for form in group:
             self.calls += 1
@@ -218,9 +217,9 @@ class FormChoice:
         return best
 
     def _suits(self, form: CallForm) -> tuple[int, Outcome] | None:
-        """How well a form suits, and what comes back; None where the call fails.
+        """How well a form fits, and what it returns; None if the call fails.
 
-        Raises: InvalidInput where the process has ended, which no other call mends.
+        Raises: InvalidInput if the process has ended, which no other call mends.
         """
         try:
             return self._fitness(form)
@@ -231,10 +230,10 @@ class FormChoice:
             return None
 
     def _choose_kind(self) -> None:
-        """Take tables that hold each value twice side by side where of each two one alone is read.
+        """Take tables with each value twice side by side if only one of each two is read.
 
-        Whatever one value a pair is read keeps lengths, and of interleaved encodings the tables of
-        either kind are usual; of others they are in halves.
+        Code that reads one value of each pair keeps lengths with either kind of table. Tables of
+        interleaved encodings come in either kind, others in halves.
         """
         kind = SIDE_BY_SIDE.get(self.form.kind)
         if kind is None or self._process.reference.content.layout != "interleaved":
@@ -248,7 +247,7 @@ class FormChoice:
     def _both(
         self, form: CallForm, other: CallForm
     ) -> tuple[list[Vectors], list[Returned], list[Returned]] | None:
-        """The vectors of a form that suits so well, what comes back, and by the other form."""
+        """The vectors of a form that fits so well, its results, and those of the other form."""
         suits = self._suits(form)
         if suits is None or suits[0] < _KEEPS:
             return None
@@ -257,11 +256,11 @@ class FormChoice:
         return vectors, call(form, positions, vectors), call(other, positions, vectors)
 
     def _choose_rows(self) -> None:
-        """Take longer tables where an optional parameter chooses of their rows.
+        """Take longer tables if an optional parameter chooses their rows.
 
-        It does where it gives what the rows give that it chooses, given as tables of their own; and
-        where it gives other rows, rotated in no other columns: it chooses wrongly. Of several
-        parameters one that chooses wrongly is taken before one that chooses rightly.
+        It does so if results match tables that contain only the chosen rows. It also does if
+        results are those of other rows, rotated in the same columns: then it chooses wrongly. Of
+        several parameters, one that chooses wrongly is taken before one that chooses rightly.
         """
         if self.form.placed_by:
             self.untried = (f"longer tables, whose rows {self.form.placed_by} chooses",)
@@ -285,13 +284,13 @@ class FormChoice:
     def _chosen_rows(
         self, own_form: CallForm, longer: Iterable[CallForm]
     ) -> tuple[CallForm | None, bool]:
-        """A form of longer tables, and whether it gives what the rows chosen give."""
+        """A form of longer tables, and whether it gives what the chosen rows give."""
         wrong: CallForm | None = None
         for form in longer:
             both = self._both(form, own_form)
             if both and _same(*both[1:]):
                 return form, True
-            # It changed no columns but those that tables of the call's own rows change.
+            # It changes only columns that tables of the call's own rows change.
             if (
                 both
                 and wrong is None
@@ -304,7 +303,7 @@ class FormChoice:
         return wrong, False
 
     def _no_form(self) -> InvalidInput:
-        """Why a function cannot be called: what it said to the call that its signature names."""
+        """Why a function cannot be called: its error in the call that its signature suggests."""
         refusals, signature, asked = self._refusals, self._process.signature, self._process.asked
         if not refusals:
             unmet = ", ".join(signature.unmet)
@@ -319,7 +318,7 @@ class FormChoice:
             if error.hint is not None and "--in-place" in error.hint:
                 return error
         first_form, first = refusals[0]
-        # A function of tensors meets arrays with one of these.
+        # A function of tensors that is given arrays raises one of these.
         if any(f": raised {name}" in first.message for name in ("AttributeError", "TypeError")):
             other = next((e for form, e in refusals if form.library != first_form.library), None)
             first = other or first
@@ -331,9 +330,9 @@ class FormChoice:
         return InvalidInput(first.message, hint=hint)
 
     def _fitness(self, form: CallForm) -> tuple[int, Outcome]:
-        """How well a form suits, and what comes back.
+        """How well a form fits, and what it returns.
 
-        Raises: InvalidInput where the call fails.
+        Raises: InvalidInput if the call fails.
         """
         process = self._process
         positions, vectors = self._probe(form)
@@ -360,7 +359,7 @@ class FormChoice:
         )
         apart = [np.abs(own.values[0][:, 0] - own.values[0][:, -1]).max() for own in turned]
         sizes = [np.abs(own.values[0][:, 0]).max(initial=1e-30) for own in turned]
-        # The last head was given the first one's vectors.
+        # The last head had the vectors of the first.
         if not all(off <= _SAME_HEAD * size for off, size in zip(apart, sizes, strict=True)):
             if kept and self._may_be_unlike(form, positions, vectors, turned):
                 self._unlike = form
@@ -369,7 +368,7 @@ class FormChoice:
         if not kept:
             if vectors[0].heads > 1 and any(
                 np.ptp(own.values, axis=2).max() <= _STANDS_STILL for own in turned
-            ):  # though they were given other vectors
+            ):  # though they had other vectors
                 self._unlike, self._mistaken = form, True
             self._lacks[form] = "lengths change"
             return _RUNS + 1, "vectors"
@@ -389,7 +388,7 @@ class FormChoice:
     ) -> bool:
         """Whether a row of each result has at most half of its rotary dimensions rotated.
 
-        The first is not looked at: it is not rotated where a function counts the rows of a call.
+        The first row is left out: it is not rotated if a function counts the rows of a call.
         """
         rows, pairs = np.flatnonzero(positions[1:]) + 1, self._process.reference.pairs
         return all(
@@ -404,10 +403,11 @@ class FormChoice:
         vectors: Sequence[Vectors],
         turned: Sequence[Returned],
     ) -> bool:
-        """Whether heads that are rotated differently may be what is wrong, not the order of axes.
+        """Whether differently rotated heads may be a bug, not a wrong order of axes.
 
-        They are not where axes in another order rotate heads alike, tried before; nor where a
-        function counts rows itself and rotates all rows of a head alike: it takes heads for rows.
+        They are not if another order that was tried before rotates heads alike. Nor are they if a
+        function counts rows itself and rotates all rows of a head alike: then it takes heads for
+        rows.
         """
         if self._alike or self._unlike is not None:
             return False
@@ -431,7 +431,7 @@ class FormChoice:
     ) -> bool:
         """Whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
 
-        One head alone is then rotated rightly, so that axes without heads seem to be right.
+        A single head is then rotated rightly, so that axes without heads seem to be right.
         """
         shape = (vectors[0].heads, vectors[0].rows, form.columns)
         for head in range(shape[0]):
@@ -443,13 +443,13 @@ class FormChoice:
         return True
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
-        """Positions and vectors of a short call; the last head has the first one's vectors."""
+        """Positions and vectors of a short call; the last head has the vectors of the first."""
         columns, pairs = form.columns, self._process.reference.pairs
         taken = {1, columns, columns // 2, 2 * pairs, pairs, self._process.reference.axes}
         rows = next(n for n in (5, 7, 6, 9, 11, 13) if n not in taken)
         heads = next(n for n in (3, 4, 10, 12, 14) if n not in {*taken, rows})
         if form.flat and not form.any_rows:
-            heads = 1  # the rows of several would be counted on
+            heads = 1  # rows of several heads would be counted on
         positions = np.arange(rows)
         if form.has("grid"):
             positions = np.arange(prod(self._process.reference.grid or ()))
@@ -473,9 +473,9 @@ class FormChoice:
         vectors: Sequence[Vectors],
         turned: Sequence[Returned],
     ) -> bool:
-        """Whether some rows come back without the others as they did with them.
+        """Whether some rows come back the same without the others.
 
-        Raises: InvalidInput where the call fails.
+        Raises: InvalidInput if the call fails.
         """
         own = [Vectors(part.values[:, rows], rows.size) for part in vectors]
         others = self._process.turned(form, self._probe(form)[0][rows], own)
@@ -485,9 +485,9 @@ class FormChoice:
     def _turns_rows(
         self, form: CallForm, vectors: Sequence[Vectors], turned: Sequence[Returned]
     ) -> bool:
-        """Whether some rows become others, and all come back in another call as they did.
+        """Whether some rows are rotated, and all come back the same in another call.
 
-        They are given in another order, or without the first, or the last where all begin at 0.
+        The call has another order, or leaves out the first row, or the last if all begin at 0.
         """
         if form.has("grid") or _nothing_turns(turned, vectors):
             return not _nothing_turns(turned, vectors)
@@ -501,7 +501,7 @@ class FormChoice:
             return False
 
     def _other_outcome(self, form: CallForm, results: list[Returned], rows: int) -> Outcome | None:
-        """What comes back where that is no vectors."""
+        """What is returned if it is not vectors."""
         if len(form.vectors) > 1:
             return None
         if len(results) == 1:
@@ -524,12 +524,12 @@ def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:
 
 
 def _changed(result: Returned, own: Vectors) -> Flags:
-    """Which columns of the rows become others. Shape: (n, d)."""
+    """Which columns of the rows change. Shape: (n, d)."""
     return np.asarray(np.abs(result.values - own.values).max(axis=(0, 2)) > _STANDS_STILL)
 
 
 def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bool:
-    """Whether all vectors come back as they were given."""
+    """Whether all vectors come back unchanged."""
     return all(
         np.allclose(result.values, own.values, rtol=0, atol=_SAME_ROW)
         for result, own in zip(turned, vectors, strict=True)
@@ -537,7 +537,7 @@ def _nothing_turns(turned: Sequence[Returned], vectors: Sequence[Vectors]) -> bo
 
 
 def _lengths_kept(values: NumberArray, vectors: NumberArray) -> bool:
-    """Whether all lengths were multiplied alike. Shape of both: (n, h, d)."""
+    """Whether all lengths were multiplied by one factor. Shape of both: (n, h, d)."""
     before = np.linalg.norm(np.asarray(vectors, np.float64), axis=2)
     with np.errstate(all="ignore"):
         ratios = np.linalg.norm(values.astype(np.float64), axis=2) / before
