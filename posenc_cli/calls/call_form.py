@@ -1,7 +1,7 @@
 """The forms in which a function can be called.
 
 A form says what each argument is for, the order of axes, the shape of positions, how tables repeat
-their columns, and the library. Which one a function has is found by calling (:mod:`form_choice`).
+their columns, and the library. :mod:`form_choice` finds the form of a function by calling it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
 
 _REAL = ("img_ids", "txt_ids", "ids", "coords", "coordinates")
-"""Parameters whose coordinates are real numbers in most code, as those of Flux."""
+"""Parameters whose coordinates are real numbers in most code, as in Flux."""
 
 # Axes: those of CALL_AXES, w columns of a table, a axes of coordinates, 1 an axis of one.
 _LEADS = {
@@ -42,10 +42,11 @@ _LEADS = {
     "nbhd": ("n11w", "nw"),
     "bnf": ("nw", "bnw"),
 }
-"""Axes that tables have beside vectors of those axes."""
+"""Axes of tables beside vectors of these axes."""
 
 _CACHE_LEADS = ("11nw", "1nw", "nw")
-"""Axes of tables that are longer than a sequence: caches keep some of one before their rows."""
+"""Axes of tables that are longer than a sequence: a cache may have rows before those of the
+call."""
 
 _KINDS: dict[str, tuple[str, ...]] = {
     "cos": ("halves", "pairs", "neighbours"),
@@ -56,9 +57,9 @@ _KINDS: dict[str, tuple[str, ...]] = {
 }
 
 _SINGLE = ("pairs", "angles")
-"""Kinds with one value a pair. Where at most half of a head rotates they are tried first: a
-function that repeats them takes repeated ones too, and turns twice as many columns, lengths kept;
-one that wants them repeated keeps no lengths with these."""
+"""Kinds with one value for each pair. If at most half of a head rotates, they are tried first. A
+function that repeats values also takes repeated ones, and rotates twice as many columns at kept
+lengths. A function that wants repeated values keeps no lengths with these."""
 
 _KIND_TEXTS = {
     "halves": "each value twice, in halves",
@@ -75,31 +76,31 @@ _KIND_TEXTS = {
 }
 
 SIDE_BY_SIDE = {"halves": "neighbours", "angles in halves": "angles side by side"}
-"""The kind in which the two columns of a value stand side by side, of that where they do not."""
+"""For a kind whose two copies of a value are apart, the kind in which they are adjacent."""
 
 _TOLD = (
     *("base", "style", "length", "dim", "sections", "inv_freq", "v", "downscale", "k_positions"),
 )
-"""What a function of vectors is told by optional parameters too."""
+"""Numbers that a function of vectors also gets for optional parameters."""
 
 _STACKED = ("bnhd", "nhd", "bhnd", "bnf")
-"""Axes of q, of k and of v where one array holds the three: along an axis before that of heads, or
-in all that stands side by side."""
+"""Axes of q, k and v if one array holds all three: along an axis before that of heads, or in one
+axis with everything side by side."""
 
 _TRAILING = {"stacked": "2", "matrices": "22"}
-"""Axes of tables that have more than one number a pair, after that of pairs."""
+"""The axes after that of pairs, in tables with more than one number for each pair."""
 
 _COUNTED = "how many rows the call has"
 
 MOST_FORMS = 480
-"""Forms that are tried at most: some tenths of a second."""
+"""The most forms that are tried, which take some tenths of a second."""
 
 
 class Argument(Record):
-    """What one parameter is given; ``name`` where it is given by name.
+    """What one parameter is given; ``name`` is set if it is given by name.
 
-    ``axis`` is that of positions along one axis alone, counted from the last: -1, -2 or -3.
-    ``value`` is given in place of what its role has, where it is not None.
+    ``axis`` is that of positions along a single axis, counted from the last: -1, -2 or -3.
+    ``value`` replaces the value of its role if it is not None.
     """
 
     role: str
@@ -112,14 +113,14 @@ class Argument(Record):
 class CallForm(Record):
     """One way to call a function.
 
-    ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions;
-    ``columns`` is how many columns a vector has. ``chosen`` says that tables have more rows than
-    the call, of which positions or an offset choose; ``exact`` that they have as many. ``blank``
-    is which of the two columns of a value that stands twice holds 0. ``dtype`` is the number format
-    of vectors. ``counted`` says that a length is that of the call's rows, wherever they begin,
-    ``real`` that whole coordinates are given as real numbers, ``boxed`` that an offset is an array
-    and positions are of int32, ``added_mask`` that a mask is one to add to scores, with their four
-    axes, ``by_head`` that q, k and v stand beside each other in each head.
+    ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions.
+    ``columns`` is the number of columns of a vector. ``chosen`` says that tables have more rows
+    than the call, and positions or an offset choose them; ``exact`` that they have as many.
+    ``blank`` is which of the two copies of a value is 0. ``dtype`` is the number format of vectors.
+    ``counted`` says that a length counts the rows of the call, wherever they begin. ``real`` says
+    that integer coordinates are given as real numbers. ``boxed`` says that an offset is an array,
+    and positions are int32. ``added_mask`` says that a mask is added to scores, and has their four
+    axes. ``by_head`` says that q, k and v are side by side in each head.
     """
 
     arguments: tuple[Argument, ...]
@@ -150,7 +151,7 @@ class CallForm(Record):
 
     @property
     def vectors(self) -> tuple[int, ...]:
-        """Which arguments are vectors: that of q, k and v in one twice, for q and for k."""
+        """Which arguments are vectors; an array of q, k and v counts twice, for q and for k."""
         return tuple(
             place
             for place, argument in enumerate(self.arguments)
@@ -160,18 +161,18 @@ class CallForm(Record):
 
     @property
     def any_rows(self) -> bool:
-        """Whether one call can have rows of any positions, in any order."""
+        """Whether one call can have rows at any positions, in any order."""
         return self.has("positions", *TABLES)
 
     @property
     def follows_axes(self) -> bool:
-        """Whether positions are given as coordinates, of which there are several."""
+        """Whether positions are given as coordinates along several axes."""
         by_axis = any(own.axis is not None for own in self.arguments)
         return by_axis or "a" in self.position_axes + self.table_axes
 
     @property
     def placed_by(self) -> str:
-        """The parameter that says where rows are, beside tables or without; none: ""."""
+        """The parameter that says where rows are, with or without tables; "" if there is none."""
         return next(
             (own.parameter for own in self.arguments if own.role in ("positions", "offset")), ""
         )
@@ -189,22 +190,22 @@ class CallForm(Record):
 
     @property
     def has_heads(self) -> bool:
-        """Whether there are several heads of a row, on an axis of their own or side by side."""
+        """Whether a row has several heads, on an axis of their own or side by side."""
         return "h" in self.axes or "f" in self.axes
 
     @property
     def one_head_count(self) -> bool:
-        """Whether one number, or one array, says how many heads q has, and k has as many."""
+        """Whether one number, or one array, gives the number of heads of both q and k."""
         return self.has("qkv") or (self.has("heads") and not self.has("key_heads"))
 
     @property
     def flat(self) -> bool:
-        """Whether vectors have no axis of heads: then each is a row."""
+        """Whether vectors have no axis of heads: then each head is a row."""
         return self.axes == "nd"
 
     @property
     def guessed(self) -> bool:
-        """Whether positions are given to a parameter whose name does not ask for them alone."""
+        """Whether positions are given to a parameter whose name may mean something else."""
         return any(
             argument.role == "positions"
             and argument.axis is None
@@ -214,14 +215,14 @@ class CallForm(Record):
 
     @property
     def roles_text(self) -> str:
-        """What is given, in order: as ``--call`` takes it."""
+        """The roles of the arguments in order, as ``--call`` takes them."""
         return ", ".join(
             argument.role if argument.axis is None else ALONG[argument.axis]
             for argument in self.arguments
         )
 
     def text(self, reference: Reference) -> str:
-        """The form, for a reader."""
+        """The form, in words."""
         single = self.kind in (*_SINGLE, "complex", *_TRAILING)
         width = reference.pairs * (1 if single else 2)
         sizes = {
@@ -280,10 +281,10 @@ def forms(
     orders: Sequence[str] = CALL_AXES,
     layer_type: str | None = None,
 ) -> list[CallForm]:
-    """The forms in which a function may be called, those that its signature names first.
+    """The forms in which a function may be called, those that its signature suggests first.
 
-    ``call`` are the roles of its arguments, where they were said, ``orders`` those that the axes of
-    vectors may have, ``layer_type`` the name of the reference's layers.
+    ``call`` are the roles of its arguments, if they were given. ``orders`` are the orders of axes
+    that vectors may have. ``layer_type`` is the name of the reference's layers.
     """
     axes = reference.axes
     layers = [
@@ -313,7 +314,7 @@ def forms(
             replace(form, counted=counted, added_mask=added, by_head=by_head)
             for by_head in _either("qkv", group)
             for added in _either("mask", group)
-            # A length may be that of the call's rows: beside what says where they begin.
+            # Beside a first position, a length may count the rows of the call.
             for counted in _either("length", [g for g in group if g.has("positions", "offset")])
             for form in group
         ]
@@ -323,13 +324,13 @@ def forms(
     if not signature.named and not call:  # the usual form of each number of arguments
         in_turn = itertools.zip_longest(*groups)
         in_order = (form for forms in in_turn for form in forms if form is not None)
-    if axes:  # coordinates first: what takes these may take one number for each row as well
+    if axes:  # coordinates first: a function of these may also take one number for each row
         in_order = sorted(in_order, key=lambda form: form.has("positions") > form.follows_axes)
     return list(dict.fromkeys(in_order))
 
 
 def _argument(role: str, parameter: str, *, by_name: bool) -> Argument:
-    """What a parameter of a role is given: a coordinate along one axis as positions along it."""
+    """The argument for a parameter of a role; a coordinate along one axis is positions along it."""
     name = parameter if by_name else None
     if role in ALONG:
         return Argument("positions", parameter, name, ALONG.index(role) - len(ALONG))
@@ -337,12 +338,12 @@ def _argument(role: str, parameter: str, *, by_name: bool) -> Argument:
 
 
 def _either(role: str, group: Sequence[CallForm]) -> tuple[bool, ...]:
-    """Both ways of what a role may be, where there is one."""
+    """Both options for a role that may mean two things, if the form has it."""
     return (False, True) if any(form.has(role) for form in group) else (False,)
 
 
 def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argument, ...]]:
-    """The arguments that were said, in the order of the parameters."""
+    """The arguments that were given by role, in the order of the parameters."""
     names = [given for given in signature.parameters or () if not given.variable]
     arguments = []
     for place, role in enumerate(call):
@@ -353,9 +354,9 @@ def _called(signature: Signature, call: Sequence[str]) -> Iterator[tuple[Argumen
 
 
 def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ...]]:
-    """What the parameters may be for: by their names, then by their number alone.
+    """What the parameters may be for: by their names, or else by their number.
 
-    Where positions have several ``axes``, one parameter for each may stand for them.
+    If positions have several ``axes``, one parameter for each axis may replace them.
     """
     if signature.parameters is None or not signature.named:
         for count in (2, 4, 3):
@@ -408,7 +409,7 @@ def _assignments(signature: Signature, axes: int) -> Iterator[tuple[Argument, ..
 
 
 def _roles_beside(given: NamedParameter, signature: Signature) -> tuple[str, ...]:
-    """What a parameter may be for: a ``base`` may be where rows begin, if nothing else is."""
+    """What a parameter may be for: a ``base`` may be the first position if nothing else is."""
     bases = ("positions", "offset", "base")
     of_vectors = any({*own.roles()} & {*TURNED} for own in signature.required)
     is_base = of_vectors and given.roles() == ("base",) and not _places(signature)
@@ -428,7 +429,7 @@ def _told(signature: Signature) -> list[Argument]:
 def _optional(
     roles: tuple[str, ...], optional: list[NamedParameter]
 ) -> Iterator[tuple[Argument, ...]]:
-    """What optional parameters are given as well, by name: first what tells where rows are."""
+    """Optional parameters that are also given, by name: first those that say where rows are."""
     missing = [(role, given) for given in optional for role in given.roles() if role not in roles]
     for role, given in missing:
         if role == "k" and "q" in roles:
@@ -457,11 +458,11 @@ def _optional(
 
 
 def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[CallForm]]:
-    """Forms in groups by which parameters are given that say where rows are.
+    """Forms in groups by the parameters that say where rows are.
 
-    Those that give fewer numbers of the reference's come later. Last are the forms that give none
-    of these though the signature has some, and those of tables of the call's own rows, which leave
-    nothing to a parameter that would choose of more.
+    Forms with fewer of the reference's numbers come later. Last are forms without any of these
+    parameters although the signature has some, and forms with tables of only the call's rows, in
+    which no parameter can choose rows.
     """
     places, told = _places(signature), _told(signature)
     groups: dict[tuple[bool, int, tuple[str, ...]], list[CallForm]] = {}
@@ -475,7 +476,7 @@ def by_places(found: Iterable[CallForm], signature: Signature) -> list[list[Call
 
 
 def unplaced(form: CallForm, signature: Signature) -> str:
-    """The parameters that say where rows are, of a form that gives none of them; else ""."""
+    """The parameters that say where rows are, if a form gives none of them; else ""."""
     return "" if form.has(*PLACED) else ", ".join(_places(signature))
 
 
@@ -487,7 +488,7 @@ def _places(signature: Signature) -> list[str]:
 def with_rows_chosen(
     form: CallForm, signature: Signature, orders: Sequence[str] = CALL_AXES
 ) -> Iterator[CallForm]:
-    """A form of tables, with what may choose of their rows: an optional parameter that it lacks."""
+    """A form of tables, with an optional parameter that may choose their rows."""
     given = {argument.parameter for argument in form.arguments}
     for parameter in signature.parameters or ():
         role = next((role for role in parameter.roles() if role in ("positions", "offset")), None)
@@ -497,7 +498,7 @@ def with_rows_chosen(
         longer = replace(form, arguments=(*form.arguments, more))
         yield from _rows_chosen(longer, (form.table_axes, *_CACHE_LEADS))
         if role == "offset":
-            # Tables that it cuts may have fitted by accident, with their rows along other axes.
+            # Tables that it slices may have fitted by chance, with their rows along other axes.
             for axes in sorted(orders, key=len, reverse=True):
                 yield from _rows_chosen(replace(longer, axes=axes), _LEADS[axes])
 
@@ -505,7 +506,7 @@ def with_rows_chosen(
 def _expanded(
     form: CallForm, signature: Signature, reference: Reference, orders: Sequence[str]
 ) -> Iterator[CallForm]:
-    """A form with each order of axes, shape of positions and kind of table that code has."""
+    """A form in each order of axes, shape of positions and kind of table that code uses."""
     if not form.vectors:
         yield from _placed(form, reference.axes)
         return
@@ -534,7 +535,7 @@ def _expanded(
 
 
 def _in_axes(form: CallForm, axes: str, signature: Signature) -> CallForm | None:
-    """A form with axes; None where it cannot have them: nothing says how many heads stand in f."""
+    """A form with these axes; None if nothing says how many heads stand side by side in f."""
     if form.has("qkv") and axes not in _STACKED:
         return None
     if axes != "bnf":
@@ -564,14 +565,14 @@ def _first_axes(form: CallForm, signature: Signature) -> str:
     hint = next((g.default for g in signature.parameters or () if g.name == "unsqueeze_dim"), None)
     named = _named_axes(form, signature)
     if form.has("heads") or any(given.tells_heads for given in signature.parameters or ()):
-        return "bnf"  # of one head alone, what mixes up heads and rows is right
+        return "bnf"  # with one head, code that confuses heads and rows is right
     return "bnhd" if hint == "2" and named == "bhnd" else named
 
 
 def usual_axes(form: CallForm, signature: Signature) -> str:
-    """The order of axes that functions of such parameters usually take, of heads where there are.
+    """The usual order of axes for functions with such parameters, with heads if there are any.
 
-    What the default of ``unsqueeze_dim`` says is not looked at: it may be what is wrong.
+    The default of ``unsqueeze_dim`` is ignored: it may be what is wrong.
     """
     if form.arguments[0].role == "positions":
         return form.axes  # vLLM's, with all heads of a row side by side
@@ -595,7 +596,7 @@ def _named_axes(form: CallForm, signature: Signature) -> str:
 
 
 def _placed(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
-    """A form with each shape of positions, the likelier first: coordinates where there are axes."""
+    """A form with each shape of positions, the likelier first: coordinates if there are axes."""
     if not form.has("positions"):
         yield form
         return
@@ -616,6 +617,6 @@ def _placed(form: CallForm, axes: int = 0) -> Iterator[CallForm]:
 
 
 def _rows_chosen(form: CallForm, leads: Iterable[str], axes: int = 0) -> Iterator[CallForm]:
-    """A form with each shape of tables that have more rows than a call, and of positions."""
+    """A form with each shape of positions and of tables that have more rows than a call."""
     for lead in dict.fromkeys(lead.replace("b", "1") for lead in leads):
         yield from _placed(replace(form, table_axes=lead, chosen=True), axes)
