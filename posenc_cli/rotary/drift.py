@@ -1,10 +1,10 @@
-"""Errors hidden by a tolerance that grows with the angle: offsets and noise at far positions.
+"""Errors that hide in a tolerance which grows with the angle: offsets and noise at far positions.
 
-A frequency that float32 code computes has one relative error, the same at every position, and a
-product of position and frequency is rounded. So the phases of a pair may drift by ε·|angle| with
-one ε, and scatter by a few roundings of the angle besides. Entry by entry the tolerance has to
-grant the largest such ε; here it is asked whether one ε a pair explains all its positions, and
-whether the pairs err alike, as they do when positions are off and as roundings do not make them.
+A frequency in float32 code has one relative error, the same at every position. The product of
+position and frequency is rounded too. So the phases of a pair may drift by ε·|angle| with one ε,
+and scatter by a few roundings of the angle. The tolerance of single entries must allow the largest
+such ε. This module asks two more questions: does one ε for each pair explain all its positions? And
+do the pairs err alike, as with an offset of positions, but not with roundings?
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 FROM = 8192
-"""The first position at which pairs may show an offset in common: before it the tolerance is below
+"""The first position at which pairs may show a common offset. Before it the tolerance is below
 0.01 of any amplitude, and a rounding may look like an offset."""
 
 SCATTER = 3 * unit("float32")
-"""Of the angle, at each position alone: the position, the position divided by a factor, and the
-product are rounded. Libraries were measured to need 0.95 of one rounding."""
+"""Roundings of the angle at each single position: the position, the position divided by a
+factor, and the product are rounded. Libraries need at most 0.95 of one rounding, as measured."""
 
 NEAR_SCATTER = 5 * unit("float32")
-"""The same before position `FROM`, where only gross errors of the angle are looked for: π taken for
-3.14159 is one of 14 roundings."""
+"""The same before position `FROM`, where only gross errors of the angle are looked for: π taken
+as 3.14159 is one of 14 roundings."""
 
 NEAR_SHARE = math.e
-"""The pairs that are looked at there are those up to so many times slower than the fastest, whose
-frequencies code gets right to 5 roundings even where it multiplies them up one from another."""
+"""The pairs that are checked there: those up to so many times slower than the fastest. Code
+computes their frequencies to 5 roundings even by repeated multiplication."""
 
 ALIKE = 4.0
-"""How many times smaller one offset must make the errors of all pairs: float32 code that errs in
-the base alone, so that errors grow along the pairs, gets to 2."""
+"""How many times smaller one offset must make the errors of all pairs. Float32 code that errs
+only in the base, so that errors grow along the pairs, reaches 2."""
 
 _FEWEST = 4
 """Pairs that must agree on an offset."""
 
 
 class Fault(Record):
-    """What rounding cannot explain: the place, the deviation there, and what was allowed."""
+    """A deviation that rounding cannot explain: where it is, its size, and what was allowed."""
 
     position: int
     pair: int
@@ -55,10 +55,10 @@ class Fault(Record):
 
 
 def frequency_slack(frequencies: Reals) -> Reals:
-    """The largest relative error of each frequency that float32 code makes.
+    """The largest relative error of each frequency in float32 code.
 
-    A power is computed by an exponential, whose argument, the logarithm of the frequency, was
-    rounded: 1.2 of its roundings were measured. The frequency 1 is exact in any arithmetic.
+    A power is an exponential of a rounded logarithm of the frequency: 1.2 of its roundings were
+    measured. The frequency 1 is exact in any arithmetic.
     """
     with np.errstate(divide="ignore"):
         logarithms = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
@@ -89,7 +89,7 @@ class Drift:
         right: ComplexRows,
         seen: Flags | None,
     ) -> None:
-        """Take in the factors (n, pairs) at positions, and those that are right."""
+        """Add the factors (n, pairs) at positions, and the right ones."""
         far = np.abs(positions) >= FROM
         near = ~far & (positions != 0)
         if near.any():
@@ -118,9 +118,9 @@ class Drift:
         pairs: Integers,
         scatter: float,
     ) -> tuple[Reals, RealRows, RealRows]:
-        """The positions, relative errors of angles there (n, pairs), and what roundings explain.
+        """The positions, relative errors of angles (n, pairs), and those that roundings explain.
 
-        ``rest`` are the factors of these pairs, turned back by those that are right.
+        ``rest`` are the factors of these pairs divided by the right ones.
         """
         frequencies = self.frequencies[pairs]
         where = positions.astype(np.float64)
@@ -140,7 +140,7 @@ class Drift:
         return where, errors, slack
 
     def _narrow(self, where: Reals, errors: RealRows, slack: RealRows, pairs: Integers) -> None:
-        """Narrow what frequencies may err by to what these positions (n, pairs) leave open."""
+        """Narrow the errors of frequencies to those that these positions (n, pairs) allow."""
         above = errors - slack
         columns = np.flatnonzero(above.max(axis=0) > self.least[pairs])
         if columns.size:
@@ -155,11 +155,11 @@ class Drift:
             self.most_at[pairs[columns]] = where[rows]
 
     def fault(self, scale: float) -> Fault | None:
-        """What is left that no rounding explains, None where all is explained."""
+        """A fault that no rounding explains; None if there is none."""
         return self._offset(scale) or self._scatter(scale)
 
     def _scatter(self, scale: float) -> Fault | None:
-        """The pair whose positions are farthest from having one error of the frequency."""
+        """The pair whose positions are farthest from a single error of the frequency."""
         frequencies = self.frequencies
         gaps = (self.least - self.most) * frequencies  # (pairs,)
         pair = int(np.argmax(gaps))
@@ -178,18 +178,18 @@ class Drift:
         return Fault(position, pair, scale * value, scale * allowed)
 
     def _offset(self, scale: float) -> Fault | None:
-        """The offset of positions that all pairs agree on, where it is no chance."""
+        """The offset of positions that all pairs agree on, if it is not chance."""
         known = self.weights > 0
         if not known.any():
             return None
         errors = np.where(known, self.sums / np.where(known, self.weights, 1), 0.0)
-        # Pairs that rotate too little for an error of this size to show say nothing.
+        # Pairs that rotate too little for an error of this size are no evidence.
         telling = known & (self.frequencies * self.farthest * unit("float32") >= self.floor)
         if telling.sum() < _FEWEST:
             return None
         common = float(np.median(errors[telling]))
         rest = np.abs(errors[telling] - common)
-        # What all pairs err by within a rounding and a half may be a position, rounded once.
+        # Up to one and a half roundings, the common error may be a position that was rounded once.
         if abs(common) <= 1.5 * unit("float32") or rest.max() > abs(common) / ALIKE:
             return None
         pair = int(np.flatnonzero(telling)[np.argmax(self.frequencies[telling])])
@@ -205,7 +205,7 @@ class Drift:
 
 
 def relative_errors(sample: Sample) -> Reals:
-    """The relative error of each frequency that the phases come nearest to. Shape: (pairs,)."""
+    """The relative error of each frequency that fits the phases best. Shape: (pairs,)."""
     angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
     phases = np.angle(sample.factors * np.exp(-1j * angles))
     known = sample.seen & np.isfinite(phases)

@@ -1,6 +1,6 @@
 """One result of a function, read block by block: how it changes pairs at each position.
 
-Owns which columns the function pairs, as unit vectors show.
+This module finds which columns the function pairs, from its results for unit vectors.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals, UnitMatrices
 
 _LARGE = 1 << 15
-"""Positions from which factors are kept in single precision, which holds float32 results."""
+"""From so many positions on, factors are kept in single precision, which represents float32
+results."""
 
 
 @dataclass
 class _CallCache:
-    """What is kept of a function's matrices, under one pairing."""
+    """The matrices of a function that are kept, read with one pairing."""
 
     pairing: ColumnPairing
     turned: NumberArray
@@ -99,7 +100,7 @@ class ResultReader:
         return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
 
     def like(self, other: ResultReader) -> bool:
-        """Whether all that was read of another result is what was read of this."""
+        """Whether everything that was read of another result equals what was read of this one."""
         return (self._dtype, self._conduct, self.pairing) == (
             other._dtype,
             other._conduct,
@@ -113,9 +114,9 @@ class ResultReader:
     def take(
         self, rows: Integers, results: NumberArray, probes: PairProbes | None = None
     ) -> Integers:
-        """Keep what happens to the vectors of ``probes`` at some rows, or of all unit vectors.
+        """Keep the results for the vectors of ``probes`` at some rows, or for all unit vectors.
 
-        Given are the rows that probes alone do not show: they are to be taken again.
+        Returns the rows for which the probes alone are not enough: these are to be read again.
         """
         entries, exact = (Entries.of(results), None) if probes is None else probes.read(results)
         for cache in self._caches:
@@ -126,11 +127,11 @@ class ResultReader:
         return rows[:0] if exact is None else rows[~exact]
 
     def subject(self, target: str, *, both: bool) -> Subject:
-        """The subject that they are; ``both`` says that q and k were looked at."""
+        """The subject that was read; ``both`` says that q and k were compared."""
         turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
         mismatch = None
         if self.pairing.pairs != self._reference.pairs:
-            # More of them may have changed places alone.
+            # With more of them, columns may have changed places alone.
             turn = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
             right = 2 * self._reference.pairs
             mismatch = f"{2 * self.pairing.pairs} dimensions {turn}; the reference rotates {right}"
@@ -147,7 +148,7 @@ class ResultReader:
 
 
 class Entries(Record):
-    """Entries (k, m) of matrices [k, j, o]: where j and o are, (m,) each; all others are 0."""
+    """Entries (k, m) of matrices [k, j, o] at columns j and o, (m,) each; all others are 0."""
 
     values: NumberArray
     j: Integers
@@ -159,12 +160,12 @@ class Entries(Record):
         j, o = np.indices(matrices.shape[1:]).reshape(2, -1)
         return cls(matrices.reshape(len(matrices), -1), j, o)
 
-    @np.errstate(invalid="ignore")  # of what is infinite
+    @np.errstate(invalid="ignore")  # infinite values
     def read_as(self, pairing: ColumnPairing) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-        """Rotated and mirrored parts of the pairs of a pairing, the norm of all else, and its part.
+        """Rotated and mirrored parts of each pair, the norm of the rest, and a part of that norm.
 
-        That part is what happens to the columns that no pair has: without it, the rest is as much
-        less. Columns without a pair are meant to stay as they are.
+        The part is due to columns without a pair: without it, the norm of the rest is so much
+        smaller. Columns without a pair should stay as they are.
         """
         columns = int(self.j.max()) + 1
         places = np.full((columns, columns), -1)
@@ -186,7 +187,7 @@ class Entries(Record):
         other[list(pairing.others(columns))] = True
         rest = self.values[:, left].astype(np.float64)
         rest -= (self.j == self.o)[left] & other[self.j[left]]
-        # What is no number belongs to the pair that it comes out in.
+        # A NaN belongs to the pair in which it comes out.
         own = np.full(columns, -1)
         own[[*pairing.out_first, *pairing.out_second]] = [*range(pairing.pairs)] * 2
         own = own[self.o[left]]  # (entries,)
@@ -198,14 +199,14 @@ class Entries(Record):
 
 
 class PairProbes:
-    """Four vectors that show what happens to the pairs of a pairing, and whether that is all.
+    """Four vectors that show how each pair of a pairing changes, and whether anything else changes.
 
-    The first has 1 in one column of each pair, the second in the other: of a map that mixes no
-    more than these two, and keeps the columns that no pair has, they show each entry, exactly where
-    products with 1 and sums with 0 are. What the others become then follows. A further entry adds a
-    column's number in these, less the number of the pair that it was taken for, so that numbers of
-    any two pairs are four times apart in one of the two; signs and fractions keep several such
-    entries from cancelling.
+    The first has 1 in one column of each pair, the second in the other. They show each entry of a
+    map that mixes only these two and keeps unpaired columns, exactly if products with 1 and sums
+    with 0 are exact. The results of the other two vectors then follow. A further entry adds a
+    column's number in these minus the number of the pair that it was taken for. Numbers of any two
+    pairs differ by a factor of four in one of the two vectors. Signs and fractions keep several
+    such entries from cancelling.
     """
 
     def __init__(self, pairing: ColumnPairing, columns: int) -> None:
@@ -224,16 +225,16 @@ class PairProbes:
         self._j = np.array([*first, *first, *second, *second])
         self._o = np.array([*pairing.out_first, *pairing.out_second] * 2)
         stays = np.zeros(columns)
-        stays[self._j[self._j == self._o]] = np.nan  # the vectors show it
+        stays[self._j[self._j == self._o]] = np.nan  # the first two vectors show it
         stays[self._others] = 1
         self._still = np.flatnonzero(np.isfinite(stays))
         self._stays = stays[self._still]
 
-    @np.errstate(all="ignore")  # of what is infinite, or no number: it differs
+    @np.errstate(all="ignore")  # infinite values and NaN count as differences
     def read(self, results: NumberArray) -> tuple[Entries, Flags]:
-        """The entries at positions, and at which of these they are all but those that are 0.
+        """The entries at positions, and at which positions all other entries are 0.
 
-        ``results`` is what happens to the vectors, (positions, 4, columns).
+        ``results`` are those of the vectors, (positions, 4, columns).
         """
         half = self._o.size // 2
         out = self._o[:half]
@@ -258,13 +259,13 @@ class PairProbes:
 def read_as(
     matrices: UnitMatrices, pairing: ColumnPairing
 ) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-    """What matrices [k, j, o], column o of what happens to unit vector j, are by a pairing."""
+    """Rotated and mirrored parts of matrices [k, j, o], column o of unit vector j, and the rest."""
     return Entries.of(matrices).read_as(pairing)
 
 
 _ROUNDINGS = 2
-"""Of the sizes of both products, in units of the last place: they and their sum have one, and what
-was read of them, multiplied by an amplitude, another."""
+"""In units in the last place of both products. The products and their sum have one; the factors
+that were read, multiplied by an amplitude, have another."""
 
 
 def pairing_of(
@@ -273,26 +274,26 @@ def pairing_of(
     reference: Reference,
     near: Callable[[], UnitMatrices],
 ) -> ColumnPairing:
-    """How a function pairs columns: the first of the known ways that leaves little over.
+    """The pairing of a function's columns: the first known one that leaves little unexplained.
 
-    Where none does, each column's partner is the one that it mixes with most. ``near()`` is what
-    becomes of unit vectors at the first positions.
+    If none does, each column is paired with the one that it mixes with most. ``near()`` returns the
+    results for unit vectors at the first positions.
     """
     candidates = reference.likely_pairings(matrices.shape[1])
     finite = np.where(np.isfinite(matrices), matrices, 0)
     strays = [stray(finite, candidate) for candidate in candidates]
     best = int(np.argmin(strays))
-    # More than a half precision leaves over: none of the known ways it is.
+    # This is more than a half precision leaves: no known pairing fits.
     if strays[best] > 1e-2:
         by_partners = _by_partners(positions, finite)
         if by_partners is not None and stray(finite, by_partners) < 0.5 * strays[best]:
             return _in_order(by_partners, positions, finite, reference, near())
-    # The reference's own way is kept where float32 leaves no more, or no other is nearer.
+    # The reference's own pairing is kept if the rest is float32 rounding, or no other is nearer.
     return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
 
 def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
-    """The most that is no turn of a pair, nor columns without one that become multiples."""
+    """The largest part that neither rotates a pair nor scales an unpaired column."""
     _, mirrored, rest, passed = read_as(matrices, pairing)
     others = pairing.others(matrices.shape[1])
     become = matrices[:, :, others].astype(np.float64)  # (k, columns, others)
@@ -303,16 +304,17 @@ def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
 
 
 def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing | None:
-    """Each column with the one that it mixes with most; None where these are no pairs.
+    """Each column with the one that it mixes with most; None if these are not pairs.
 
-    Where columns come out in another order, as position 0 shows it, they are paired going in.
+    If columns come out in another order, as position 0 shows, they are paired by their order in the
+    input.
     """
     out = _order_of_columns(positions, matrices)
     mixing = np.abs(matrices[:, :, out]).max(axis=0)  # (columns, columns)
     mixing = np.maximum(mixing, mixing.T)
     np.fill_diagonal(mixing, 0)
     partners = mixing.argmax(axis=1)
-    # Less is the rounding of a product that should be 0.
+    # Less is the rounding of products that should be 0.
     moved = [j for j in range(partners.size) if mixing[j, partners[j]] > 1e-6]
     if not moved or any(partners[partners[j]] != j for j in moved):
         return None
@@ -343,11 +345,10 @@ def _in_order(
     reference: Reference,
     near: UnitMatrices,
 ) -> ColumnPairing:
-    """The pairs in the order of the reference's that rotate as they do, each in its direction.
+    """The pairs in the reference's order if they rotate as its pairs do, each in its direction.
 
-    Where some rotate otherwise, what happens to unit vectors at the first positions, ``near``
-    (rows, columns, columns), tells their directions, and the order of irregular ones: the fastest
-    first.
+    If some do not, ``near`` tells their directions: the results for unit vectors at the first
+    positions (rows, columns, columns). Irregular pairs are ordered by frequency, the highest first.
     """
     turned = read_as(matrices, pairing)[0]  # (k, pairs)
     right = reference.turns.at(positions)  # (k, pairs of the reference)
@@ -378,4 +379,4 @@ def _in_order(
 
 
 _SAME_TURN = 1e-2
-"""Of a factor: two pairs that rotate alike as far as a half precision shows it."""
+"""For factors: two pairs rotate alike, as far as a half precision shows it."""
