@@ -104,7 +104,7 @@ class FunctionTask(Record):
         return "float32" if self.dtype == "bfloat16" else self.dtype
 
 
-class _Format(str):
+class _DtypeName(str):
     """The name of a number format, which is passed as the framework's own."""
 
     __slots__ = ()
@@ -179,9 +179,7 @@ def _likeliest(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> tuple[Any, str]:
     """The subject of the first right call, or else of the likeliest, and its text."""
-    refused: list[InvalidInput] = []
-    accepted: list[tuple[Any, str]] = []
-    usual_refused = False
+    refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
     for arguments in islice(_calls(called, task), _MOST_TRIES):
         carried = [value for _, value in _given(arguments, task) if _is_carried(value)]
         if accepted and any(x.ndim == 2 for x in carried):  # batches have judged it
@@ -191,7 +189,7 @@ def _likeliest(
         except InvalidInput as error:
             if UNSTEADY in error.message:  # fails in every form
                 raise
-            usual_refused = usual_refused or not accepted
+            usual_refused |= not accepted
             refused.append(error)
             continue
         if is_right(subject):
@@ -201,15 +199,14 @@ def _likeliest(
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
     likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
-    unknown = [
+    unknown = ", ".join(
         own.name
         for own in called.signature.required
         if _by_name(own.name, task) is None and "mask" not in roles_of(own.name)
-    ]
+    )
     if unknown and (likeliest is None or _doubt(likeliest)):
-        names = ", ".join(unknown)
-        raise called.invalid(f"needs {names}: the name does not say what it is", hint=_WRAP)
-    if refused and (usual_refused or not accepted) and all(own.misfit for own, _ in accepted):
+        raise called.invalid(f"needs {unknown}: the name does not say what it is", hint=_WRAP)
+    if usual_refused and all(own.misfit for own, _ in accepted):
         hint = "; ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
     if likeliest is None:
@@ -324,17 +321,14 @@ def _called_further(
                 told["untested"].append(error.message)
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
-                if of_attention or (
-                    isinstance(error, WrongShape) and not _starts_of_each(given, call)
-                ):
+                shaped = isinstance(error, WrongShape) and not _starts_of_each(given, call)
+                if of_attention or shaped:
                     told["untested"].append(text)
                 why = error.message.partition(": ")[2] or error.message
                 told["refused"].append(f"{text} ({why})")
             else:
                 placed = told["tried"] or any(_is_offset(own.name) for own, _ in given)
-                kind = _outcome(found, subject, call, placed=bool(placed))
-                if kind == "untested" and _starts_of_each(given, call):
-                    kind = "refused"  # most code takes one number
+                kind = _outcome(found, subject, call, given, placed=bool(placed))
                 if kind == "wrong":
                     return replace(found, call=text)
                 first = kind == "first"
@@ -374,7 +368,7 @@ def _after_fewer(
 
 
 def _outcome(
-    found: Any, subject: Any, call: FurtherCall, *, placed: bool
+    found: Any, subject: Any, call: FurtherCall, arguments: Arguments, *, placed: bool
 ) -> Literal["wrong", "first", "untested", "refused", "tried"]:
     """What the values of a further call show.
 
@@ -383,7 +377,8 @@ def _outcome(
     """
     queries = call.tasks[0].queries
     if found.misfit or (queries and queries != found.expected.found.shape[-2]):
-        return "untested"  # a table of one length, added to another
+        # A table of one length may be added to another; most code takes one first position.
+        return "refused" if _starts_of_each(arguments, call) else "untested"
     if not is_right(found):
         return "first" if queries and not placed and _are_first(found, subject) else "wrong"
     same = np.array_equal(found.expected.right(), subject.expected.right())
@@ -481,7 +476,7 @@ def _batch_first(arguments: Arguments, task: FunctionTask, values: NumberArray) 
 
 def _format_in(arguments: Arguments, task: FunctionTask) -> bool:
     """Whether a function is told the number format of its result."""
-    return any(isinstance(value, _Format) for _, value in _given(arguments, task))
+    return any(isinstance(value, _DtypeName) for _, value in _given(arguments, task))
 
 
 def _are_first(found: Any, subject: Any) -> bool:
@@ -598,8 +593,7 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **dict.fromkeys((*_QUERIES, *["i"] * (task.form == "scores")), queries),
         **({"j": task.length} if task.form == "scores" else {}),
         **dict.fromkeys(_QUERY_PLACES, task.places[task.length - queries :]),
-        **dict.fromkeys(_KEY_PLACES, task.places),
-        **dict.fromkeys((*_PLACES, "pos_seq"), task.places),
+        **dict.fromkeys((*_KEY_PLACES, *_PLACES, "pos_seq"), task.places),
         **dict.fromkeys(_WIDTHS, task.width),
         **dict.fromkeys(_HEADS, heads),
         **dict.fromkeys(_BASES, task.settings.get("base")),
@@ -613,16 +607,15 @@ def _by_name(name: str, task: FunctionTask) -> Any:
     if named.get(key) is not None:
         return named[key]
     of_roles = {
-        "dtype": _Format(task.dtype),
+        "dtype": _DtypeName(task.dtype),
         "x": _vectors(task),
         **dict.fromkeys(("positions", "t"), task.places),
         "length": task.length,
         "dim": task.width,
         "heads": heads,
         "base": task.settings.get("base"),
+        **dict.fromkeys("qk" * (task.form == "buckets"), np.zeros((task.length, 1))),  # DeBERTa's
     }
-    if task.form == "buckets":  # DeBERTa reads the lengths of q and k
-        of_roles |= {"q": np.zeros((queries, 1)), "k": np.zeros((task.length, 1))}
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 
@@ -698,7 +691,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
             payload.add(argument, payload.array(bits_of_bfloat16(value)) | {"dtype": dtype})
         elif isinstance(value, np.ndarray):
             payload.add(argument, payload.array(value))
-        elif isinstance(value, _Format):
+        elif isinstance(value, _DtypeName):
             payload.add(argument, payload.attribute("dtype", value))
         elif isinstance(value, tuple):
             payload.add(argument, {"tuple": [{"value": part} for part in value]})
