@@ -15,7 +15,7 @@ from posenc_cli.configs.config_file import FILE
 from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS
 from posenc_cli.configs.rope_rules import softmax_multiplier
-from posenc_cli.configs.scores import SCORES
+from posenc_cli.configs.scores import SCORES, WINDOWS, WINDOWS_UNREAD
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest, quoted_name
 from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader
@@ -106,9 +106,11 @@ def _are_told_by_name(names: Sequence[str]) -> bool:
             layers[0].scheme in WITHOUT_ROTATION or not all(map(layers[0].same_encoding, layers))
         ):
             return True
-        told = [{key: group.derived.get(key) for key in SCORES} for group in layers]
-        scores.append([[each and each.value for each in group.values()] for group in told])
-    return len(scores) == len(names) and all(scores) and scores[0] != scores[1]
+        told = [[group.derived.get(key) for key in (*SCORES, *WINDOWS)] for group in layers]
+        values = [[each and each.value for each in group] for group in told]
+        sliding = [group.layers for group in layers if group.slides]
+        scores.append([*values, sliding])
+    return len(scores) == len(names) and scores[0] != scores[1]
 
 
 def _config_of(name: str) -> Mapping[str, Any] | GGUFHeader:
@@ -276,13 +278,14 @@ def _side_of_config(
     alike = all(layers.layer_type is None for layers in resolved.layers)
     chosen = None if alike else layer_type
     layers = resolved.layer(chosen)
+    unread = f"windows are not compared: {WINDOWS_UNREAD.format(runtime)}"
     return Side(
         name,
         scheme=catalogue.find(layers.scheme),
         given=layers.values(),
         runtime=runtime,
         sources={name: value.source for name, value in layers.params.items()},
-        warnings=resolved.warnings,
+        warnings=(*resolved.warnings, *[unread] * resolved.windows_unread),
         layer_type=chosen,
         softmax=layers.derived.get("softmax_multiplier"),
     )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.configs.gguf.gguf_architectures import FREQS, OF_MODEL_TYPES
+from posenc_cli.configs.gguf.gguf_architectures import ARCHITECTURES, FREQS, OF_MODEL_TYPES
 from posenc_cli.configs.gguf.gguf_model import NOUN
 from posenc_cli.configs.keys import ORIGINAL
 from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
-from posenc_cli.configs.scores import SCORES
+from posenc_cli.configs.scores import SCORES, WINDOWS, WINDOWS_UNREAD
 from posenc_cli.records import Record, fresh
 from posenc_cli.rotary.lengths import length_rule
 
@@ -196,6 +196,7 @@ class Comparing:
         self.losses: list[Loss] = []
         self.unknown: dict[str, str] = {}
         self.converted = False
+        self.sees_all = False
 
     def models(self, a: Model, b: Model) -> None:
         """Compare the layers of two models."""
@@ -204,8 +205,12 @@ class Comparing:
         self.known("context", None, *(_derived(group[0], "context") for group in (first, second)))
         pairs = list(_pairs(first, second))
         self.architectures(a, b)
+        if self.converted:
+            file = a.reading if a.reading.noun == NOUN else b.reading
+            known = ARCHITECTURES.get(file.model_type)
+            self.sees_all = known is not None and known.sliding is None
         self.layer_sets(first, second)
-        self.known("window", "sliding_attention", _window(a), _window(b))
+        self.windows(a, b, pairs)
         self.latent(a.reading.latent, b.reading.latent)
         for one, other in pairs:
             self.groups(one, other)
@@ -265,7 +270,9 @@ class Comparing:
         )
         if counts[0] != counts[1]:
             return
-        members: dict[str, Callable[[Layers], bool]] = {"sliding-layers": attrgetter("slides")}
+        members: dict[str, Callable[[Layers], bool]] = {}
+        if not self.sees_all:
+            members["sliding-layers"] = attrgetter("slides")
         if all(any(group.is_rotary for group in groups) for groups in (first, second)):
             members["unturned-layers"] = lambda group: group.scheme == "nope"
         for name, member in members.items():
@@ -275,6 +282,20 @@ class Comparing:
             )
             if a or b:
                 self.value(name, None, Sourced(a, "its layers"), Sourced(b, "its layers"))
+
+    def windows(self, a: Model, b: Model, pairs: Sequence[tuple[Layers, Layers]]) -> None:
+        """Compare how many positions layers see, as far as both readings say it."""
+        if a.reading.windows_unread or b.reading.windows_unread:
+            unread = a if a.reading.windows_unread else b
+            self.unknown["window"] = WINDOWS_UNREAD.format(unread.runtime)
+            return
+        for one, other in pairs:
+            label, windows = one.layer_type or other.layer_type, (_window(one), _window(other))
+            # where llama.cpp's own code sees all positions, the file lost nothing
+            if self.converted:
+                self.known("window", label, *windows)
+            elif any(window.value for window in windows):
+                self.value("window", label, *windows)
 
     def latent(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
         """Compare the rotary keys of two GGUF files that change nothing in llama.cpp."""
@@ -550,7 +571,7 @@ def _width(group: Layers) -> Sourced:
     dim = group.params["dim"]
     share = group.params.get("partial")
     if share is None:
-        return dim
+        return group.derived.get("rotary_width") or dim
     return Sourced(2 * int(dim.value * share.value / 2 + 1e-9), share.source)
 
 
@@ -562,7 +583,6 @@ def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, A
     return turning
 
 
-def _window(model: Model) -> Sourced:
-    """The window of the sliding layers, of the value None where the model does not say it."""
-    derived = (group.derived for group in model.reading.layers)
-    return next((each["window"] for each in derived if "window" in each), _ABSENT)
+def _window(group: Layers) -> Sourced:
+    """The window of layers, of the value None where they see all positions."""
+    return next((group.derived[name] for name in WINDOWS if name in group.derived), _ABSENT)

@@ -73,8 +73,10 @@ SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length
 """What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
 
 
-WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
+WINDOWS = WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
 """What a window is called in derived values: that of layers of one type, or of all."""
+WINDOWS_UNREAD = "posenc has not read how {} limits attention"
+"""Why windows are not compared with those of a runtime."""
 
 
 def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:

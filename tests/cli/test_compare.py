@@ -773,3 +773,42 @@ def test_without_a_length_schemes_that_are_not_rotary_are_compared_at_512_positi
     status, document = report(call, "sinusoidal", "rope", "--dim", "8")
     assert (status, document["shape"]) == (1, [512, 8])
     assert report(call, "sinusoidal", "rope", "--dim", "8", "--len", "512")[1] == document
+
+
+SMALL = {"hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 4}
+SMALL |= {"rope_theta": 10000.0, "max_position_embeddings": 32768}
+WINDOWED = {"model_type": "mistral", **SMALL, "sliding_window": 4096}
+QWEN_2 = {"model_type": "qwen2", **SMALL, "use_sliding_window": True, "max_window_layers": 2}
+QWEN_2 |= {"sliding_window": 64}
+
+
+@pytest.mark.parametrize(
+    ("first", "changed", "names"),
+    [
+        (WINDOWED, {"sliding_window": None}, ["window"]),
+        (WINDOWED, {"sliding_window": 512}, ["window"]),
+        (QWEN_2, {"sliding_window": 32}, ["window"]),
+        (QWEN_2, {"use_sliding_window": False}, ["sliding-layers", "window"]),
+        (QWEN_2, {"max_window_layers": 3}, ["sliding-layers", "window"]),
+        (QWEN_2, {"num_key_value_heads": 4}, []),
+    ],
+)
+def test_configs_that_differ_in_their_windows_differ(call, tmp_path, first, changed, names):
+    (tmp_path / "a.json").write_text(json.dumps(first))
+    (tmp_path / "b.json").write_text(json.dumps({**first, **changed}))
+    status, found = report(call, "a.json", "b.json")
+    assert status == bool(names)
+    assert list(dict.fromkeys(each["name"] for each in found.get("losses", []))) == names
+
+
+@pytest.mark.parametrize("config", [WINDOWED, QWEN_2, {**SMALL, "model_type": "gemma2"}])
+def test_windows_that_are_not_compared_with_an_engine_are_said(call, tmp_path, config):
+    config = {"sliding_window": 64, **config}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    status, out, err = call("compare", "config.json", "--as", "vllm")
+    assert status == 0
+    assert "posenc has not read how vllm limits attention" in " ".join((out + err).split())
+    (tmp_path / "config.json").write_text(json.dumps({**WINDOWED, "sliding_window": None}))
+    _, out, err = call("compare", "config.json", "--as", "vllm")
+    assert "attention" not in err
+    assert "not checked" not in out

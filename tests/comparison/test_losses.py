@@ -670,3 +670,31 @@ def test_a_scaling_type_that_an_engine_makes_is_sourced_by_the_engine():
     assert (plain.value, plain.source) == ("rope", "llama.cpp: dynamic length")
     own = resolve(config).layer().derived["rope_type"]
     assert (own.value, own.source) == ("dynamic", "rope_scaling.rope_type")
+
+
+def test_the_width_of_a_rotation_comes_from_the_key_that_states_it():
+    """Phi 2 rotates 32 of 80 dimensions; a file that states 80 is wrong in that key."""
+    sizes = {"hidden_size": 2560, "num_attention_heads": 32, "num_hidden_layers": 2}
+    config = {"model_type": "phi", **sizes, "partial_rotary_factor": 0.4}
+    config["max_position_embeddings"] = 2048
+    keys = {"context_length": 2048, "embedding_length": 2560, "block_count": 2}
+    keys |= {"attention.head_count": 32, "rope.dimension_count": 80}
+    metadata = {"general.architecture": ("string", "phi2")}
+    metadata |= {f"phi2.{key}": ("uint32", value) for key, value in keys.items()}
+    (loss,) = compare_models(model(config), reading(gguf_bytes(metadata))).losses
+    assert (loss.name, loss.b.source) == ("rotary-width", "phi2.rope.dimension_count")
+    del metadata["phi2.rope.dimension_count"]
+    (loss,) = compare_models(model(config), reading(gguf_bytes(metadata))).losses
+    assert loss.b.source.startswith("DEFAULT: key absent (phi2.attention.key_length)")
+
+
+def test_no_file_of_an_architecture_without_windows_has_lost_one():
+    """llama.cpp's graph of Qwen 2 sees all positions, and no key of its files has a window."""
+    config = {"model_type": "qwen2", "hidden_size": 256, "num_attention_heads": 4}
+    config |= {"num_hidden_layers": 4, "max_position_embeddings": 2048}
+    keys = {"context_length": 2048, "embedding_length": 256, "block_count": 4}
+    keys |= {"attention.head_count": 4, "rope.dimension_count": 64}
+    metadata = {"general.architecture": ("string", "qwen2")}
+    metadata |= {f"qwen2.{key}": ("uint32", value) for key, value in keys.items()}
+    windows = {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 2}
+    assert losses({**config, **windows}, gguf_bytes(metadata)) == set()

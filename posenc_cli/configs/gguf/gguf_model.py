@@ -213,6 +213,8 @@ class _GGUFModel(GGUFStretches):
         derived = {"head_dim": params["dim"]}
         if sizes.beside is not None:
             derived["beside_slice"] = sizes.beside
+        if sizes.stated is not None:
+            derived["rotary_width"] = sizes.stated
         derived |= magnitude(scheme, params)
         stretch = self._stretch(group)
         softmax = self._softmax_multiplier(stretch)
@@ -294,6 +296,7 @@ class _GGUFModel(GGUFStretches):
         if slides:
             head = self.keys.count("attention.key_length_swa") or head
             turning = self.keys.count("rope.dimension_count_swa") or turning
+        stated = turning
         if turning is None:
             source = f"DEFAULT: key absent ({self.keys.path('rope.dimension_count')})"
             turning = Sourced(head.value if own is None else own.value, source)
@@ -304,7 +307,7 @@ class _GGUFModel(GGUFStretches):
             return Sizes(turning, int(turning.value), None, beside)
         self._check_width(turning, head)
         if turning.value == head.value:
-            return Sizes(head, int(head.value), None, None)
+            return Sizes(head, int(head.value), None, None, stated)
         if self.architecture.whole:
             raise self.error(
                 f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} of "

@@ -38,12 +38,16 @@ _AT_REST = 1e15
 
 
 class Sizes(Record):
-    """How wide a head is, how many dimensions rotate, their share, and those beside a slice."""
+    """How wide a head is, how many dimensions rotate, their share, and those beside a slice.
+
+    ``stated`` is the key of how many rotate, where the file has it.
+    """
 
     dim: Sourced
     turning: int
     share: Sourced | None
     beside: Sourced | None
+    stated: Sourced | None = None
 
 
 class Stretching(Record):
