@@ -24,7 +24,7 @@ LONGEST_NAME = 64
 _LONGEST_VALUE = 60
 _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
-    r"|original_max_pos|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
+    r"|original_max_pos|max_sequence_length|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
 )
 _SIZES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "embed_dim", "depth")
 _LAYER_LIKE = re.compile(

@@ -130,11 +130,11 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         where = f"{rope.path('rope_type')} is missing"
         if stated is not None:
             where = f"{stated.source} {abbreviated(stated.value)}"
-        raise keys.error(
-            f"{where}: {keys.family.model_type if keys.family.known else 'posenc'} takes "
-            f"{', '.join(types)}",
-            hint=nearest(name, types),
-        )
+        model_type, takes = keys.family.model_type, f"takes {', '.join(types)}"
+        if not keys.family.known:
+            takes = f"is not known, and transformers {takes}"
+        whose = model_type if keys.family.known else f"the code of model type {model_type}"
+        raise keys.error(f"{where}: {whose} {takes}", hint=nearest(name, types))
     return name
 
 
@@ -347,11 +347,19 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
         keys.notes.warn("read for text only: the axes of images and video are left out")
 
 
-def _context(keys: FamilyKeys) -> dict[str, Sourced]:
-    context = keys.count(CONTEXT)
-    if context is not None:
-        keys.note_size(CONTEXT, context, default=False)
-    return {} if context is None else {"context": context}
+def _context(keys: FamilyKeys, factor: Sourced | None = None) -> dict[str, Sourced]:
+    """How many positions a config is for: as many as its linear ``factor`` makes, if it says so.
+
+    Source: config.json of lmsys/vicuna-7b-v1.5-16k, whose max_position_embeddings is 4096.
+    """
+    context, key = keys.count(CONTEXT), "max_sequence_length"
+    if context is None:
+        return {}
+    keys.note_size(CONTEXT, context, default=False)
+    if factor is not None and keys.text.values.get(key) == context.value * factor.value:
+        scaled = keys.text.count(key)
+        context = scaled if scaled and keys.by_own_class else context
+    return {"context": context}
 
 
 def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
@@ -377,7 +385,7 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
                 f"transformers' {keys.family.model_type} rotates its indexer in the layout "
                 f"{keys.family.indexer}",
             )
-    return derived | _context(keys)
+    return derived | _context(keys, params["factor"] if scheme == "rope-linear" else None)
 
 
 def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sourced | None:

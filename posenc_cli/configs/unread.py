@@ -42,7 +42,10 @@ _ROTATES = (
     "use_rotary_pos_emb",
 )
 _FACTORS = ("factor", "rope_factor", "rope_scaling_factor", "rotary_scaling_factor")
-_LENGTHS = ("original_max_position_embeddings", "max_position_embeddings")
+_LENGTHS = (
+    *("original_max_position_embeddings", "max_position_embeddings"),
+    "max_sequence_length",
+)
 _NEUTRAL = {
     **dict.fromkeys(("attn_factor", "attention_factor"), (1,)),
     **dict.fromkeys(("extrapolation_factor", "rope_ratio"), (1,)),

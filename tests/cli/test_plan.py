@@ -283,3 +283,27 @@ def test_a_recipe_that_improves_one_column_and_worsens_another_is_not_recommende
         "no recipe improves unseen angles or the sum of cosines without worsening the other"
     )
     assert answer.next is None
+
+
+VICUNA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4}
+VICUNA |= {"max_position_embeddings": 256, "rope_scaling": {"type": "linear", "factor": 4.0}}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("more", "to", "told"),
+    [
+        ({"max_sequence_length": 1024}, 1024, "set nothing"),
+        ({"max_sequence_length": 1024}, 2048, "set linear, factor 8,"),
+        ({}, 1024, "set linear, factor 16,"),
+        ({}, 2048, "set linear, factor 32,"),
+        ({"max_position_embeddings": 1024}, 1024, "set nothing"),
+    ],
+)
+def test_no_factor_comes_on_top_of_one_that_serves_the_length(call, tmp_path, more, to, told):
+    """max_sequence_length of vicuna-7b-v1.5-16k is 4 × max_position_embeddings."""
+    (tmp_path / "config.json").write_text(json.dumps({**VICUNA, **more}))
+    _, out, err = call("plan", "--config", "config.json", "--to", str(to))
+    assert told in out.splitlines()[0]
+    unsure = not more and to == 1024
+    assert ("the factor serves 1024 positions already" in " ".join(err.split())) is unsure

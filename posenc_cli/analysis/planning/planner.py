@@ -543,6 +543,13 @@ def plan_length(
         said = f"these layers see a window of {window} positions: no distance is longer, whatever"
         said += f" the length, and the plan is for {window}"
         resolved, to = replace(resolved, warnings=(*resolved.warnings, said)), window
+    lengths, context = lengths_of(layers), layers.derived.get("context")
+    if context is not None and layers.scheme == "rope-linear" and lengths.trained is None:
+        reach = int(context.value * layers.params["factor"].value)
+        if context.value < to <= reach and not given:
+            said = f"if {context.source} {context.value} is the length before scaling, as in "
+            said += f"Vicuna, the factor serves {reach} positions already: set nothing"
+            resolved = replace(resolved, warnings=(*resolved.warnings, said))
     planner = Planner(
         *(config, resolved, layers, to),
         changed=bool(given),
