@@ -151,7 +151,7 @@ def test_an_older_name_beside_the_rope_type_that_transformers_reads_changes_noth
     sizes = {"hidden_size": 64, "num_attention_heads": 4}
     config = {"model_type": "llama", **sizes, "rope_scaling": rope}
     assert resolve(config).layer().scheme == "rope"
-    with pytest.raises(InvalidInput, match="the code of model type new is not known"):  # it reads ntk
+    with pytest.raises(InvalidInput, match="the code of model type new is not known"):
         resolve({**config, "model_type": "new", "rope_scaling": {"type": "ntk", "factor": 2.0}})
     with pytest.raises(InvalidInput, match="llama takes default"):
         resolve({**config, "rope_scaling": {"rope_type": "mrope", "type": "default"}})
