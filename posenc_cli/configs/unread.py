@@ -286,9 +286,8 @@ def note_unread(
         code = f", nor does transformers' own code; that of {own_code} may"
     elif model.model_type in remotes():
         code = ": its own code does not read it either"
-    if any(
-        map(tells_window, silent)
-    ):  # some code of transformers reads windows for its cache alone
+    # transformers reads some windows for its cache alone
+    if any(map(tells_window, silent)):
         code = ""
     if silent:
         notes.warn(f"nothing read {', '.join(silent)}{code}")
