@@ -26,7 +26,7 @@ STANDARD_OUTPUT = "-"
 _PERMISSIONS = 0o777
 _SEPARATORS = tuple(filter(None, (os.sep, os.altsep)))
 _WRITE = os.O_WRONLY | getattr(os, "O_BINARY", 0)
-# What os.link raises where the file system, or the platform, has no hard links.
+# The errors of os.link if the file system, or the platform, has no hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -37,11 +37,11 @@ def preflight(
     needed: int | None = None,
     bound: str = "",
 ) -> None:
-    """Refuse early a ``path`` that could not be written, or that has no room for ``needed`` bytes.
+    """Refuse early a ``path`` that cannot be written, or that has no room for ``needed`` bytes.
 
-    ``bound`` goes before the number in the message, where it is but a bound ("at least ").
+    ``bound`` goes before the number in the message if it is only a bound ("at least ").
 
-    A FIFO or a device is not checked: what it takes is its own affair.
+    FIFOs and devices are not checked: how much they take cannot be known.
 
     Raises:
         InvalidInput: the file is read by the same run.
@@ -68,22 +68,22 @@ def preflight(
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator[BinaryIO]:
-    """A stream whose bytes become the file at ``path`` if the run ends without an exception.
+    """Yield a stream whose bytes become the file at ``path`` if the run ends without an exception.
 
-    Where there is no run, with a transaction of its own, the block is all of it. Until then they
-    are in a dotted temporary file in the same folder, which any exception removes: ``path`` holds
-    the old file or the new, whole, at every moment, even if the process is killed. Symbolic links
-    stay, and the file that they lead to is replaced; the permissions of an existing file stay, and
-    a new one has those that the umask leaves. FIFOs and devices are written directly, ``clobber``
-    or not: they hold nothing that could be lost.
+    Outside a run, the block is a transaction of its own. Until the end, the bytes are in a dotted
+    temporary file in the same folder, which any exception removes. So ``path`` always holds the
+    whole old file or the whole new one, even if the process is killed. Symbolic links stay, and the
+    file that they lead to is replaced. An existing file keeps its permissions, and a new one gets
+    those that the umask leaves. FIFOs and devices are written directly, ``clobber`` or not: they
+    hold nothing that could be lost.
 
-    The stream has no buffer: write large pieces. Where it is a temporary file, ``stream.name`` is
-    the path of it.
+    The stream has no buffer: write large pieces. If it is a temporary file, ``stream.name`` is its
+    path.
 
     Raises:
-        InvalidInput: on entry if the run reads the file that it would replace.
-        Unavailable: on entry if ``path`` cannot be written, or exists and ``clobber`` is false; in
-            the block and at its end if a write fails, or if another process has created ``path``
+        InvalidInput: on entry, if the run reads the file that it would replace.
+        Unavailable: on entry, if ``path`` cannot be written, or exists and ``clobber`` is false; in
+            the block and at its end, if a write fails, or if another process has created ``path``
             meanwhile and ``clobber`` is false.
     """
     with transaction() as files:
@@ -91,15 +91,16 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
         place = target.place
         if target.special:
             with _translate_errors(place):
-                # No O_CREAT, no O_TRUNC: should a regular file have come in its place, it is not
-                # cut.
+                # No O_CREAT, no O_TRUNC: if a regular file has taken its place, it is not
+                # truncated.
                 descriptor = os.open(path, _WRITE | getattr(os, "O_NOCTTY", 0))
             with _FileStream.opened(place, descriptor) as stream:
                 yield stream
             return
 
         temporary = files.temporary_beside(target.path)
-        # A file that had permissions gets them back at the end, and until then is only ours.
+        # A file that had permissions gets them back at the end. Until then only the owner can
+        # access it.
         mode = 0o666 if target.status is None else 0o600
         with _FileStream.opened(
             place, os.fspath(temporary), "xb", opener=lambda name, flags: os.open(name, flags, mode)
@@ -110,8 +111,8 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
 
         def claim() -> None:
             # No fsync: a rename after complete writes already survives the death of the process.
-            # Only a power cut could undo it, and what posenc writes can be computed again, while
-            # waiting for the disk would take longer than computing it.
+            # Only a power cut could undo it. posenc's output can be computed again, and waiting for
+            # the disk would take longer than computing it.
             with _translate_errors(place):
                 if clobber:
                     temporary.replace(target.path)
@@ -123,11 +124,11 @@ def replacing(path: str | os.PathLike[str], *, clobber: bool = True) -> Iterator
 
 @contextlib.contextmanager
 def standard_output() -> Iterator[BinaryIO]:
-    """Standard output as a stream of bytes.
+    """Yield standard output as a stream of bytes.
 
     Raises:
         Unavailable: it is closed, or takes no more bytes (a full disk).
-        BrokenPipeError: its reader has gone, which is for the caller to judge.
+        BrokenPipeError: its reader has gone; the caller decides what that means.
     """
     place = "to standard output"
     if sys.stdout is None or sys.stdout.closed:
@@ -139,7 +140,7 @@ def standard_output() -> Iterator[BinaryIO]:
         yield sys.stdout.buffer  # replaced by a stream in memory, which cannot fail
         return
     with _translate_errors(place, BrokenPipeError):
-        sys.stdout.flush()  # text printed before comes before
+        sys.stdout.flush()  # text printed earlier must come first
         with transaction() as files:
             files.note_replaced(os.fstat(descriptor), place)
     with _FileStream.opened(place, descriptor, closefd=False, passing=(BrokenPipeError,)) as stream:
@@ -147,7 +148,7 @@ def standard_output() -> Iterator[BinaryIO]:
 
 
 class _Target(Record):
-    """What a path leads to: the end of its links, the file found there, its name for messages."""
+    """The end of a path's links, the file found there, and its name for messages."""
 
     path: Path
     status: os.stat_result | None
@@ -155,7 +156,7 @@ class _Target(Record):
 
     @property
     def special(self) -> bool:
-        """Whether it is there and no regular file."""
+        """Whether it exists and is not a regular file."""
         return self.status is not None and not stat.S_ISREG(self.status.st_mode)
 
     @classmethod
@@ -164,7 +165,8 @@ class _Target(Record):
 
         Raises:
             InvalidInput: the run reads it.
-            Unavailable: a folder, a loop of links, a protected file, or one not to be clobbered.
+            Unavailable: a folder, a loop of links, a protected file, or an existing one without
+                ``clobber``.
         """
         place = quoted_name(path)
         with _translate_errors(place):
@@ -176,7 +178,8 @@ class _Target(Record):
                 return target
             with transaction() as files:
                 files.note_replaced(status, place)
-            # Replacing asks only the folder, but who write-protects a file means the file.
+            # Replacing needs only permissions on the folder, but a write-protected file should
+            # stay.
             if clobber and not _writable(path, os.W_OK):
                 raise PermissionError(errno.EACCES, "it is write-protected")
         if not clobber:
@@ -185,7 +188,7 @@ class _Target(Record):
 
 
 def check_apart(flag: str, path: str, other_flag: str, other: str | None) -> None:
-    """Refuse two options that name one file, which would hold but one of the two.
+    """Refuse two options that name the same file, which could hold only one of the outputs.
 
     Raises: InvalidInput.
     """
@@ -194,7 +197,7 @@ def check_apart(flag: str, path: str, other_flag: str, other: str | None) -> Non
 
 
 def check_no_folder(path: str | os.PathLike[str]) -> None:
-    """Refuse a folder as what is to be written, before its name is read for a suffix.
+    """Refuse a folder as an output file, before its name is searched for a suffix.
 
     Raises: Unavailable.
     """
@@ -203,10 +206,10 @@ def check_no_folder(path: str | os.PathLike[str]) -> None:
 
 
 class _FileStream(io.FileIO):
-    """A file that takes all it is given, and whose failures say which file it was.
+    """A file that writes everything it is given, and whose errors name the file.
 
     Errors are translated here and not around the caller's block: an OSError in there may be about
-    something else. Those of the classes ``passing`` go through as they are.
+    something else. Errors of the classes ``passing`` are not translated.
     """
 
     _place: str
@@ -223,7 +226,7 @@ class _FileStream(io.FileIO):
         opener: Callable[[str, int], int] | None = None,
         passing: tuple[type[OSError], ...] = (),
     ) -> _FileStream:
-        """The stream of a new file, or of an open one, which it closes if ``closefd``."""
+        """Return the stream of a new file, or of an open one, which it closes if ``closefd``."""
         with _translate_errors(place, *passing):
             stream = cls(file, mode, closefd, opener)
         stream._place, stream._passing = place, passing
@@ -236,14 +239,14 @@ class _FileStream(io.FileIO):
         with _translate_errors(self._place, *self._passing):
             while rest:
                 written = super().write(rest)
-                if written is None:  # a pipe that someone has set to non-blocking
+                if written is None:  # a pipe that was set to non-blocking
                     select.select([], [self], [])
                 else:
                     rest = rest[written:]
         return length
 
     def close(self) -> None:
-        """Close it: some file systems report only here that a write has failed."""
+        """Close it: some file systems report a failed write only here."""
         if self.closed:
             return
         with _translate_errors(self._place, *self._passing):
@@ -252,7 +255,7 @@ class _FileStream(io.FileIO):
 
 @contextlib.contextmanager
 def _translate_errors(place: str, *passing: type[OSError]) -> Iterator[None]:
-    """Turn an OSError into Unavailable, those of the classes ``passing`` excepted."""
+    """Turn an OSError into Unavailable, except those of the classes ``passing``."""
     try:
         yield
     except passing:
@@ -269,7 +272,7 @@ def _existing_file_error(place: str) -> Unavailable:
 
 
 def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
-    """The status of what ``path`` leads to, or None where nothing is there.
+    """Return the status of the file that ``path`` leads to, or None if it does not exist.
 
     Raises: OSError for a folder.
     """
@@ -277,7 +280,7 @@ def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
         status = Path(path).stat()
     except FileNotFoundError:
         return None
-    except ValueError as error:  # a NUL, or characters that the file system cannot spell
+    except ValueError as error:  # a NUL, or characters that the file system cannot encode
         raise OSError(errno.EINVAL, str(error)) from error
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder")
@@ -285,7 +288,7 @@ def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
 
 
 def _end_of_links(path: Path) -> Path:
-    """The end of the chain of symbolic links at ``path``, which is no loop: its status was had."""
+    """Return the end of the chain of links at ``path``; its status was read, so it is no loop."""
     while path.is_symlink():
         path = path.parent / path.readlink()
     return path
@@ -296,7 +299,7 @@ def _writable(path: str | os.PathLike[str], access: int) -> bool:
 
 
 def _keep_permissions(temporary: Path, status: os.stat_result | None) -> None:
-    """Give ``temporary`` the owner, where allowed, and the permissions of the file it replaces."""
+    """Give ``temporary`` the permissions, and if allowed the owner, of the file it replaces."""
     if status is None:
         return
     now = temporary.stat()
@@ -308,10 +311,10 @@ def _keep_permissions(temporary: Path, status: os.stat_result | None) -> None:
 
 
 def _claim(temporary: Path, target: Path, place: str) -> None:
-    """Move ``temporary`` to ``target``, unless something is there by now.
+    """Move ``temporary`` to ``target``, unless that exists by now.
 
     Raises:
-        Unavailable: something is. Of two processes that race, one gets here.
+        Unavailable: it exists. If two processes race, one of them gets here.
     """
     try:
         try:
@@ -319,7 +322,7 @@ def _claim(temporary: Path, target: Path, place: str) -> None:
         except (OSError, NotImplementedError) as error:
             if isinstance(error, OSError) and error.errno not in _NO_LINKS:
                 raise
-            # Without hard links: an empty file of ours holds the name for a moment.
+            # Without hard links, an empty file of ours reserves the name for a moment.
             os.close(os.open(target, _WRITE | os.O_CREAT | os.O_EXCL))
             try:
                 temporary.replace(target)
@@ -334,13 +337,15 @@ def _claim(temporary: Path, target: Path, place: str) -> None:
 
 @contextlib.contextmanager
 def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
-    """A folder whose files stand at ``path`` if the run ends without an exception.
+    """Yield a folder whose files appear at ``path`` if the run ends without an exception.
 
-    Until then it has a dotted temporary name beside it. Where ``path`` is an empty folder, its
-    files move there one by one, the one called ``last`` at the end; otherwise they appear at once.
+    Until then it has a dotted temporary name beside ``path``. If ``path`` is an empty folder, the
+    files move there one by one, with the one called ``last`` at the end; otherwise they appear at
+    once.
 
-    Raises: InvalidInput where ``path``, which ``option`` named, is a file or a folder that is not
-        empty; Unavailable where it cannot be made.
+    Raises:
+        InvalidInput: ``path``, given by ``option``, is a file or a folder that is not empty.
+        Unavailable: it cannot be created.
     """
     place = f"{option} {quoted_name(path)}"
     if not path:
@@ -355,7 +360,7 @@ def new_folder(path: str, *, option: str, last: str) -> Iterator[Path]:
             temporary.mkdir()
         try:
             yield temporary
-        except PosencError as error:  # which nobody knows by that name
+        except PosencError as error:  # the user does not know the temporary name
             inside, shown = (quoted_name(name)[1:-1] for name in (temporary, path))
             error.message = error.message.replace(inside, shown)
             raise

@@ -8,7 +8,7 @@ from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.transaction import open_input
 
 INDEX = ".safetensors.index.json"
-_LARGEST_INDEX = 32 << 20  # bytes: some 200,000 tensors
+_LARGEST_INDEX = 32 << 20  # bytes: about 200,000 tensors
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 _UNPICKLE = (
     "convert it once: safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
@@ -17,7 +17,7 @@ _UNPICKLE = (
 
 
 def checkpoint_files(given: str) -> list[str]:
-    """The files that hold the tensors of a checkpoint, in order.
+    """Return the files that hold the tensors of a checkpoint, in order.
 
     Args:
         given: a file, the folder that holds a model's .safetensors files, or their index.

@@ -1,12 +1,14 @@
-"""Comma-separated text: the shortest decimals that read back exactly, one row a line.
+"""Comma-separated text: the shortest decimals that read back exactly, one line per row.
 
-One notation is written, whichever way the text is made: shortest digits, the nearest where several
-are shortest; a point always, and an exponent (``1.5e-7``, ``1e16``) only outside 1e-6 … 1e13, for
-float64 outside 1e-5 … 1e16; ``nan``, ``inf`` and ``-inf``. Lines end in a line feed.
+All numbers are written in one notation, with and without orjson. It uses the shortest digits, and
+of several shortest the nearest. It always has a point, and has an exponent (``1.5e-7``, ``1e16``)
+only outside 1e-6 … 1e13, for float64 outside 1e-5 … 1e16. Other values are ``nan``, ``inf`` and
+``-inf``. Lines end in a line feed.
 
-More is read: fields are separated by commas where the first row has one, else by spaces or tabs.
-Lines that start with ``#`` are comments, blank lines may only end the file, and the header line
-``position,d0,d1,…`` (or ``offset,…``) is skipped together with its first column.
+The reader accepts more. Fields are separated by commas if the first row has one, else by spaces or
+tabs. Lines that start with ``#`` are comments, and blank lines are allowed only at the end of the
+file. The header line ``position,d0,d1,…`` (or ``offset,…``) is skipped together with its first
+column.
 """
 
 from __future__ import annotations
@@ -32,26 +34,26 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import ByteSink, Matrix
     from posenc_cli.numerics.arrays import Reals, StoredRows
 
-# Values turned into text at a time: 256 rows of the usual 64 columns. The text stays in the cache.
+# Values converted at a time: 256 rows of the usual 64 columns. The text stays in the cache.
 _VALUES = 1 << 14
 # The decimal exponents written without an ``e``: those of orjson, which writes most of the text.
 _PLAIN = {2: range(-6, 13), 4: range(-6, 13), 8: range(-5, 16)}
 
-_CHUNK = 1 << 18  # text parsed at a time: its numbers, as Python objects, stay within the caches
+_CHUNK = 1 << 18  # bytes parsed at a time: the numbers, as Python objects, stay within the caches
 _LABELS = (b"position", b"offset")
 _LONGEST_QUOTED = 40
 _LONGEST_NUMBER = 2000  # the longest exact decimal of a float64 has 1077 characters
 
-# Patterns are compiled when a file is read, which most commands never do.
+# Patterns are compiled only when a file is read; most commands never do.
 _START = rb"(?:\xef\xbb\xbf)?\s*(?:[-+.0-9#]|nan|inf|position,d0|offset,d0)"
 _NUMERIC = b"0123456789+-.eE \t"
 _DECIMAL = rb"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
 _NOT_FINITE = rb"[+-]?(?:nan|inf|infinity)"
-_INTEGER_ZERO = rb"-0(?![0-9.eE])"  # as JSON it is an integer, and loses its sign
+_INTEGER_ZERO = rb"-0(?![0-9.eE])"  # in JSON it is an integer, and loses its sign
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse what a text matrix cannot hold.
+    """Refuse a matrix that text cannot hold.
 
     Raises:
         InvalidInput: complex values, bfloat16, or more than two axes.
@@ -72,12 +74,12 @@ def check(matrix: Matrix) -> None:
 
 
 def size(matrix: Matrix) -> int:
-    """The least bytes the text can take: three characters and a separator a value."""
+    """Return the least bytes of the text: three characters and a separator per value."""
     return 4 * matrix.size
 
 
 def write(stream: ByteSink, matrix: Matrix) -> None:
-    """Write one line a row (one value a line where the array has one axis).
+    """Write one line per row (one value per line if the array has one axis).
 
     With ``matrix.header`` a line of names comes first, and each line starts with its label.
     """
@@ -104,7 +106,7 @@ def _with_labels(lines: bytes, labels: Sequence[int | str]) -> bytes:
 
 
 def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
-    """The function from rows of floats of ``itemsize`` bytes to their lines."""
+    """Return the function that turns rows of floats of ``itemsize`` bytes into lines."""
     if itemsize == 2:
         return _half_lines
     orjson = _orjson()
@@ -114,10 +116,10 @@ def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
     def lines(rows: StoredRows) -> bytes:
         import numpy as np
 
-        # orjson takes the machine's own byte order only.
+        # orjson accepts only the machine's own byte order.
         native = rows.astype(rows.dtype.newbyteorder("="), copy=False)
         text: bytes = orjson.dumps(native, option=orjson.OPT_SERIALIZE_NUMPY)
-        # Releases of orjson differ in the plus sign of an exponent, and in nothing else.
+        # Releases of orjson differ only in the plus sign of an exponent.
         text = text[2:-2].replace(b"],[", b"\n").replace(b"e+", b"e") + b"\n"
         if b"null" in text:
             text = _with_names(text, rows[~np.isfinite(rows)].tolist())
@@ -127,7 +129,7 @@ def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
 
 
 def _orjson() -> ModuleType | None:
-    """The library that turns numbers into text and back; without it Python does, slowly."""
+    """Return the library that converts numbers and text; without it Python does, slowly."""
     try:
         import orjson
     except ImportError:
@@ -136,20 +138,20 @@ def _orjson() -> ModuleType | None:
 
 
 def _with_names(text: bytes, values: list[float]) -> bytes:
-    """``text`` with the nulls that orjson writes replaced by the names of ``values``, in order."""
+    """Return ``text`` with orjson's nulls replaced by the names of ``values``, in order."""
     parts = text.split(b"null")
     names = (str(value).encode() for value in values)  # nan, inf, -inf
     return parts[0] + b"".join(name + part for name, part in zip(names, parts[1:], strict=True))
 
 
 def _plain_lines(rows: StoredRows) -> bytes:
-    """The lines without orjson: the same bytes, slowly."""
+    """Return the lines without orjson: the same bytes, slowly."""
     return b"".join(b",".join(map(_number, row)) + b"\n" for row in rows)
 
 
 @cache
 def _half_texts() -> list[bytes]:
-    """The text of every float16, by its bits."""
+    """Return the text of every float16, by its bits."""
     import numpy as np
 
     positive = [_number(value) for value in np.arange(1 << 15, dtype="<u2").view("<f2")]
@@ -162,7 +164,7 @@ def _half_lines(rows: StoredRows) -> bytes:
 
 
 def _number(value: np.floating[Any]) -> bytes:
-    """The shortest text of one value, in the notation that the module's docstring fixes.
+    """Return the shortest text of one value, in the notation of the module docstring.
 
     >>> import numpy as np
     >>> _number(np.float32(0.1)), _number(np.float32(1.5e-7)), _number(np.float64(-1e16))
@@ -205,7 +207,7 @@ def read(source: Source) -> Stored:
 
 
 def _blocks(source: Source) -> Iterator[bytes]:
-    """Yield whole lines, about ``_CHUNK`` bytes at a time, their ends being single newlines."""
+    """Yield whole lines, about ``_CHUNK`` bytes at a time, each ending in a single newline."""
     start = source.peek(3)
     if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise InvalidInput(f"{source.name} is UTF-16 text", hint="save it as UTF-8")
@@ -232,7 +234,7 @@ def _with_newlines(block: bytes) -> bytes:
 
 
 class _NumberTable:
-    """The rows of numbers in the lines seen so far."""
+    """The rows of numbers in the lines read so far."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -265,7 +267,7 @@ class _NumberTable:
         self.values += numbers.tobytes()  # (rows · columns,)
 
     def _take_columns(self, line: bytes) -> bool:
-        """Take the columns from the line, if it has any, and return whether it is done with."""
+        """Set the columns from the line, if it has any; return whether to skip the line."""
         if self._is_no_row(line):
             return True
         if b";" in line:
@@ -282,7 +284,7 @@ class _NumberTable:
         return self.has_labels
 
     def _is_no_row(self, line: bytes) -> bool:
-        """Return whether the line, which is then counted, is blank or a comment."""
+        """Return whether the line is blank or a comment, and count it if so."""
         comment = line.startswith(b"#")
         if line.strip() and not comment:
             if self._blank_line:
@@ -296,10 +298,11 @@ class _NumberTable:
         return True
 
     def _parse_at_once(self, block: bytes) -> Reals | None:
-        """Return the numbers of a block of plain rows, None when it must be looked at closely.
+        """Return the numbers of a block of plain rows, or None if it needs parsing line by line.
 
-        JSON's numbers are a strict subset of what is read, so a JSON parser does the work; what it
-        would take beyond numbers, and rows of other widths, show in what is left without digits.
+        JSON's numbers are a strict subset of the accepted ones, so a JSON parser does the work.
+        Removing all characters of numbers must leave only separators. That reveals JSON that is not
+        numbers, and rows of other widths.
         """
         if self._blank_line or self._orjson is None:
             return None

@@ -37,7 +37,7 @@ FORMATS = {
 }
 DEFAULT, DEFAULT_OF_SEVERAL = npy.FORMAT, npz.FORMAT
 
-# Suffixes of other files. Not those of any bytes, which tell no format: .bin, .dat, .raw.
+# Suffixes of other files. Suffixes for arbitrary bytes (.bin, .dat, .raw) name no format.
 _CONTENTS = {
     "a picture": ".png .svg .pdf .jpg .jpeg .gif .webp .bmp .tif .tiff .ico .eps .ps",
     "a checkpoint": ".pt .pth .ckpt",
@@ -63,17 +63,17 @@ _CONTENT = {
     **{form.suffix: form.content for form in FORMATS.values()},
 }
 _TEXTUAL = {form.suffix for form in FORMATS.values() if not form.binary} | {".txt", ".json", ".xml"}
-"""Suffixes of what may also stand in a text."""
+"""Suffixes of formats whose output may also have a plain text's suffix, such as ``.md``."""
 
 
 def format_of(path: str | None, name: str | None) -> Format:
-    """The format called ``name``, else that of the suffix of ``path``, else npy (no path, ``-``).
+    """Return the format ``name``, else that of the suffix of ``path``, else npy (no path, ``-``).
 
-    A name that is given holds whatever the suffix is, unless that is known for something else.
+    A given name overrides the suffix, unless the suffix belongs to another kind of file.
 
     Raises:
         InvalidInput: no format has that name or suffix, or the two contradict each other.
-        Unavailable: the path is a folder's, and has no suffix of a format.
+        Unavailable: the path is a folder and has no suffix of a format.
 
     >>> format_of("table.NPZ", None).name, format_of("table.dat", "csv").name
     ('npz', 'csv')
@@ -116,11 +116,11 @@ def format_of(path: str | None, name: str | None) -> Format:
 def check_suffix(
     path: str | None, own: str, asking: str, *, flag: str = "--out", hint: str | None = None
 ) -> None:
-    """Refuse a name whose suffix says that the file holds something else.
+    """Refuse a name whose suffix belongs to another kind of file.
 
-    ``own`` is the suffix of what is to be written, ``asking`` the option that asks for it, or what
-    it is, ``flag`` the option that gives the name. A suffix that says nothing is nobody's, and may
-    be had.
+    ``own`` is the suffix of the output. ``asking`` is the option that requests the output, or its
+    description. ``flag`` is the option that gives the name. An unknown suffix belongs to no format
+    and is accepted.
 
     Raises: InvalidInput.
 
@@ -139,7 +139,7 @@ def check_suffix(
 
 
 class Saved(Record):
-    """What was written: ``path`` as given, the number of bytes, and their SHA-256 if asked for."""
+    """The written file: ``path`` as given, its number of bytes, and their SHA-256 if requested."""
 
     path: str
     bytes: int
@@ -147,7 +147,7 @@ class Saved(Record):
 
 
 def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) -> None:  # noqa: A002
-    """Refuse, without computing a value, what ``save`` could not write.
+    """Refuse an output that ``save`` could not write, without computing a value.
 
     Raises:
         InvalidInput: ``format`` cannot hold ``matrix`` or its header, or is binary and would go to
@@ -180,16 +180,16 @@ def save(
     digest: bool = False,
     announce: Callable[[Saved], None] | None = None,
 ) -> Saved:
-    """Write ``matrix`` to the path ``target``, or to standard output where it is ``-``.
+    """Write ``matrix`` to the path ``target``, or to standard output if it is ``-``.
 
-    The file takes its name only when it is whole, has the size that its format foretold, and has
-    passed the format's own ``verify``. ``digest`` asks for the SHA-256 of the bytes, which costs
-    about as much as writing them. ``announce`` is called while the file can still be called off:
-    what it raises leaves none behind.
+    The file takes its name only when it is whole, has the size that its format predicts, and has
+    passed the format's own ``verify``. ``digest`` requests the SHA-256 of the bytes, which costs
+    about as much as writing them. ``announce`` is called while the file can still be cancelled: if
+    it raises, no file is left behind.
 
     Raises:
-        InvalidInput, Unavailable: as ``ready``, and Unavailable when a write fails.
-        RuntimeError: the blocks are not what the matrix says (a bug).
+        InvalidInput, Unavailable: as ``ready``, and Unavailable if a write fails.
+        RuntimeError: the blocks do not match the matrix's declaration (a bug).
     """
     ready(matrix, target, format=format, clobber=clobber)
     to_file = target != STANDARD_OUTPUT
@@ -211,7 +211,7 @@ def _confirm(stream: BinaryIO, written: int, matrix: Matrix, form: Format, *, re
 
 
 class _Counter:
-    """Passes bytes on, counting them and, if asked, taking their digest."""
+    """Passes bytes on, counts them and, if requested, computes their digest."""
 
     def __init__(self, stream: BinaryIO, *, digest: bool) -> None:
         self._stream = stream

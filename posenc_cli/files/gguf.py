@@ -1,8 +1,8 @@
 """GGUF, llama.cpp's format: the header, and the small tensors that concern positions.
 
-Nothing that a header claims is believed before the file has it: counts and lengths are compared
-with the bytes that are left, nothing longer than a name is kept, and no tensor is read but those
-asked for. Versions 1 to 3 are read, of either byte order, from files and from pipes.
+The reader does not trust the header: it compares counts and lengths with the bytes that are left.
+It keeps nothing longer than a name, and reads only the requested tensors. It reads versions 1 to 3,
+of either byte order, from files and from pipes.
 
 Source: the format, https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; version 1 had 32 bits
 where the others have 64 (https://github.com/ggml-org/llama.cpp/pull/2821).
@@ -26,13 +26,13 @@ MAGIC = b"GGUF"
 
 _CHUNK = 1 << 18
 _LARGEST_HEADER = 64 << 20  # bytes; 262,144 tokens and their merges take a quarter of it
-_MOST_STRINGS = 4 << 20  # of all arrays together; a vocabulary and its merges are some 800,000
+_MOST_STRINGS = 4 << 20  # in all arrays together; a vocabulary and its merges have about 800,000
 _MOST_KEYS = 1 << 16
-_MOST_TENSORS = 1 << 16  # the largest models, with an expert a tensor, have some 50,000
-_LONGEST_NAME = 256  # bytes; ggml's own tensors have 63
+_MOST_TENSORS = 1 << 16  # the largest models, with one tensor per expert, have about 50,000
+_LONGEST_NAME = 256  # bytes; ggml's own names have at most 63
 _LONGEST_TEXT = 1024
-_LONGEST_LIST = 4096  # items of an array that are kept: numbers a layer, or a pair
-_LONGEST_SKIP = 1 << 30  # bytes of a stream that are read to get to a tensor
+_LONGEST_LIST = 4096  # items of an array that are kept: numbers per layer, or per pair
+_LONGEST_SKIP = 1 << 30  # bytes of a stream that are read to reach a tensor
 _AXES = 4
 _ALIGNMENT = 32
 
@@ -50,10 +50,10 @@ _CODES = {
     11: ("int64", "q"),
     12: ("float64", "d"),
 }
-"""By its code, the name of each type of a value and what struct calls it."""
+"""By type code: the name of the type, and its struct code."""
 
 NUMBERS = {0: ("float32", "f"), 1: ("float16", "e"), 28: ("float64", "d"), 30: ("bfloat16", "H")}
-"""By its code in ggml, each number format of a tensor that is not quantized."""
+"""By ggml code: the number formats of tensors that are not quantized."""
 
 _BLOCKS = {
     code: (numbers, size)
@@ -66,17 +66,17 @@ _BLOCKS = {
     }.items()
     for code, size in sizes.items()
 }
-"""By its code in ggml, how many numbers of a format share how many bytes.
+"""By ggml code: how many numbers share how many bytes.
 
-Source: ``GGML_QUANT_SIZES`` of the gguf package 0.19 (where it states 40 bytes for Q8_1, which no
-file has, ggml has 36).
+Source: ``GGML_QUANT_SIZES`` of the gguf package 0.19. It states 40 bytes for Q8_1, which no file
+uses; ggml has 36.
 """
 
 
 class GGUFValue(Record):
-    """A value of the metadata: its type (``uint32``, ``array of int32``), and itself.
+    """A value of the metadata: its type (``uint32``, ``array of int32``), and the value itself.
 
-    ``value`` is None of what is too long to be kept: texts, and arrays of texts above all.
+    ``value`` is None if it is too long to be kept: long texts, and above all arrays of texts.
     """
 
     type: str
@@ -84,7 +84,7 @@ class GGUFValue(Record):
 
 
 class GGUFTensor(Record):
-    """What the header says of a tensor; ``shape`` has the slowest axis first, as NumPy has it."""
+    """A tensor as the header describes it; ``shape`` has the slowest axis first, as in NumPy."""
 
     name: str
     shape: tuple[int, ...]
@@ -93,12 +93,12 @@ class GGUFTensor(Record):
 
     @property
     def values(self) -> int:
-        """How many numbers it holds."""
+        """The number of values it holds."""
         return math.prod(self.shape)
 
     @property
     def size(self) -> int:
-        """How many bytes it takes; of a format that is not known, at least one."""
+        """The number of bytes it takes; at least one if the format is unknown."""
         numbers, size = _BLOCKS.get(self.code, (max(1, self.values), 1))
         return -(-self.values // numbers) * size
 
@@ -106,9 +106,9 @@ class GGUFTensor(Record):
 class GGUFHeader(Record):
     """The header of a GGUF file: its metadata by key, its tensors by name.
 
-    ``name`` is what errors call the file. ``numbers`` are those of the tensors that were asked for,
-    ``start`` is where all data begin, ``missing`` how many tensors do not end within the file,
-    ``absent`` are the shards of the model that were not there, from 1 on.
+    ``name`` is the name of the file in errors. ``numbers`` are those of the requested tensors.
+    ``start`` is the offset of all data. ``missing`` is how many tensors do not end within the file.
+    ``absent`` are the missing shards of the model, counted from 1.
     """
 
     name: str
@@ -125,11 +125,11 @@ class GGUFHeader(Record):
 def read_gguf(
     file: BinaryIO, *, name: str, size: int | None, asked: Sequence[str] = (), ahead: bytes = b""
 ) -> GGUFHeader:
-    """The header of an open file, and the numbers of the tensors ``asked`` for that it has.
+    """Return the header of an open file, and the numbers of the tensors ``asked`` for, if present.
 
-    ``ahead`` are bytes of it that were read already; ``size`` is None of a stream.
+    ``ahead`` are bytes of it that were read already; ``size`` is None for a stream.
 
-    Raises: InvalidInput where it is malformed, too long to be a header, or ends too soon.
+    Raises: InvalidInput if it is malformed, too long to be a header, or ends too soon.
     """
     data = _Bytes(file, name, size, ahead)
     version, big_endian = _version(data)
@@ -156,7 +156,7 @@ def read_gguf(
 
 
 def _version(data: _Bytes) -> tuple[int, bool]:
-    """The version of the format, and whether the file is big-endian."""
+    """Return the version of the format, and whether the file is big-endian."""
     if data.take(4) != MAGIC:
         raise InvalidInput(f"{data.name}: is no GGUF file: it does not begin with GGUF")
     number = data.take(4)
@@ -170,9 +170,9 @@ def _version(data: _Bytes) -> tuple[int, bool]:
 
 
 def _alignment(name: str, metadata: Mapping[str, GGUFValue]) -> int:
-    """What the tensors are aligned to.
+    """Return the alignment of the tensors.
 
-    Raises: InvalidInput where that is no power of 2.
+    Raises: InvalidInput if it is not a power of 2.
     """
     stated = metadata.get("general.alignment")
     if stated is None:
@@ -184,20 +184,20 @@ def _alignment(name: str, metadata: Mapping[str, GGUFValue]) -> int:
 
 
 class _Bytes:
-    """The bytes of a file or a stream, in their order."""
+    """The bytes of a file or a stream, in order."""
 
     def __init__(self, file: BinaryIO, name: str, size: int | None, ahead: bytes) -> None:
         self.file, self.name, self.size = file, name, size
         self.buffer, self.at = ahead, 0
-        self.before = 0  # bytes of the file before those of the buffer
+        self.before = 0  # bytes of the file before the buffer
 
     @property
     def position(self) -> int:
-        """How many bytes were taken or skipped."""
+        """The number of bytes taken or skipped."""
         return self.before + self.at
 
     def expect(self, count: int, what: str) -> None:
-        """Check that the file has so many bytes more, and that its header may.
+        """Check that the file has ``count`` more bytes, and that its header may be that long.
 
         Raises: InvalidInput.
         """
@@ -212,9 +212,9 @@ class _Bytes:
             )
 
     def fill(self, count: int) -> None:
-        """Have so many bytes in the buffer.
+        """Read until the buffer has ``count`` bytes.
 
-        Raises: InvalidInput where the file ends before.
+        Raises: InvalidInput if the file ends before that.
         """
         rest = self.buffer[self.at :]
         self.before, self.at = self.position, 0
@@ -231,14 +231,14 @@ class _Bytes:
         self.buffer = b"".join(pieces)
 
     def take(self, count: int) -> bytes:
-        """The next bytes, which must be there."""
+        """Return the next bytes, which must exist."""
         if len(self.buffer) - self.at < count:
             self.fill(count)
         self.at += count
         return self.buffer[self.at - count : self.at]
 
     def skip(self, count: int) -> None:
-        """Pass over bytes; a file need not read them."""
+        """Skip bytes; in a regular file they are not read."""
         here = len(self.buffer) - self.at
         if count <= here:
             self.at += count
@@ -257,7 +257,7 @@ class _Bytes:
 
 
 class _HeaderReader:
-    """What stands in the bytes of a header, by the format's rules."""
+    """Parses the bytes of a header by the rules of the format."""
 
     def __init__(self, data: _Bytes, version: int, order: str) -> None:
         self.data, self.name = data, data.name
@@ -266,18 +266,18 @@ class _HeaderReader:
         self.strings = 0
 
     def unpack(self, code: str, count: int = 1) -> tuple[Any, ...]:
-        """Some numbers of one format."""
+        """Return numbers of one format."""
         form = struct.Struct(f"{self.order}{count}{code}")
         return form.unpack(self.data.take(form.size))
 
     def count(self) -> int:
-        """A count or a length."""
+        """Return a count or a length."""
         return int(self.length.unpack(self.data.take(self.length.size))[0])
 
     def text(self, what: str, longest: int = _LONGEST_NAME) -> str:
-        """A name.
+        """Return a name.
 
-        Raises: InvalidInput where it is longer than names are, or no text.
+        Raises: InvalidInput if it is longer than names are, or not UTF-8.
         """
         length = self.count()
         if length > longest:
@@ -289,9 +289,9 @@ class _HeaderReader:
             raise InvalidInput(f"{self.name}: {what} is not UTF-8 text") from None
 
     def metadata(self, count: int) -> Iterator[tuple[str, GGUFValue]]:
-        """The keys and their values.
+        """Yield the keys and their values.
 
-        Raises: InvalidInput where they are malformed, or a key is a duplicate.
+        Raises: InvalidInput if they are malformed, or a key is a duplicate.
         """
         seen = set()
         least = self.length.size + 5  # bytes of a key without a name, and of its value
@@ -304,7 +304,7 @@ class _HeaderReader:
             yield key, self.value(key)
 
     def value(self, key: str) -> GGUFValue:
-        """The value of a key."""
+        """Return the value of a key."""
         (code,) = self.unpack("I")
         if code == _STRING:
             return GGUFValue("string", self.string(key))
@@ -314,13 +314,13 @@ class _HeaderReader:
         return GGUFValue(kind, self.unpack(form)[0])
 
     def kind(self, code: int, key: str) -> tuple[str, str]:
-        """The name of a type of numbers, and its format."""
+        """Return the name of a numeric type, and its struct code."""
         if code not in _CODES:
             raise InvalidInput(f"{self.name}: {abbreviated(key)} has a type {code} that GGUF lacks")
         return _CODES[code]
 
     def string(self, key: str) -> str | None:
-        """A text, None where it is a long one, or no UTF-8."""
+        """Return a text, or None if it is long or not UTF-8."""
         length = self.count()
         self.data.expect(length, f"a text of {length} bytes for {abbreviated(key)}")
         if length > _LONGEST_TEXT:
@@ -332,7 +332,7 @@ class _HeaderReader:
             return None
 
     def array(self, key: str) -> GGUFValue:
-        """An array, whose items are kept where they are few numbers."""
+        """Return an array; its items are kept only if they are few numbers."""
         (code,) = self.unpack("I")
         count = self.count()
         what = f"an array of {count} items for {abbreviated(key)}"
@@ -351,7 +351,7 @@ class _HeaderReader:
         return GGUFValue(f"array of {kind}", self.unpack(form, count))
 
     def skip_strings(self, count: int, key: str) -> None:
-        """Pass over texts, of which only their lengths are read."""
+        """Skip texts, reading only their lengths."""
         self.strings += count
         if self.strings > _MOST_STRINGS:
             raise InvalidInput(
@@ -375,9 +375,9 @@ class _HeaderReader:
         data.expect(0, f"the texts of {abbreviated(key)}")
 
     def tensors(self, count: int) -> Iterator[tuple[str, GGUFTensor]]:
-        """The tensors by name.
+        """Yield the tensors by name.
 
-        Raises: InvalidInput where they are malformed, or a key is a duplicate.
+        Raises: InvalidInput if they are malformed, or a name is a duplicate.
         """
         seen = set()
         self.data.expect(count * (self.length.size + 16), f"{count} tensors")
@@ -396,9 +396,9 @@ class _HeaderReader:
             yield name, GGUFTensor(name, shape[::-1], code, offset)
 
     def numbers(self, tensor: GGUFTensor, position: int) -> tuple[float, ...]:
-        """The numbers of a small tensor.
+        """Return the numbers of a small tensor.
 
-        Raises: InvalidInput where it is none, or lies past the end of the file.
+        Raises: InvalidInput if it is quantized or large, or lies past the end of the file.
         """
         what = f"{self.name}: the tensor {abbreviated(tensor.name)}"
         if tensor.code not in NUMBERS:
@@ -425,13 +425,13 @@ class _HeaderReader:
 
 
 _STORAGE = {"float32": "f4", "float16": "f2", "float64": "f8", "bfloat16": "u2"}
-"""How NumPy stores each number format, but for the byte order."""
+"""How NumPy stores each number format, without the byte order."""
 
 
 def headers(source: Source) -> tuple[ArrayHeader, ...]:
-    """What the header of a GGUF file says of each tensor.
+    """Return the header's description of each tensor.
 
-    Raises: InvalidInput where it is malformed.
+    Raises: InvalidInput if the header is malformed.
     """
     size = source.size if source.regular else None
     header = read_gguf(source.seekable(), name=source.name, size=size)
@@ -444,9 +444,9 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
 
 
 def read(source: Source) -> Stored:
-    """The tensor that is asked for in a GGUF file, where it is not quantized.
+    """Return the requested tensor of a GGUF file, if it is not quantized.
 
-    Raises: InvalidInput where the file is malformed, or holds no such tensor of numbers.
+    Raises: InvalidInput if the file is malformed, or holds no such tensor of numbers.
     """
     import io
 

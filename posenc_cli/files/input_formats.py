@@ -1,4 +1,4 @@
-"""The formats that are read: those that are written too, and GGUF, which is not."""
+"""The formats that posenc reads: those it writes, and GGUF."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ READ: tuple[Format | InputFormat, ...] = (
 )
 
 READ_BY_SUFFIX = {suffix: form for form in READ for suffix in (form.suffix, *form.other_suffixes)}
-"""The formats that are read, by every suffix that tells one."""
+"""The formats that are read, by every suffix that identifies one."""

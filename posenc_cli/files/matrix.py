@@ -20,22 +20,22 @@ class ByteSink(Protocol):
     """The part of a binary stream that formats use; ``write`` takes all it is given."""
 
     def write(self, data: bytes | memoryview, /) -> object:
-        """Take ``data`` whole, or raise."""
+        """Take all of ``data``, or raise."""
 
 
 class Matrix(Record):
     """An array that exists only block by block, with the request that made it.
 
     ``blocks()`` starts a fresh pass over consecutive C-contiguous pieces in ``dtype.numpy``; their
-    ravelled concatenation is the array. A piece holds whole rows, that is a multiple of
-    ``shape[-1]`` values (any number of values where the array has one axis).
+    ravelled concatenation is the array. A piece holds whole rows: a multiple of ``shape[-1]``
+    values (any number of values if the array has one axis).
 
-    ``header`` asks for a first line of names and a first column of labels, which only text has:
-    ``row_labels()`` yields a label a row (a position, an offset; by default its number), and
-    ``row_label`` names that column. ``others`` are further arrays, each of its own ``name``, that
-    a format with room for several holds beside this one.
+    ``header`` requests a first line of names and a first column of labels, which only text has.
+    ``row_labels()`` yields one label per row (a position, an offset; by default its number), and
+    ``row_label`` names that column. ``others`` are further arrays, each with its own ``name``. A
+    format with room for several arrays stores them beside this one.
 
-    ``metadata`` is the request as plain values; those that are None say nothing.
+    ``metadata`` is the request as plain values; None values are left out.
     """
 
     shape: tuple[int, ...]
@@ -55,7 +55,7 @@ class Matrix(Record):
 
     @property
     def size(self) -> int:
-        """The number of values, those of the others left out.
+        """The number of values, without those of the others.
 
         >>> from posenc_cli.numerics.dtypes import FLOAT16
         >>> matrix = Matrix((3, 4), FLOAT16, lambda: iter(()), {})
@@ -66,14 +66,14 @@ class Matrix(Record):
 
     @property
     def metadata_texts(self) -> dict[str, str]:
-        """The metadata as files keep them: texts as they are, all else as JSON.
+        """The metadata as files keep them: texts unchanged, everything else as JSON.
 
         >>> from posenc_cli.numerics.dtypes import FLOAT16
         >>> metadata = {"scheme": "rope", "params": {"dim": 4}, "head": None}
         >>> Matrix((3, 4), FLOAT16, lambda: iter(()), metadata).metadata_texts
         {'scheme': 'rope', 'params': '{"dim": 4}'}
         """
-        import json  # slow to import; most matrices go to files that keep none
+        import json  # slow to import; most matrices go to files without metadata
 
         return {
             name: value if isinstance(value, str) else json.dumps(value)
@@ -83,16 +83,16 @@ class Matrix(Record):
 
     @property
     def nbytes(self) -> int:
-        """The bytes that the values take, without any header."""
+        """The number of bytes of the values, without any header."""
         return self.size * self.dtype.itemsize
 
 
 def pieces(matrix: Matrix) -> Iterator[StoredValues]:
-    """The blocks of ``matrix``, each flat, holding the producer to what ``Matrix`` says.
+    """Yield the blocks of ``matrix``, each flat, after checking them against its declaration.
 
     Raises:
-        RuntimeError: a block has another dtype or cuts a row, or the blocks are together shorter
-            or longer than the shape. Such a file would be wrong under a right header.
+        RuntimeError: a block has another dtype or cuts a row, or the blocks together are shorter or
+            longer than the shape. Such a file would have a correct header and wrong values.
     """
     import numpy as np
 
@@ -104,7 +104,7 @@ def pieces(matrix: Matrix) -> Iterator[StoredValues]:
             raise RuntimeError(f"a block of {block.size} values cuts a row of {row}")
         done += block.size
         yield np.ascontiguousarray(block).reshape(-1)
-        del block  # the next one takes its memory
+        del block  # free its memory for the next one
     if done != matrix.size:
         raise RuntimeError(f"blocks of {done} values for the shape {matrix.shape}")
 
@@ -113,20 +113,21 @@ def write_values(stream: ByteSink, matrix: Matrix) -> None:
     """Write the bits of all values in order, block by block."""
     for piece in pieces(matrix):
         stream.write(piece.view("u1").data)
-        del piece  # the next one takes its memory
+        del piece  # free its memory for the next one
 
 
 class Format(Record):
     """A file format; its suffix is its name.
 
-    ``content`` is what messages call such a file, ``summary`` what the page says of it. ``check``
-    refuses a matrix that the format cannot hold; ``write`` streams one; ``size`` is the length of
-    the file in bytes, of text (not ``binary``) a lower bound. ``verify``, where there is one, reads
-    a finished regular file back before it takes its name. It ``holds_several`` arrays, or just one.
+    ``content`` is the name of such a file in messages, ``summary`` its description in the docs.
+    ``check`` refuses a matrix that the format cannot hold, and ``write`` streams one. ``size`` is
+    the length of the file in bytes, a lower bound for text (not ``binary``). ``verify``, if there
+    is one, reads a finished regular file back before it takes its name. A format ``holds_several``
+    arrays, or just one.
 
-    ``read``, where there is one, gives the array of a file that nobody vouches for. It reads files
-    of ``other_suffixes`` too, and those without a known suffix whose first bytes it ``recognizes``.
-    ``headers`` says what arrays such a file holds, and reads no value.
+    ``read``, if there is one, returns the array of an untrusted file. It also reads files of
+    ``other_suffixes``, and files without a known suffix if it ``recognizes`` their first bytes.
+    ``headers`` returns the arrays that such a file holds, and reads no values.
     """
 
     name: str
@@ -145,12 +146,12 @@ class Format(Record):
 
     @property
     def suffix(self) -> str:
-        """The suffix of its files, which tells the format."""
+        """The suffix of its files, which identifies the format."""
         return f".{self.name}"
 
 
 class InputFormat(Record):
-    """A file format that is read and never written, whose fields are as `Format` has them."""
+    """A file format that is only read; its fields are those of `Format`."""
 
     name: str
     content: str
@@ -163,5 +164,5 @@ class InputFormat(Record):
 
     @property
     def suffix(self) -> str:
-        """The suffix of its files, which tells the format."""
+        """The suffix of its files, which identifies the format."""
         return f".{self.name}"

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import ByteSink, Matrix
 
 _MAGIC = b"\x93NUMPY"
-_LONGEST_HEADER = 1 << 16  # bytes: those of a plain array have some 100
+_LONGEST_HEADER = 1 << 16  # bytes: that of a plain array has about 100
 _LONGEST_LENGTH = 19  # digits: 2^63 has no more
 
-# The header is a literal of Python. Parsing it as Python would hand the nesting and the integers
-# of a stranger's file to the compiler, so its few legal forms are matched instead: possessive
-# quantifiers keep the match linear. Python 2 wrote lengths as `3L`. Patterns are compiled when a
-# file is read, which most commands never do.
+# The header is a Python literal. Parsing it as Python would pass the nesting and integers of an
+# untrusted file to the compiler. So its few legal forms are matched instead; possessive quantifiers
+# keep the match linear. Python 2 wrote lengths as `3L`. Patterns are compiled only when a file is
+# read; most commands never do.
 _KEY = rb"""(?:'(?:descr|fortran_order|shape)'|"(?:descr|fortran_order|shape)")"""
 _TEXT = rb"""(?:'[^'\\\n]*+'|"[^"\\\n]*+")"""
 _LENGTH = rb"-?[0-9]++L?+\s*+"
@@ -46,11 +46,11 @@ _REFUSED = {
     "m": "time spans",
 }
 _EXTENDED = r"[<>=|]?(?:f(?P<float>\d+)|c\d+)"
-"""Numbers past float64, whose format differs from machine to machine."""
+"""Numbers wider than float64, whose format differs between machines."""
 
 
 def check(matrix: Matrix, name: str = "npy") -> None:
-    """Refuse bfloat16, which NumPy lacks, and so does the format called ``name``.
+    """Refuse bfloat16, which NumPy, and so the format called ``name``, lacks.
 
     Raises: InvalidInput.
     """
@@ -62,18 +62,18 @@ def check(matrix: Matrix, name: str = "npy") -> None:
 
 
 def size(matrix: Matrix) -> int:
-    """The exact size of the file in bytes."""
+    """Return the exact size of the file in bytes."""
     return len(_header_bytes(matrix)) + matrix.nbytes
 
 
 def write(stream: ByteSink, matrix: Matrix) -> None:
-    """Write ``matrix``, whose blocks are asked for one at a time."""
+    """Write ``matrix``, requesting its blocks one at a time."""
     stream.write(_header_bytes(matrix))
     write_values(stream, matrix)
 
 
 def _header_bytes(matrix: Matrix) -> bytes:
-    """The bytes before the values: format version 1.0, as ``np.save`` writes them."""
+    """Return the bytes before the values: format version 1.0, as ``np.save`` writes them."""
     from numpy.lib import format as npy_format
 
     stream = io.BytesIO()
@@ -89,7 +89,7 @@ def _header_bytes(matrix: Matrix) -> bytes:
 
 
 class Header(Record):
-    """What the header of a .npy promises; ``size`` counts its own bytes, ``nbytes`` the values'."""
+    """The header of a .npy; ``size`` is its length in bytes, and ``nbytes`` that of the values."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -102,7 +102,7 @@ def read(source: Source) -> Stored:
     """Return the array of a .npy file; a large regular file is mapped, not read.
 
     Raises:
-        InvalidInput: the file is malformed, or holds something else than numbers.
+        InvalidInput: the file is malformed, or holds something other than numbers.
     """
     import numpy as np
 
@@ -120,9 +120,9 @@ def read(source: Source) -> Stored:
 
 
 def headers(source: Source) -> tuple[ArrayHeader, ...]:
-    """What the header of a .npy file says of its array.
+    """Return the header's description of the array of a .npy file.
 
-    Raises: InvalidInput where it is malformed, or does not fit the file.
+    Raises: InvalidInput if it is malformed, or does not fit the file.
     """
     header = read_header(source)
     if source.size is not None:
@@ -155,17 +155,17 @@ def _values(source: Source, header: Header) -> bytearray:
     gathered = bytearray()
     while chunk := source.read(min(CHUNK, header.nbytes - len(gathered))):
         gathered += chunk
-    # One byte more is asked for even so: an archive checks its checksum at the end of a member.
+    # Request one more byte in any case: an archive verifies its checksum at the end of a member.
     beyond = len(source.read(1))
     check_size(source.name, header, header.size + len(gathered) + beyond)
     return gathered
 
 
 def read_header(source: Source) -> Header:
-    """Return the header at the start of a .npy, which it reads.
+    """Read and return the header at the start of a .npy.
 
     Raises:
-        InvalidInput: it is malformed, or describes something else than an array of numbers.
+        InvalidInput: it is malformed, or describes something other than an array of numbers.
     """
     name = source.name
     start = source.start(len(_MAGIC) + 2)

@@ -1,4 +1,4 @@
-"""NumPy's ``.npz``: a zip of arrays; posenc adds the request, ``metadata.npy``, uncompressed."""
+"""NumPy's ``.npz``: an uncompressed zip of arrays; posenc adds the request, ``metadata.npy``."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 _METADATA = "metadata.npy"
 
 _EXPANDED_FREELY = 64 << 20
-"""Members that inflate to at most this many bytes are read whatever their ratio."""
+"""Members that expand to at most this many bytes are read whatever their ratio."""
 
 _HIGHEST_RATIO = 200
-"""How many times its compressed size a larger member may be.
+"""The highest ratio of a larger member's size to its compressed size.
 
-Deflate ends at 1030, for constant data, and tables of encodings stay below 150.
+Deflate reaches at most 1030, for constant data; tables of encodings stay below 150.
 """
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse what an ``.npz`` cannot hold; raises as ``npy.check`` does."""
+    """Refuse a matrix that an ``.npz`` cannot hold; raises as ``npy.check`` does."""
     for array in matrix.arrays:
         npy.check(array, "npz")
 
 
 def size(matrix: Matrix) -> int:
-    """The exact size of the file in bytes."""
+    """Return the exact size of the file in bytes."""
     from zipfile import ZIP64_LIMIT
 
     members, directory = 0, 0
     contents = [(_member_name(array), npy.size(array)) for array in matrix.arrays]
     for name, length in (*contents, (_METADATA, len(_metadata(matrix)))):
-        # What 32 bits cannot hold, both lengths or the offset, the directory repeats in 64.
+        # Lengths and offsets that do not fit 32 bits are repeated in the directory in 64 bits.
         wide = 16 * (length > ZIP64_LIMIT) + 8 * (members > ZIP64_LIMIT)
         directory += 46 + len(name) + (4 + wide if wide else 0)
         members += 30 + len(name) + 20 + length + 24  # header, its 64-bit lengths, descriptor
@@ -53,7 +53,7 @@ def size(matrix: Matrix) -> int:
 
 
 def write(stream: ByteSink, matrix: Matrix) -> None:
-    """Write ``matrix`` and its metadata; the same request gives the same bytes, and no seek."""
+    """Write ``matrix`` and its metadata; the same request gives the same bytes, without seeking."""
     from zipfile import ZipFile
 
     sink = _Sink(stream)
@@ -72,14 +72,14 @@ def _member_name(matrix: Matrix) -> str:
 def _entry(name: str) -> ZipInfo:
     from zipfile import ZipInfo
 
-    entry = ZipInfo(name)  # dated 1980, the epoch of zip, so that the bytes do not tell the time
+    entry = ZipInfo(name)  # dated 1980, the epoch of zip: the bytes do not depend on the time
     entry.create_system = 3  # Unix, whose permissions follow
     entry.external_attr = 0o644 << 16
     return entry
 
 
 def _metadata(matrix: Matrix) -> bytes:
-    """The metadata as JSON in a 0-d array of text, which ``np.load`` reads without pickle."""
+    """Return the metadata as JSON in a 0-d text array, which ``np.load`` reads without pickle."""
     import json
 
     import numpy as np
@@ -90,10 +90,11 @@ def _metadata(matrix: Matrix) -> bytes:
 
 
 class _Sink:
-    """A stream that cannot seek, even where the real one can, so that both get the same bytes.
+    """A stream that cannot seek, even if the real one can, so that both get the same bytes.
 
-    ZipFile finishes the archive whatever happens. After an exception inside ``with sink`` nothing
-    more is written: a pipe must not end in a directory that vouches for half an array.
+    ZipFile finishes the archive even after an error. After an exception inside ``with sink``
+    nothing more is written: a pipe must not end in a directory that presents half an array as
+    complete.
     """
 
     def __init__(self, stream: ByteSink) -> None:
@@ -106,7 +107,7 @@ class _Sink:
         return memoryview(data).nbytes
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer."""
 
     def __enter__(self) -> None:
         return None
@@ -121,10 +122,10 @@ class _Sink:
 
 
 def read(source: Source) -> Stored:
-    """Return the array that is asked for in a .npz file, without trusting what it claims.
+    """Return the requested array of a .npz file, without trusting the file's claims.
 
     Raises:
-        InvalidInput: the archive is malformed, holds no such array, or expands beyond reason.
+        InvalidInput: the archive is malformed, holds no such array, or expands too much.
     """
     with _opened(source) as (archive, members, length):
 
@@ -135,16 +136,16 @@ def read(source: Source) -> Stored:
         if len(members[name]) > 1:
             raise InvalidInput(f"{source.name} holds {quoted_name(name)} more than once")
         entry = members[name][0]
-        # A compressed size beyond the file itself would make any ratio look modest.
+        # A claimed compressed size beyond the file itself would make any ratio look modest.
         _check_expansion(_place(entry, source), entry.file_size, min(entry.compress_size, length))
         with _open_member(archive, entry, source) as member:
             return npy.read(member)
 
 
 def headers(source: Source) -> tuple[ArrayHeader, ...]:
-    """What the members of a .npz file that hold numbers say of themselves.
+    """Return the headers of the members of a .npz file that hold numbers.
 
-    Raises: InvalidInput where the archive is malformed.
+    Raises: InvalidInput if the archive is malformed.
     """
     with _opened(source) as (archive, members, _):
         found = {name: _header(archive, entries[0], source) for name, entries in members.items()}
@@ -157,9 +158,9 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[tuple[ZipFile, dict[str, list[ZipInfo]], int]]:
-    """The archive, its members by name, and the length of the file in bytes.
+    """Yield the archive, its members by name, and the length of the file in bytes.
 
-    Raises: InvalidInput where it is malformed, or has no members.
+    Raises: InvalidInput if it is malformed, or has no members.
     """
     from zipfile import ZipFile
 
@@ -177,7 +178,7 @@ def _opened(source: Source) -> Iterator[tuple[ZipFile, dict[str, list[ZipInfo]],
 
 
 def _header(archive: ZipFile, entry: ZipInfo, source: Source) -> npy.Header | None:
-    """The header of a member; None of one that holds no numbers."""
+    """Return the header of a member, or None if it holds no numbers."""
     try:
         with _open_member(archive, entry, source) as member:
             return npy.read_header(member)
@@ -218,7 +219,7 @@ def _check_expansion(name: str, expanded: int, compressed: int) -> None:
 
 @contextmanager
 def _open_member(archive: ZipFile, entry: ZipInfo, source: Source) -> Iterator[Source]:
-    """A member as a file of its own.
+    """Yield a member as a file of its own.
 
     Raises:
         InvalidInput: it is encrypted, damaged, or compressed in an unusual way.
@@ -228,7 +229,7 @@ def _open_member(archive: ZipFile, entry: ZipInfo, source: Source) -> Iterator[S
     name = _place(entry, source)
     if entry.flag_bits & 0x1:
         raise InvalidInput(f"{name} is encrypted")
-    # LZMA takes its dictionary's size, up to 4 GiB, from the file; NumPy writes these two only.
+    # LZMA reads its dictionary's size, up to 4 GiB, from the file; NumPy writes only these two.
     if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise InvalidInput(f"{name} is compressed in a way that .npz does not use")
     with _refuse_as(f"{name} is damaged"), archive.open(entry) as file:
@@ -248,7 +249,7 @@ def _place(entry: ZipInfo, source: Source) -> str:
 
 @contextmanager
 def _refuse_as(message: str) -> Iterator[None]:
-    """Raise InvalidInput with the message for whatever ``zipfile`` makes of a malformed archive."""
+    """Raise InvalidInput with the message for any error of ``zipfile`` on a malformed archive."""
     import struct
     import zlib
     from zipfile import BadZipFile, LargeZipFile
@@ -259,7 +260,7 @@ def _refuse_as(message: str) -> Iterator[None]:
     except (*malformed, LookupError, OverflowError, RuntimeError):
         raise InvalidInput(message) from None
     except OSError as error:
-        if error.errno not in (None, errno.EINVAL):  # EINVAL: sought to a negative offset
+        if error.errno not in (None, errno.EINVAL):  # EINVAL: seek to a negative offset
             raise
         raise InvalidInput(message) from None
 

@@ -1,7 +1,7 @@
 """Arrays read from untrusted files.
 
-Every file ends either in an array of numbers or in one line that says what is wrong with it; none
-is executed, and none makes the memory grow beyond what its own size justifies.
+Every file gives either an array of numbers or a one-line error. No file is executed, and none makes
+the memory grow beyond what its own size justifies.
 Imported only where arrays are read, so NumPy is imported here at module level.
 """
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
 _PICKLE = rb"\x80[\x02-\x05]"
-_HEAD = 512  # bytes that tell a format
+_HEAD = 512  # bytes that identify a format
 _LARGEST_EXACT = 2**53
-_SCATTERED = 64  # rows read at a time where they lie apart: each brings its neighbours' pages along
+_SCATTERED = 64  # scattered rows read at a time: each also loads its neighbours' pages
 
 
 class Loaded(Record):
     """An array of numbers read from a file: at least one value, at least one axis.
 
     ``values`` is in native byte order and C-contiguous, and may be read-only (a file mapped into
-    memory). float16, float32, float64, complex64 and complex128 are as stored; bfloat16 is widened
+    memory). float16, float32, float64, complex64 and complex128 are as stored. bfloat16 is widened
     to float32, integers and booleans to float64, all exactly. ``dtype`` names the stored format
-    (``bfloat16``, ``int64``; ``float64`` for ``text``), ``path`` the file as it was asked for, and
-    ``member`` the array of several that was asked for by name.
+    (``bfloat16``, ``int64``; ``float64`` for ``text``). ``path`` is the file as it was given, and
+    ``member`` the array that was requested by name, if any.
     """
 
     values: NumberArray
@@ -55,7 +55,7 @@ class Loaded(Record):
 
 
 class NoMatrix(InvalidInput):
-    """A file that holds something else than a matrix of real numbers; ``rule`` says what."""
+    """A file that does not hold a matrix of real numbers; ``rule`` describes its content."""
 
     def __init__(self, name: str, content: str) -> None:
         self.rule = f"must be a matrix of real numbers, not {content}"
@@ -63,10 +63,10 @@ class NoMatrix(InvalidInput):
 
 
 class FileRows:
-    """A matrix of real numbers in a file, of which only the rows asked for are in memory.
+    """A matrix of real numbers in a file; only the requested rows are in memory.
 
-    ``shape`` is (rows, columns); ``dtype`` and ``path`` are those of `Loaded`, and rows hold what
-    its values hold. A stream, text and what is compressed are held whole.
+    ``shape`` is (rows, columns). ``dtype`` and ``path`` are those of `Loaded`, and rows have the
+    format of its values. Streams, text and compressed data are held in memory whole.
     """
 
     def __init__(self, stored: Stored, source: Source | None, path: str) -> None:
@@ -76,7 +76,7 @@ class FileRows:
         self.path = path
 
     def __getitem__(self, rows: slice | Integers) -> NumberArray:
-        """Some rows, in the order asked for.
+        """Return rows, in the requested order.
 
         Shape: (rows, columns).
         """
@@ -86,16 +86,16 @@ class FileRows:
         return np.concatenate(pieces) if pieces else self._read(rows)
 
     def _read(self, rows: slice | Integers) -> NumberArray:
-        release(self._values)  # of the rows before
+        release(self._values)  # free the memory of earlier rows
         if self._source is None:
             return self._values[rows]
         return _widen(Stored(self._values[rows], self.dtype), self._source)
 
 
 class FileStack:
-    """Matrices of real numbers stacked in one file; its ``shape`` has no leading axis of length 1.
+    """Matrices of real numbers stacked in one file; ``shape`` has no leading axis of length 1.
 
-    Its last axis has the columns of all matrices. An array that is in memory has no ``source``.
+    Its last axis holds the columns of all matrices. ``source`` is None if the array is in memory.
     """
 
     def __init__(self, stored: Stored, source: Source | None, path: str) -> None:
@@ -105,7 +105,7 @@ class FileStack:
 
     @classmethod
     def of(cls, given: str | Loaded) -> FileStack:
-        """The matrices of a path, or of an array that was read already.
+        """Return the matrices of a path, or of an array that was already read.
 
         Raises: InvalidInput, Unavailable: as `read`.
         """
@@ -117,10 +117,10 @@ class FileStack:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> FileStack:
-        """The matrices in a file, as `read_array` finds its array.
+        """Return the matrices in a file; its array is selected as by `read_array`.
 
         Raises:
-            InvalidInput: the file is malformed, or holds other numbers than real ones.
+            InvalidInput: the file is malformed, or holds numbers that are not real.
             Unavailable: the file cannot be opened or read.
         """
         with _reading(path, None) as (source, form):
@@ -134,7 +134,7 @@ class FileStack:
     def matrix(self) -> FileRows:
         """The only matrix.
 
-        Raises: InvalidInput where there are several, or none.
+        Raises: InvalidInput if there are several, or none.
         """
         if len(self.shape) != 2:
             shape = "×".join(map(str, self._stored.values.shape))
@@ -142,13 +142,13 @@ class FileStack:
         return self._rows(self._values)
 
     def matrices(self, rows: int) -> dict[tuple[int, ...], FileRows]:
-        """The matrices whose rows lie along this axis, by their places on the others."""
+        """Return the matrices whose rows lie along this axis, by their places on the others."""
         moved = np.moveaxis(self._values, rows, -2)
         places = np.ndindex(moved.shape[:-2])
         return {place: self._rows(moved[place]) for place in places}
 
     def halves(self) -> tuple[FileRows, FileRows]:
-        """The first and the second half of the columns of the only matrix."""
+        """Return the first and the second half of the columns of the only matrix."""
         half = self.shape[-1] // 2
         return self._rows(self._values[:, :half]), self._rows(self._values[:, half:])
 
@@ -159,11 +159,11 @@ class FileStack:
 def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Loaded:
     r"""Return the array in a file of any format that has a reader.
 
-    The suffix tells the format; without a known one the first bytes do. ``-``, FIFOs and devices
-    are read to their end. From several arrays the one called ``encoding`` is taken, else the only
-    one of numbers; ``path:member`` names another. A matrix of text is always two-dimensional:
-    one column has the shape (n, 1). Large .npy and .safetensors files are mapped, not read;
-    ``max_bytes`` (4 GiB) bounds the values of everything that must be held in memory.
+    The suffix determines the format; without a known suffix, the first bytes do. ``-``, FIFOs and
+    devices are read to their end. Of several arrays, ``encoding`` is read, else the only one of
+    numbers; ``path:member`` selects another. A matrix of text is always two-dimensional: one column
+    has the shape (n, 1). Large .npy and .safetensors files are mapped, not read; ``max_bytes`` (4
+    GiB) bounds the values that must be held in memory.
 
     Raises:
         InvalidInput: the file is malformed, holds no numbers, or exceeds ``max_bytes``.
@@ -188,10 +188,10 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
 
 
 def read_members(path: str, names: Sequence[str]) -> list[Loaded]:
-    """Tensors of a .safetensors file that its header named; the header is read once for all.
+    """Return tensors that a .safetensors header names; the header is read only once.
 
     Raises:
-        InvalidInput: the file is malformed, or one is no tensor of numbers.
+        InvalidInput: the file is malformed, or a tensor does not hold numbers.
         Unavailable: the file cannot be opened or read.
     """
     _reserve_room()
@@ -203,10 +203,10 @@ def read_members(path: str, names: Sequence[str]) -> list[Loaded]:
 
 
 def read_headers(path: str | os.PathLike[str]) -> tuple[ArrayHeader, ...]:
-    """What a file says of its arrays before their values, none of which is read.
+    """Return the headers of a file's arrays, without reading any values.
 
     Raises:
-        InvalidInput: the file is malformed, or is text, which says nothing before its values.
+        InvalidInput: the file is malformed, or is text, which has no headers.
         Unavailable: the file cannot be opened or read.
     """
     with _reading(path, None) as (source, form):
@@ -216,7 +216,7 @@ def read_headers(path: str | os.PathLike[str]) -> tuple[ArrayHeader, ...]:
 
 
 def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
-    """The shape of an array of vectors, (…, n, columns), and its rows, (vectors, columns).
+    """Return the shape of an array of vectors, (…, n, columns), and its rows, (vectors, columns).
 
     Raises:
         InvalidInput: the file is malformed, or holds no floating-point vectors.
@@ -246,15 +246,15 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
 
 @lru_cache(maxsize=1)
 def _reserve_room() -> None:
-    """See that there is room to compute, and make the first matrix product while there is.
+    """Check that there is room to compute, and make the first matrix product while there is.
 
-    OpenBLAS ends the process where it finds no memory for its buffer, which is kept for all
-    other products.
+    OpenBLAS ends the process if it finds no memory for its buffer. It keeps the buffer for all
+    later products.
 
     Raises: Unavailable.
     """
     check_room(ROOM_TO_COMPUTE)
-    square = np.ones((256, 256))  # smaller ones may take no buffer
+    square = np.ones((256, 256))  # smaller ones may use no buffer
     square @ square
 
 
@@ -262,7 +262,7 @@ def _reserve_room() -> None:
 def _reading(
     path: str | os.PathLike[str], max_bytes: int | None
 ) -> Iterator[tuple[Source, Format | InputFormat]]:
-    """An open file and its format; what fails as it is read is told as its fault."""
+    """Yield an open file and its format; errors while reading are reported as the file's."""
     source = open_source(os.fsdecode(path), max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
         with source.file:
@@ -274,7 +274,7 @@ def _reading(
 
 
 def _format(source: Source) -> Format | InputFormat:
-    """Return the format that the suffix tells, having compared that with the first bytes."""
+    """Return the format of the suffix, after comparing it with the first bytes."""
     suffix = PurePath(source.path).suffix.lower()
     form = READ_BY_SUFFIX.get(suffix)
     head = source.peek(_HEAD)
@@ -305,7 +305,7 @@ def _format(source: Source) -> Format | InputFormat:
 
 
 def _format_by_content(head: bytes) -> Format | InputFormat | None:
-    """Return the format whose files begin so; text, which many bytes could be, last."""
+    """Return the format that recognizes the first bytes; text, which matches many, is last."""
     for form in sorted(READ, key=lambda form: not form.binary):
         if form.recognizes is not None and form.recognizes(head):
             return form
@@ -313,7 +313,7 @@ def _format_by_content(head: bytes) -> Format | InputFormat | None:
 
 
 def _widen(stored: Stored, source: Source) -> NumberArray:
-    """Return the values in a format that computes, natively ordered and contiguous."""
+    """Return the values in a format for computing, natively ordered and contiguous."""
     values = stored.values
     if stored.dtype == "bfloat16":
         source.afford(4 * values.size)

@@ -1,8 +1,8 @@
 """The ``.safetensors`` format: tensors of any number format, bfloat16 included, and metadata.
 
-It is written as a stream, which the library cannot: it takes only whole tensors. The library checks
-what is read as a whole; the values are then taken from the file itself, because the library's NumPy
-reader has no bfloat16 and copies what could be mapped.
+posenc writes it as a stream, because the library accepts only whole tensors. The library checks
+each file that is read as a whole. The values are then read from the file itself, because the
+library's NumPy reader lacks bfloat16 and copies data that could be mapped.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _DTYPES = {
     "U32": ("uint32", "<u4"),
     "U64": ("uint64", "<u8"),
 }
-"""By its code, the name of each number format and how NumPy stores it."""
+"""By its code: the name of each number format and how NumPy stores it."""
 
 _CODES = {name: code for code, (name, _) in _DTYPES.items()}
-_LONGEST_HEADER = 8 << 20  # bytes: some 80,000 tensors
+_LONGEST_HEADER = 8 << 20  # bytes: about 80,000 tensors
 
 
 def check(matrix: Matrix) -> None:
-    """Refuse what a ``.safetensors`` file cannot hold.
+    """Refuse a matrix that a ``.safetensors`` file cannot hold.
 
     Raises:
         InvalidInput: a dtype without a code, such as complex128.
@@ -66,7 +66,7 @@ def check(matrix: Matrix) -> None:
 
 
 def size(matrix: Matrix) -> int:
-    """The exact size of the file in bytes."""
+    """Return the exact size of the file in bytes."""
     return len(header(matrix)) + sum(array.nbytes for array in matrix.arrays)
 
 
@@ -78,7 +78,7 @@ def write(stream: ByteSink, matrix: Matrix) -> None:
 
 
 def header(matrix: Matrix) -> bytes:
-    """The length of the JSON in 8 bytes, then the JSON, padded with spaces to a multiple of 8.
+    """Return the length of the JSON in 8 bytes, then the JSON, space-padded to a multiple of 8.
 
     Source: the safetensors format, https://github.com/huggingface/safetensors#format.
     """
@@ -86,7 +86,7 @@ def header(matrix: Matrix) -> bytes:
 
     entries: dict[str, object] = {}
     if texts := matrix.metadata_texts:
-        # A file name that is not UTF-8 reaches us as lone surrogates, which JSON cannot carry.
+        # A file name that is not UTF-8 contains lone surrogates, which JSON cannot hold.
         entries["__metadata__"] = {
             key: value.encode("utf-8", "backslashreplace").decode("utf-8")
             for key, value in texts.items()
@@ -105,9 +105,9 @@ def header(matrix: Matrix) -> bytes:
 
 
 def verify(path: str, matrix: Matrix) -> None:
-    """Confirm through the safetensors library that the file at ``path`` holds ``matrix``.
+    """Check with the safetensors library that the file at ``path`` holds ``matrix``.
 
-    The library reads the header and compares the length of the file with it; no value is read.
+    The library reads the header and compares the length of the file with it. It reads no values.
 
     Raises:
         RuntimeError: the library reads something else.
@@ -140,7 +140,7 @@ class _TensorEntry(Record):
 
 
 class _TensorData(Record):
-    """The tensors of a file by name, the bytes that hold them, and where their data begin."""
+    """The tensors of a file by name, the bytes that hold them, and the offset of their data."""
 
     entries: dict[str, _TensorEntry]
     data: bytes | mmap.mmap
@@ -148,9 +148,9 @@ class _TensorData(Record):
 
     @classmethod
     def of(cls, source: Source) -> _TensorData:
-        """The content of a file, which the library has checked.
+        """Return the content of a file, checked by the library.
 
-        Raises: InvalidInput where it is malformed.
+        Raises: InvalidInput if it is malformed.
         """
         text = source.header(0, 8, _LONGEST_HEADER)
         data = source.whole()
@@ -159,9 +159,9 @@ class _TensorData(Record):
         return cls(entries, data, 8 + len(text))
 
     def stored(self, source: Source, chosen: str) -> Stored:
-        """A tensor of numbers.
+        """Return a tensor of numbers.
 
-        Raises: InvalidInput where it is none.
+        Raises: InvalidInput if it does not hold numbers, or its offsets do not fit its shape.
         """
         import numpy as np
 
@@ -180,7 +180,7 @@ class _TensorData(Record):
 
 
 def read(source: Source) -> Stored:
-    """Return the tensor that is asked for in a .safetensors file; a large file is mapped, not read.
+    """Return the requested tensor of a .safetensors file; a large file is mapped, not read.
 
     Raises:
         InvalidInput: the file is malformed, or holds no such tensor of numbers.
@@ -197,19 +197,19 @@ def read(source: Source) -> Stored:
 
 
 def read_several(source: Source, names: Sequence[str]) -> list[Stored]:
-    """Tensors of a .safetensors file that its header named, the header being read once.
+    """Return tensors that the header of a .safetensors file names, reading the header once.
 
     Raises:
-        InvalidInput: the file is malformed, or one is no tensor of numbers.
+        InvalidInput: the file is malformed, or a tensor does not hold numbers.
     """
     content = _TensorData.of(source)
     return [content.stored(source, name) for name in names]
 
 
 def headers(source: Source) -> tuple[ArrayHeader, ...]:
-    """What the header of a .safetensors file says of each tensor.
+    """Return the header's description of each tensor of a .safetensors file.
 
-    Raises: InvalidInput where it is malformed, or does not fit the file.
+    Raises: InvalidInput if the header is malformed, or does not fit the file.
     """
     text = source.header(0, 8, _LONGEST_HEADER)
     tensors = _tensors(text, source.name)
@@ -222,7 +222,7 @@ def headers(source: Source) -> tuple[ArrayHeader, ...]:
 
 
 def _scheme(text: bytes) -> str:
-    """The scheme that the metadata of a sound header names, empty where they name none."""
+    """Return the scheme that the metadata of a valid header names, or an empty string."""
     import json
 
     metadata = json.loads(text).get("__metadata__")
@@ -282,7 +282,7 @@ FORMAT = Format(
     verify=verify,
     read=read,
     headers=headers,
-    # A header of less than a terabyte: the three high bytes of its length are zero.
+    # For headers shorter than a terabyte, the three high bytes of the length are zero.
     recognizes=lambda head: head[8:9] == b"{" and head[5:8] == b"\0\0\0",
     holds_several=True,
 )

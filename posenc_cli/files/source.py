@@ -1,4 +1,4 @@
-"""Shared by readers of arrays: the open file, its limits, and the chosen array."""
+"""Shared by readers of arrays: the open file, its limits, and the selected array."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 AnyArray = TypeVar("AnyArray", bound="np.ndarray[Any, Any]")
 
 OWN_NAME = "encoding"
-"""What posenc calls the array that it writes into a file of several."""
+"""The name of the array that posenc writes into a file of several."""
 
 CHUNK = 1 << 20
-"""Bytes read at a time: allocation follows what has arrived, never what a header claims."""
+"""Bytes read at a time: memory grows with the bytes that arrive, not with a header's claims."""
 
 MAPPED_FROM = 16 << 20
-"""Regular files from this many bytes are mapped into memory instead of read."""
+"""Regular files of at least this many bytes are mapped into memory instead of read."""
 
 _MEMBERS_LOOKED_INTO = 64
 _MEMBERS_LISTED = 8  # names that fit a message
-_MEMBERS_COMPARED = 4096  # with a name that there is not, letter by letter
-_MOST_AXES = 32  # NumPy 1 had no more
+_MEMBERS_COMPARED = 4096  # letter by letter with a missing name
+_MOST_AXES = 32  # the maximum of NumPy 1
 
 
 class Stored(Record):
@@ -49,10 +49,10 @@ class Stored(Record):
 
 
 class ArrayHeader(Record):
-    """What a file says of one of its arrays before its values; ``name`` is empty of the only one.
+    """The header of one of a file's arrays; ``name`` is empty for a single array.
 
-    ``dtype`` is the number format's name, or the file's own code of one that posenc lacks;
-    ``scheme`` is what the metadata beside posenc's own arrays name, empty where there is none.
+    ``dtype`` is the number format's name, or the file's own code if posenc lacks the format.
+    ``scheme`` is named by the metadata of posenc's own arrays, and is empty without them.
     """
 
     name: str
@@ -62,10 +62,10 @@ class ArrayHeader(Record):
 
 
 class Source:
-    """An open file: a regular one, whose ``size`` is known, or a stream, whose size may not be.
+    """An open file: a regular file with a known ``size``, or a stream, whose size may be unknown.
 
-    ``name`` is the path as messages show it, ``member`` the array asked for in a file of several,
-    and ``max_bytes`` the most memory that its values may take.
+    ``name`` is the path in messages, and ``member`` the requested array in a file of several.
+    ``max_bytes`` is the most memory that its values may take.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class Source:
 
     @property
     def mapped(self) -> bool:
-        """Whether ``whole`` maps the bytes, and does not hold them in memory."""
+        """Whether ``whole`` maps the bytes instead of reading them into memory."""
         return self.regular and self.size is not None and self.size >= MAPPED_FROM
 
     def peek(self, count: int) -> bytes:
-        """Return the next ``count`` bytes, fewer at the end of the file, and leave them unread."""
+        """Return the next ``count`` bytes (fewer at the end of the file), leaving them unread."""
         if len(self._ahead) < count:
             self._ahead += self.file.read(count - len(self._ahead))
         return self._ahead[:count]
@@ -111,7 +111,7 @@ class Source:
         return start
 
     def header(self, at: int, width: int, longest: int) -> bytes:
-        """Return the header whose length stands in ``width`` bytes from ``at`` on, still unread.
+        """Return the header whose length is in ``width`` bytes from ``at`` on, still unread.
 
         Raises:
             InvalidInput: it is longer than ``longest``, or the file ends before it does.
@@ -135,7 +135,7 @@ class Source:
         return taken
 
     def seekable(self) -> BinaryIO:
-        """Return the file from its first byte, a stream being read into memory.
+        """Return the file from its first byte; a stream is read into memory.
 
         Raises:
             InvalidInput: a stream is longer than ``max_bytes``.
@@ -184,8 +184,8 @@ class Source:
 def open_source(path: str, *, max_bytes: int) -> Source:
     """Return the open file of ``path``: a path, ``-`` for standard input, or ``path:member``.
 
-    A file of the literal name goes before the reading of ``path:member``, and of several that a
-    text of several colons could name the one of the longest name.
+    A file of the literal name takes precedence over ``path:member``. If a text with several colons
+    could name several files, the one with the longest name is opened.
 
     Raises:
         Unavailable: the file cannot be opened.
@@ -213,7 +213,7 @@ def open_source(path: str, *, max_bytes: int) -> Source:
         raise Unavailable(f"cannot read {name}: {error.strerror}") from None
     except ValueError:
         raise InvalidInput(f"no file can be named {name}: it holds a NUL character") from None
-    # Standard input may be a regular file, but one that has been read from already.
+    # Standard input may be a regular file, but part of it may already have been read.
     regular = stat.S_ISREG(status.st_mode) and path != STANDARD_INPUT
     size = status.st_size if regular else None
     return Source(
@@ -231,7 +231,7 @@ def value_count(name: str, shape: Sequence[int]) -> int:
     """Return how many values an array of ``shape`` holds.
 
     Raises:
-        InvalidInput: it is no array of at least one value that NumPy can represent.
+        InvalidInput: it is not an array of at least one value that NumPy can represent.
     """
     if not shape:
         raise InvalidInput(f"{name} holds a single number (shape ()), not an array")
@@ -244,7 +244,7 @@ def value_count(name: str, shape: Sequence[int]) -> int:
 
 
 class SeveralArrays(InvalidInput):
-    """A file that holds several arrays, ``names``, where none was named."""
+    """A file that holds several arrays, ``names``, although none was selected."""
 
     def __init__(self, source: Source, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -255,13 +255,13 @@ class SeveralArrays(InvalidInput):
 
 
 def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[str], bool]) -> str:
-    """Return which of the arrays ``names`` is meant.
+    """Return the array that is meant, out of ``names``.
 
-    It is the member asked for, else the one that posenc writes, ``encoding``, else the only one
-    that ``numeric`` accepts.
+    It is the requested member, else ``encoding``, which posenc writes, else the only one that
+    ``numeric`` accepts.
 
     Raises:
-        InvalidInput: there is no such member, or the choice is open.
+        InvalidInput: there is no such member, or the choice is ambiguous.
     """
     if source.member is not None:
         if source.member in names:
@@ -269,7 +269,7 @@ def select_member(source: Source, names: Sequence[str], *, numeric: Callable[[st
         asked = source.member.lower()
         raise InvalidInput(
             f"{source.name} holds no {quoted_name(source.member)}, only "
-            # Those that the one asked for is a part of come first.
+            # Names that contain the requested one come first.
             f"{_name_list(sorted(names, key=lambda name: asked not in name.lower()))}",
             hint=nearest(source.member, names[:_MEMBERS_COMPARED]),
         )
@@ -293,7 +293,7 @@ def _name_list(names: Sequence[str]) -> str:
 
 
 def without_leading_ones(values: AnyArray) -> AnyArray:
-    """An array without the leading axes of length 1 that checkpoints give a table.
+    """Return an array without the leading axes of length 1 that checkpoints give a table.
 
     >>> import numpy as np
     >>> without_leading_ones(np.zeros((1, 197, 768))).shape
@@ -305,10 +305,10 @@ def without_leading_ones(values: AnyArray) -> AnyArray:
 
 
 def release(values: StoredArray) -> None:
-    """Give back the memory of the mapped file that values are a view of; it is read again later.
+    """Release the memory of the mapped file that values are a view of; it can be read again.
 
-    Pages of a file count as memory of the process that reads them, until it lets go of them:
-    without it a process that reads a file once grows to the size of the file.
+    The pages of a file count as memory of the process that reads them, until it releases them.
+    Otherwise a process that reads a file once would grow to the size of the file.
     """
     import mmap
 
