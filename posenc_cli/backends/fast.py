@@ -262,7 +262,7 @@ class CompiledWaves:
 class _KernelTables:
     """The arrays that the kernel reads to fill these columns.
 
-    A head is a column, or a pair of columns that share a wave. X and Y are then those of the first.
+    A head is a column, or two columns that share a wave. X and Y are then those of the first.
     """
 
     def __init__(self, columns: Columns, phasors: Phasors) -> None:

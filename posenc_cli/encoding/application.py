@@ -113,7 +113,7 @@ class Application(Record):
 
 
 class _Rule(Protocol):
-    """A rule that turns vectors (stacks, positions, columns) into results in their storage."""
+    """A rule that computes results, in their storage, from vectors (stacks, positions, columns)."""
 
     def prepared(self, positions: Integers) -> Any:
         """Return everything that depends on the positions alone."""

@@ -1,6 +1,6 @@
 """Waves of several axes, each filled by the engine at its coordinates.
 
-This module turns positions into coordinates, by formula or from a file, and places the columns of
+This module converts positions to coordinates, by formula or from a file, and places the columns of
 each axis in the table. A grid repeats the same few coordinates: their entries are computed once and
 copied.
 

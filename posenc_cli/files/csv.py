@@ -106,7 +106,7 @@ def _with_labels(lines: bytes, labels: Sequence[int | str]) -> bytes:
 
 
 def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
-    """Return the function that turns rows of floats of ``itemsize`` bytes into lines."""
+    """Return the function that converts rows of floats of ``itemsize`` bytes to lines."""
     if itemsize == 2:
         return _half_lines
     orjson = _orjson()

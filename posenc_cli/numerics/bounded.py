@@ -9,7 +9,7 @@ Error. A number is high + low ± error. The bounds of single operations follow J
 Popescu (see :mod:`posenc_cli.numerics.double_double`), with room to spare. The bounds of exp, log,
 sin and cos follow from the operations they use, plus the remainder of their series. Bounds are
 summed in float64 and raised by 2^−40 of themselves each time, which is more than their rounding.
-``UNDERFLOW`` covers what the low part of a product loses below the smallest float64. Numbers that
+``UNDERFLOW`` covers the loss in the low part of a product below the smallest float64. Numbers that
 overflow become NaN, whose rounding is never proven.
 
 Imports NumPy: import it only where something is computed.

@@ -235,8 +235,8 @@ class High:
         """Return a bound of (|X U| + |Y V|) of every column, times 1 + 2^−30.
 
         It is at most the scale's magnitude, and as small as the entries if all angles are small.
-        For larger angles, 2^−36 of the scale is added for what double-double loses to cancellation:
-        u times that is 2^−89.
+        For larger angles, 2^−36 of the scale is added for the cancellation in double-double: u
+        times that is 2^−89.
 
         Shape: (multiples, columns).
         """

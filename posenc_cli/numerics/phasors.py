@@ -189,8 +189,8 @@ class Phasors:
         if self._low_digits == 1:
             return [lowest[part].copy() for part in chosen]
         tables = [np.empty((self.rows, len(self.frequencies))) for _ in chosen]
-        # Each row of the second digit rotates all rows of the first. It takes a few thousand
-        # numbers at a time, so that the temporaries of a product stay in cache.
+        # Each row of the second digit rotates all rows of the first, a few thousand numbers at a
+        # time: the temporaries of a product stay in cache.
         turns = self._table(1)
         rows, count = lowest.shape[1:]
         step = max(1, 8192 // max(1, rows * count))

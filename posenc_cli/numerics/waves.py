@@ -1,16 +1,16 @@
 """Tables of scale · cos(n · ω) and scale · sin(n · ω), correctly rounded at every integer n.
 
-This module turns frequencies and positions into rows in a number format. With n = a · R + b and two
-small tables (:mod:`posenc_cli.numerics.phasors`), an entry is one step of angle addition in
-float64,
+This module computes rows in a number format from frequencies and positions. With n = a · R + b and
+two small tables (:mod:`posenc_cli.numerics.phasors`), an entry is one step of angle addition in
+float64:
 
     entry = fl(fl(X[b] · U[a]) + fl(Y[b] · V[a]))
 
 For a cosine, X, Y, U, V = cos, sin, cos, −sin; for a sine, X, Y, U, V = sin, cos, cos, sin. X and Y
-are of the angle b · ω, and U and V, times the scale, of a · R · ω. So a table of cosines, of sines,
-or of both in any order of columns takes the same three passes over memory. If the columns are a
-cosine and a sine of each wave, one complex product (X + iY)(U − iV) gives both entries in one pass.
-It is used for float32 at consecutive positions.
+are of the angle b · ω. U and V are of the angle a · R · ω, times the scale. So a table of cosines,
+of sines, or of both in any order of columns takes the same three passes over memory. If the columns
+are a cosine and a sine of each wave, one complex product (X + iY)(U − iV) gives both entries in one
+pass. It is used for float32 at consecutive positions.
 
 Error of an entry. u = 2^−53. X, Y, U and V are rounded from double-double, with a relative error of
 u each. So are both products and the sum: |entry − exact| ≤ 4u (|X U| + |Y V|)(1 + 4u). The bracket
