@@ -219,7 +219,7 @@ def _check_expansion(name: str, expanded: int, compressed: int) -> None:
 
 @contextmanager
 def _open_member(archive: ZipFile, entry: ZipInfo, source: Source) -> Iterator[Source]:
-    """Yield a member as a file of its own.
+    """Yield a member as a separate file.
 
     Raises:
         InvalidInput: it is encrypted, damaged, or compressed in an unusual way.

@@ -1,8 +1,8 @@
 """Sums of rows by exact weights, each correctly rounded.
 
-This module computes rounded entries from a table and rational weights. A weight is a pair of float64
-and a bound of its remainder; products and sums are pairs too. The parts that each operation drops
-are added up, so an entry that dropped nothing is known exactly, even if it is a tie. The few
+This module computes rounded entries from a table and rational weights. A weight is a pair of
+float64 and a bound of its remainder; products and sums are pairs too. The parts that each operation
+drops are added up, so an entry that dropped nothing is known exactly, even if it is a tie. The few
 entries whose dropped parts might matter are summed again in fractions.
 
 Imports NumPy: import it only where something is computed.
