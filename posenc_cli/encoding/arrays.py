@@ -56,8 +56,9 @@ def positions_from(values: NDArray[Any], *, name: str = "positions") -> Position
     >>> positions_from(np.array([0.0, 0.5, 1.0])).ranges
     (range(0, 3),)
 
-    Raises: InvalidInput where they are no numbers, or no power of two divides all so that they stay
-        below 2^53.
+    Raises:
+        InvalidInput: they are not real numbers, or some would pass 2^53 as multiples of a common
+            power of two.
     """
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8 or values.size == 0:
         raise InvalidInput(f"{name}: {values.size} values of {values.dtype} are no positions")
@@ -71,7 +72,7 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
     >>> whole_parts(np.array([0.5, -3.0]), name="coordinates")
     (array([ 1, -6]), 2)
 
-    Raises: InvalidInput where some are not finite, or past 2^53 in the parts that all need.
+    Raises: InvalidInput if some are not finite, or pass 2^53 as multiples of the common 1/2^k.
     """
     if values.dtype.kind != "f":
         if int(values.max()) > LARGEST_POSITION or int(values.min()) < -LARGEST_POSITION:

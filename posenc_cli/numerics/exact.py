@@ -348,7 +348,7 @@ def checked_vector(values: Any) -> Vector:
     ...     list(checked_vector([0.5, 0.1 + 0.2])) == [0.5, 0.1 + 0.2]
     True
 
-    Raises: TypeError for a float that bears the marks of rounding.
+    Raises: TypeError for a float that looks rounded.
     """
     if isinstance(values, Vector):
         return values
