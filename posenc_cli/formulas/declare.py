@@ -141,7 +141,9 @@ class Waves(Record):
         """Return the frequencies in 60-digit reals, per integer unit of the positions.
 
         Position n/q times frequency ω is n times ω/q, so the code that fills tables gets only
-        integers. Units: radians per 1/``denominator`` of a position.
+        integers.
+
+        Units: radians per 1/``denominator`` of a position.
         """
         from posenc_cli.numerics import exact
 

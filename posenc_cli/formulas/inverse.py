@@ -43,7 +43,7 @@ NEAR = 0.02
 """The relative error that half-precision frequencies may give a known number."""
 
 _BY_CHANCE = 0.02
-"""The most probability that a number of so few digits is within a value's error by chance."""
+"""The highest probability that a number of so few digits is within a value's error by chance."""
 
 _MOST_PARTS, _MOST_DIGITS = 100, 6
 """Limits of a ratio: its denominator, and the digits of both numbers plus the slash. Nobody writes
@@ -54,7 +54,7 @@ FITTED = 6.0
 """The cost of a guess with as many digits as were measured; it comes last."""
 
 BESIDE_KNOWN, ALIKE_NUMBERS = 2.9, 1e-4
-"""The most cost of a number next to a known one within this relative distance: both may fit."""
+"""The highest cost of a number next to a known one within this relative distance: both may fit."""
 
 SURE, MANY = 3.0, 6
 """With at least this many pairs (MANY), a number solved from all is within SURE times their

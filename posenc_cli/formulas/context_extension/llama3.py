@@ -89,8 +89,8 @@ def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
 def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield the bugs of mlx-examples' first code, all together and each alone.
 
-    It blended periods instead of frequencies, linearly in the wavelength, and in reverse. One of
-    these remains alone when a reader of that code fixes the others.
+    It blended periods instead of frequencies, linearly in the wavelength, and in reverse. A reader
+    who fixes some of these bugs keeps the others.
     """
     seen, factor = "ml-explore/mlx-examples#907", params["factor"]
     original = params["original_max_position_embeddings"]

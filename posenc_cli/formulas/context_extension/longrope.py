@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 _LONGROPE = "Ding et al. 2024, arXiv:2402.13753"
 
 _FEW_OF = 4
-"""A list must differ from the common factors in more than one pair of this many. With fewer, that
-many wrong frequencies explain the array as simply.
+"""More than one pair in this many must have a factor that few others share. With fewer, that many
+wrong frequencies explain the array as simply.
 """
 
 _DISTINCT = 4
 """The fewest different factors of a list: pairs with one common divisor need no list."""
 
 _BY_CHANCE = 1e-9
-"""The most probability that the digits of a list are an accident, over all bases tried."""
+"""The highest probability that the digits of a list are an accident, over all bases tried."""
 
 _LARGEST_AMPLITUDE = 2.0
 """√(1 + ln s / ln L) for a factor s as large as the context L itself is √2."""
@@ -69,7 +69,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
         usual, times = xp.unique(short, return_counts=True)
         shared = usual[times == max(2, times.max())]
         own = certain & ~xp.isin(short, shared)
-        # A few own factors are explained as simply by that many wrong frequencies.
+        # If few pairs have their own factors, that many wrong frequencies explain them as simply.
         if _FEW_OF * own.sum() <= pairs or len(set(short[own].tolist())) < min(
             _DISTINCT, own.sum()
         ):
