@@ -28,7 +28,7 @@ _APPLICABLE = "absolute", "rotary"
 class AppliedEncoding(Record):
     """An encoding applied to vectors of a shape (…, n, columns).
 
-    ``left_out`` names the parts of a hybrid that apply to scores, and not to vectors.
+    ``left_out`` names the parts of a hybrid that apply to scores instead of vectors.
     """
 
     choice: Choice
@@ -47,12 +47,12 @@ class AppliedEncoding(Record):
         dtype: DType,
         arithmetic: Arithmetic = "exact",
     ) -> AppliedEncoding:
-        """The encoding that is applied to the vectors called ``name``.
+        """The encoding to apply to the vectors called ``name``.
 
-        Without positions those of n vectors are 0 … n − 1. A scheme whose ``dim`` is not given
-        takes that of the vectors.
+        By default, the positions of n vectors are 0 … n − 1. A scheme without a given ``dim`` takes
+        that of the vectors.
 
-        Raises: InvalidInput where nothing applies, or not to vectors of this shape.
+        Raises: InvalidInput if nothing applies to vectors, or not to vectors of this shape.
         """
         part = applicable_part(choice)
         count, columns = shape[-2:]
@@ -65,7 +65,7 @@ class AppliedEncoding(Record):
                 "along its second-to-last axis"
             )
         part = replace(part, positions=positions)
-        # Tables of frameworks are in the format of the result, where it is not exact.
+        # Tables computed as frameworks do are in the format of the result.
         stored = FLOAT64 if arithmetic == "exact" else dtype
         request = part.requests(Precision.of(stored, None))[0]
         plan = request.plan()
@@ -76,11 +76,11 @@ class AppliedEncoding(Record):
         return cls(part, request, application, shape, others)
 
     def blocks(self, vectors: VectorRows) -> Iterator[StoredRows]:
-        """The results, as `Application.blocks` gives them, of all vectors in their order."""
+        """The results, in the form of `Application.blocks`, for all vectors in order."""
         return self.application.blocks(vectors, prod(self.shape[:-2]))
 
     def matrices(self, vectors: GivenVectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
-        """What files keep: y, x and the positions; ``wide`` as `GivenVectors.matrix` has it."""
+        """The matrices that files keep: y, x, positions; ``wide`` as for `GivenVectors.matrix`."""
         return (
             Matrix(
                 self.shape,
@@ -95,12 +95,12 @@ class AppliedEncoding(Record):
 
     @property
     def verb(self) -> str:
-        """What is done to the vectors."""
+        """The words for how the encoding is applied to the vectors."""
         return "rotated by" if self.request.scheme.kind == "rotary" else "plus"
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What was applied, as JSON has it."""
+        """The applied encoding, for JSON."""
         description = self.request.description()
         return {
             name: description[name] for name in ("scheme", "params", "positions", "weights")
@@ -113,9 +113,9 @@ class AppliedEncoding(Record):
 
 
 def applicable_part(choice: Choice) -> Choice:
-    """The choice itself, or of a hybrid the one part that applies to vectors.
+    """The choice itself, or the one part of a hybrid that applies to vectors.
 
-    Raises: InvalidInput where there is none, or two are for different vectors.
+    Raises: InvalidInput if no part applies, or if two parts apply to different vectors.
     """
     parts = [part for part in choice.parts or (choice,) if part.scheme.kind in _APPLICABLE]
     if len(parts) > 1:
@@ -136,7 +136,7 @@ def applicable_part(choice: Choice) -> Choice:
 
 
 def vector_columns(choice: Choice) -> int:
-    """How many columns the vectors of an encoding have, where it says so.
+    """The number of columns that vectors of an encoding need.
 
     Raises: InvalidInput as `applicable_part`.
     """
@@ -144,7 +144,7 @@ def vector_columns(choice: Choice) -> int:
 
 
 def _columns_of(request: Request) -> int:
-    """Those of ``dim``, of which a part may rotate, else those of its table."""
+    """``dim`` for a rotary scheme, which may rotate only part of it; else its table's width."""
     bound = request.encoding.bound
     dim = bound.params.get("dim")
     return dim if isinstance(dim, int) and bound.scheme.kind == "rotary" else bound.content.width

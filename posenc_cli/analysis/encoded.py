@@ -31,7 +31,7 @@ def row_cells(
 ) -> CellValues:
     """Entries of a request: rows at some of ``points``, columns from among ``columns``.
 
-    Points are whole numbers of the part of 1 that the positions of the request are.
+    Points are numerators: whole numbers of 1/denominator of the request's positions.
     """
 
     def cells(rows: Sequence[int], chosen: Sequence[int]) -> StoredRows:
@@ -61,9 +61,9 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
 def similarity_cells(
     request: Request, grid: tuple[int, int], *, origin: int, position: int, engine_for: EngineFor
 ) -> CellValues:
-    """The cosine similarity of the rows on a plane of a grid to the row of one position.
+    """The cosine similarity of the row of one position to the rows on a plane of a grid.
 
-    The plane has rows of ``grid[1]`` positions, the first of them at ``origin``.
+    The plane has rows of ``grid[1]`` positions; its first position is ``origin``.
     """
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
@@ -88,7 +88,7 @@ def blocks_at(
 
 
 def wavelengths_of(waves: Waves) -> Reals:
-    """The positions in which each wave completes a turn, either way; infinite where it never does.
+    """The wavelength of each wave in positions, without its sign; infinite for frequency 0.
 
     Shape: (waves.count,).
     """

@@ -1,9 +1,8 @@
 """Dot products between the rows of a matrix of any length.
 
-Owns the tiles they are computed in, and what is told of each diagonal of them. Every tile is the
-same product of matrices of one shape, at multiples of one grid, with rows of zeros past the last:
-libraries sum in another order for another shape. So a value is the same bytes for any block, and
-in a longer matrix.
+Products are computed in tiles. Every tile is a matrix product of the same shape, at multiples of
+one grid, padded with rows of zeros, because libraries sum in another order for another shape. So a
+value has the same bytes in any block, and in a longer matrix.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -23,18 +22,18 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 TILE = 32, 512
-"""Rows and columns of a tile: a block of rows of any length stays small, and a product busy."""
+"""Rows and columns of a tile: blocks of rows stay small at any length, and products efficient."""
 
 _SCANNED_VALUES = 1 << 19  # read together where each row is read once: 4 MiB stay in the cache
-_LEAST_WIDTH = 64  # to put a product into the diagonals takes as long as one of rows so wide
+_LEAST_WIDTH = 64  # adding a product to the diagonals takes as long as computing one this wide
 
 
 class MatrixRows(Record):
-    """The rows of a matrix, whole or some at a time.
+    """The rows of a matrix, whole or in parts.
 
-    ``read(which)`` → float64 (n, width), of row numbers. ``unit`` is how far rounding
-    may have put a value off, relatively: 2^−24 of float32, 0 of integers. ``columns(count, which)``
-    → float64 (count, columns), of the first rows, where that costs less than whole rows.
+    ``read(which)`` → float64 (n, width), by row numbers. ``unit`` is the relative rounding error of
+    a value: 2^−24 for float32, 0 for integers. ``columns(count, which)`` → float64 (count, columns)
+    of the first rows, if that is cheaper than reading whole rows.
     """
 
     count: int
@@ -44,7 +43,7 @@ class MatrixRows(Record):
     columns: Callable[[int, slice], RealRows] | None = None
 
     def in_memory(self) -> MatrixRows:
-        """The same rows, in memory where they fit; if not, they are read again and again."""
+        """The same rows, in memory if they fit; else they are read again each time."""
         if self.count * self.width > HELD_VALUES:
             return self
         values = self.read(range(self.count))
@@ -62,7 +61,7 @@ class MatrixRows(Record):
         )
 
     def directions(self) -> MatrixRows:
-        """The same rows, each divided by its length; a row of zeros has no direction: NaN."""
+        """The same rows, each divided by its length; a row of zeros becomes NaN."""
 
         def read(which: Sequence[int]) -> RealRows:
             rows = self.read(which)
@@ -75,14 +74,14 @@ class MatrixRows(Record):
 
 
 def places(which: Sequence[int]) -> slice | list[int]:
-    """What selects the rows of these numbers from an array: a slice where they are a range."""
+    """The index that selects rows from an array: a slice for a range, else a list."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else list(which)
 
 
 def product_rows(rows: MatrixRows, which: range, columns: int) -> RealRows:
     """The products of consecutive rows with the first ``columns`` rows.
 
-    ``which`` starts at a multiple of the tile's rows, and is not longer than it.
+    ``which`` starts at a multiple of the tile's rows, and is at most as long as a tile.
 
     Shape: (len(which), columns).
     """
@@ -107,20 +106,20 @@ def product_blocks(rows: MatrixRows) -> Iterator[range]:
 
 
 def _pad(rows: RealRows, count: int) -> RealRows:
-    """Rows, and rows of zeros up to ``count``."""
+    """Rows, padded with rows of zeros up to ``count``."""
     if len(rows) == count:
         return rows
     return np.concatenate([rows, np.zeros((count - len(rows), rows.shape[1]))])
 
 
 class Diagonals(Record):
-    """What the products at each offset m − n ≥ 0 have in common: one value of each, by offset.
+    """Statistics of the products at each offset m − n ≥ 0.
 
-    ``looked`` counts the pairs of rows looked at, ``kept`` those whose product is finite.
-    ``reach`` is the largest squared length of a row.
+    ``looked`` counts the pairs of rows examined, ``kept`` those whose product is finite. ``reach``
+    is the largest squared length of a row.
 
-    Shape: (offsets,) each, the offsets ascending; NaN where no product is finite, and a mean also
-    where their sum is beyond float64.
+    Shape: (offsets,) each, the offsets ascending. Values are NaN if no product is finite; a mean
+    also if their sum exceeds float64.
     """
 
     offsets: Integers
@@ -157,16 +156,16 @@ class Diagonals(Record):
 
     @property
     def pairs(self) -> int:
-        """How many pairs of rows were looked at."""
+        """How many pairs of rows were examined."""
         return int(self.looked.sum())
 
     @property
     def dropped(self) -> int:
-        """How many of them have a product that is not finite."""
+        """How many of these pairs have a product that is not finite."""
         return int((self.looked - self.kept).sum())
 
     def with_diagonals(self, other: Diagonals) -> Diagonals:
-        """These and others, which take the place of these at offsets that both have."""
+        """These diagonals and others, which replace these at offsets that both have."""
         left = ~np.isin(self.offsets, other.offsets)
         order = np.argsort(np.concatenate([self.offsets[left], other.offsets]), kind="stable")
 
@@ -179,14 +178,14 @@ class Diagonals(Record):
 
     @property
     def spread(self) -> float:
-        """The largest difference between two products at one offset; 0 where none is finite."""
+        """The largest difference between two products at one offset; 0 if none is finite."""
         spreads = self.most - self.least
         finite = spreads[np.isfinite(spreads)]
         return float(finite.max()) if finite.size else 0.0
 
 
 def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Diagonals:
-    """What is told of all pairs of rows, or of those of some equally spaced windows of rows.
+    """Statistics of all pairs of rows, or of those in some equally spaced windows of rows.
 
     Windows are equally long and do not overlap; all pairs of rows within and between them count.
     """
@@ -199,7 +198,7 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
         spacing = windows[1].start - windows[0].start
     else:
         rows = rows.in_memory()
-    # One line for each distance in windows, with room for the offsets within: all (lines, offsets).
+    # One line for each distance of windows, with room for the offsets within: (lines, offsets).
     shape = len(windows), 2 * width - 1
     least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
     total, counts = np.zeros(shape), np.zeros(shape, np.int64)
@@ -232,7 +231,7 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
     inner = np.arange(2 * width - 1, dtype=np.int64) - (width - 1)
     apart = np.arange(len(windows), dtype=np.int64)[:, None]
     offsets = spacing * apart + inner
-    # Within a window each pair was taken once, the later row first.
+    # Within a window each pair was counted once, the later row first.
     looked = (len(windows) - apart) * (width - np.abs(inner)) * (offsets >= 0)
     seen = looked > 0
     return Diagonals.of(
@@ -247,9 +246,9 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
 
 
 def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
-    """What is told of the products of every row with itself and with its nearest before it.
+    """Statistics of the products of every row with itself and with the nearest rows before it.
 
-    Of n rows these are about ``count`` · n products: no row is left out, however many there are.
+    For n rows these are about ``count`` · n products. No row is left out, however many there are.
     """
     count = min(count, rows.count)
     least, most = np.full(count, np.inf), np.full(count, -np.inf)
@@ -280,9 +279,9 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
 
 
 def windows_of(count: int, width: int, *, products: int) -> tuple[range, ...] | None:
-    """Windows of rows whose pairs take at most so many multiplications; None where all do.
+    """Windows of rows whose pairs take at most ``products`` multiplications.
 
-    None, too, for so few rows that windows would leave out none.
+    None if all rows take no more, or if there are so few rows that windows would leave none out.
 
     >>> windows_of(1000, 8, products=10**9) is None
     True

@@ -1,15 +1,15 @@
-"""Similarities that depend on m − n alone: their value at each offset.
+"""Similarities that depend only on m − n: their value at each offset.
 
-Owns the proof that they do, which is read from what a scheme declares, and the values in float64.
+The proof that they do is read from a scheme's declaration. The values are in float64.
 
-- Waves. Where every wave has as many sines as cosines, rows m and n have the dot product
-  Σ w_i · scale² · (cos mω_i · cos nω_i + sin mω_i · sin nω_i) = Σ w_i · scale² · cos((m − n)ω_i).
-  Queries and keys of one content, each rotated by its position, have the same, with w_i the squared
-  length of the content of pair i. One cosine a wave and offset then stands for all pairs of
-  positions at that offset. Waves that follow several axes, or lack a sine, prove nothing.
-- Biases. A formula of the offset, or a bucket of it, says so itself.
+- Waves. If every wave has as many sines as cosines, rows m and n have the dot product Σ w_i ·
+  scale² · (cos mω_i · cos nω_i + sin mω_i · sin nω_i) = Σ w_i · scale² · cos((m − n)ω_i). The same
+  holds for queries and keys of one content, each rotated by its position, where w_i is the squared
+  length of the content of pair i. One cosine per wave and offset then stands for all pairs of
+  positions at that offset. Waves that follow several axes or lack a sine prove nothing.
+- Biases. The declaration says whether scores are a formula or a bucket of the offset.
 
-A value is the correctly rounded sum of float64 products but for d · 2^−53 of the largest.
+A value is the correctly rounded sum of float64 products, up to d · 2^−53 of the largest.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -40,13 +40,13 @@ _PRECISION = Precision.of(FLOAT64, None)
 
 
 class Profile(Record):
-    """A similarity as a function of the offset m − n, and what proves that it is one.
+    """A similarity as a function of the offset m − n, and the proof that it is one.
 
-    ``at(offsets)`` → float64 values, of int64 offsets (n,), each value the same whatever is asked
-    beside it. ``even`` says that it is proven to be the same at −Δ as at Δ. Where values are means
-    of what is drawn, ``deviation(offsets)`` is the standard deviation around them; where they are
-    of one draw, ``draws(offsets)`` → (draws, n) are those of many, itself the first. ``bound`` is
-    RoFormer's, where there is one.
+    ``at(offsets)`` → float64 values of int64 offsets (n,); a value does not depend on the other
+    offsets in the call. ``even`` says that values at −Δ and Δ are proven equal. If values are means
+    of a random distribution, ``deviation(offsets)`` is their standard deviation. If they belong to
+    one random draw, ``draws(offsets)`` → (draws, n) are the values of many, with this draw first.
+    ``bound`` is RoFormer's, if there is one.
     """
 
     at: Callable[[Integers], Reals]
@@ -60,9 +60,10 @@ class Profile(Record):
 class RoFormerBound(Record):
     """The bound of Su et al. 2021, section 3.4.3, on a sum of rotated pairs, |Σ w_i e^(jΔω_i)|.
 
-    ``average(offsets)`` → (n,) is the mean of |S_i| over i = 1 … pairs, S_i the sum of the first i
-    of e^(jΔω). By summation by parts ``constant`` times it is never less than the sum: pairs times
-    the largest |w_(i+1) − w_i|, with 0 after the last. It is None where the w are random.
+    ``average(offsets)`` → (n,) is the mean of |S_i| over i = 1 … pairs, with S_i the sum of the
+    first i terms e^(jΔω). By summation by parts, ``constant`` times the average is never less than
+    the sum. The constant is pairs times the largest |w_(i+1) − w_i|, with 0 after the last w. It is
+    None if the w are random.
     """
 
     average: Callable[[Integers], Reals]
@@ -72,8 +73,8 @@ class RoFormerBound(Record):
 def wave_weights(waves: int, placements: Sequence[Placement]) -> Reals | None:
     """How often each wave has both a sine and a cosine among the columns.
 
-    None where one has more of the first than of the second: then rows at the same distance may
-    differ in their dot product.
+    None if a wave has different numbers of the two: rows at one distance may then differ in their
+    dot product.
 
     Shape: (waves,).
 
@@ -102,10 +103,9 @@ def content_weights(content: Reals, waves: int, placements: Sequence[Placement])
 def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None:
     """The dot products of rows of ``waves``, each wave counted ``weights`` times.
 
-    None where the declaration of the waves proves nothing: they follow several axes, or there are
-    none. Waves that
-    grow with the position shrink the query m and grow the key n, whichever of the two tables the
-    declaration is of: a span below 0 is that of keys.
+    None if the declaration of the waves proves nothing: they follow several axes, or there are
+    none. Waves that grow with the position shrink the query m and grow the key n, whichever table
+    the declaration is for: a negative span is that of keys.
     """
     if waves.coordinates is not None or not waves.count:
         return None
@@ -115,10 +115,10 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
 
     def at(offsets: Integers) -> Reals:
         values = np.empty(len(offsets))
-        # What grows past floats is infinite, a sum of both infinities no number.
+        # Values that overflow become infinite, and sums of opposite infinities NaN.
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             for part, table in tables(offsets):
-                # Not a product of matrices: its sums may change with the number of rows.
+                # Not a matrix product, whose sums may change with the number of rows.
                 values[part] = (table * weights).sum(axis=1)
         return values
 
@@ -134,7 +134,7 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
 
 
 def drawn_values(waves: Waves, weights: Reals, engine: Engine) -> Callable[[Integers], Reals]:
-    """The dot products of rows of ``waves``, each wave counted by one row of ``weights`` a draw.
+    """The dot products of rows of ``waves``, with one row of ``weights`` per random draw.
 
     Shape: weights (draws, waves); result offsets (n,) → (draws, n).
     """
@@ -171,9 +171,9 @@ def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFor
 def _wave_tables(
     waves: Waves, engine: Engine, functions: Sequence[Literal["sin", "cos"]]
 ) -> Callable[[Integers], Iterator[tuple[slice, Reals]]]:
-    """What gives blocks of functions of offsets times frequencies, grown as ``waves`` grow.
+    """A function that computes cos and sin of offset · frequency in blocks, grown as ``waves``.
 
-    Each comes with the slice of the offsets it is of. Shape: (offsets, functions · waves).
+    Each block comes with its slice of the offsets. Shape: (offsets, functions · waves).
     """
     rates = _growth_rates(waves)
     filler = wave_filler(replace(waves, scale=1, growth=None), engine)
@@ -196,24 +196,26 @@ def _wave_tables(
 
 
 def _growth_rates(waves: Waves) -> Reals | None:
-    """By what power of e each wave grows q·k with a step of the offset, None where none does.
+    """The exponential growth rate of q·k per offset for each wave, or None without growth.
 
     Shape: (waves,).
     """
     if waves.growth is None:
         return None
     logarithms = exact.log(waves.growth.bases(exact)) / abs(waves.growth.span)
-    # Any rate so large is past floats one position on; infinite ones would not be 0 at none.
+    # Larger rates overflow at the next position anyway; an infinite rate would give NaN at offset
+    # 0.
     return np.clip([float(rate) for rate in logarithms], -1e300, 1e300)
 
 
 def independent_profile(waves: Waves, engine: Engine) -> Profile:
-    """The mean and the deviation of q·k / d for independent standard normal q and k, each rotated.
+    """The mean and deviation of q·k / d for independent standard normal q and k, each rotated.
 
-    Their cosine, of a scale of 1, has a variance of 1 / d.
-    A rotated normal vector is normal again, whatever the angle, so pair i of the d/2 adds
-    scale² · g_i(Δ) · (q₁k₁ + q₂k₂): a mean of 0 and a variance of 2 · scale⁴ · g_i(Δ)². The waves
-    grow by g_i, which is 1 for plain rotations: the deviation is then scale² / √d at every offset.
+    Their cosine (scale 1) has a variance of 1 / d.
+
+    A rotated normal vector is normal again at any angle. So pair i of the d/2 adds scale² · g_i(Δ)
+    · (q₁k₁ + q₂k₂), with mean 0 and variance 2 · scale⁴ · g_i(Δ)². The growth g_i of the waves is 1
+    for plain rotations: the deviation is then scale² / √d at every offset.
     """
     rates = _growth_rates(waves)
     factor = float(waves.scale) ** 2
@@ -243,7 +245,7 @@ def independent_profile(waves: Waves, engine: Engine) -> Profile:
 
 
 def bias_profile(content: Content, head: int, lookup: RowLookup | None, engine: Engine) -> Profile:
-    """The scores of one head of a bias that goes by offset; the key is offset −Δ from the query."""
+    """The scores of one head of a bias by offset; the key is at offset −Δ from the query."""
     scores = score_rule(content, lookup, precision=_PRECISION, engine=engine)
     what = "a formula" if content.weights is None else "the bucket"
     return Profile(

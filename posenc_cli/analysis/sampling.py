@@ -13,22 +13,25 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals, StoredRows
 
 CellValues = Callable[[Sequence[int], Sequence[int]], "StoredRows"]
-"""Values at some rows and columns, by index: → (rows, columns), not finite where there is none."""
+"""Values at some rows and columns, by index: → (rows, columns), NaN where there is no value."""
 
 Wavelengths = Callable[[Sequence[int], Sequence[int]], "Reals"]
-"""How fast each of some columns changes: its wavelength, in the units of the rows' axis.
+"""The wavelength of some columns, in units of the rows' axis: how fast each one changes.
 
-The rows are those that are shown, for who has to judge by the values.
+The rows are those shown, for functions that judge by the values.
 """
 
 _STILL = 1e-9
-"""A sine near whole turns below which a quotient of two is at its limit: roundings would show."""
+"""If a sine near a full turn is smaller, the limit replaces a quotient of sines.
+
+Rounding errors would show in the quotient.
+"""
 
 
 def spread(count: int, most: int, *, even: bool = False) -> list[int]:
     """At most ``most`` indices of ``count``, spread evenly from the first to the last.
 
-    ``even`` keeps all steps equal, for which the last may have to go.
+    ``even`` keeps all steps equal, which may leave out the last index.
 
     >>> spread(3, 8), spread(10, 4), spread(10, 4, even=True), spread(2**50, 2)
     ([0, 1, 2], [0, 3, 6, 9], [0, 3, 6, 9], [0, 1125899906842623])
@@ -44,7 +47,7 @@ def spread(count: int, most: int, *, even: bool = False) -> list[int]:
 
 
 def steps(points: Sequence[Any]) -> float | None:
-    """The usual step from one point to the next, None where they are not two numbers.
+    """The median step from one point to the next, or None without two numbers.
 
     >>> steps((0, 10, 20, 1000)), steps(("a", "b")), steps((7,))
     (10, None, None)
@@ -56,7 +59,7 @@ def steps(points: Sequence[Any]) -> float | None:
 
 
 def positions_of(points: Sequence[int], denominator: int = 1) -> Positions:
-    """The points in their order, as few ranges; each is a number of 1/``denominator``.
+    """The points in order, as few ranges; each is a numerator over ``denominator``.
 
     >>> str(positions_of([0, 1, 2, 10, 20, 30, 7]))
     '0:3,10:31:10,7'
@@ -74,7 +77,7 @@ def positions_of(points: Sequence[int], denominator: int = 1) -> Positions:
 
 
 class Points(Sequence[int]):
-    """Positions as a sequence of numbers of parts of 1, however many: what a picture computes.
+    """Positions as a sequence of numerators, however many, for the computations of a picture.
 
     >>> points = Points(Positions.parse("0:1000000000000,7"))
     >>> len(points), points[-1], points[12345]
@@ -107,10 +110,10 @@ class PositionAxis(Points):
 
 
 def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengths:
-    """Wavelengths judged by values alone: how fast a column moves through its range.
+    """Wavelengths estimated from values alone: how fast a column moves through its range.
 
-    A column that crosses its whole range with every step that is shown is shown too seldom,
-    whatever it is made of. Of a sine λ comes out right, of bits too.
+    A column that crosses its whole range with every shown step is undersampled, whatever it is made
+    of. The estimate is right for sines, and for bits.
     """
     import numpy as np
 
@@ -128,13 +131,13 @@ def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengt
 
 
 def wave_means(cells: CellValues, angles: Reals, count: int) -> CellValues:
-    """The means of rows from each of some up to the next, or the last of ``count``, of waves.
+    """The means of waves over blocks of rows; each block ends before the next row, or at ``count``.
 
-    Columns are scaled cosines of row · angle + phase. Over n rows a wave has the mean
-    sin(nα) / (n sin α) times its value in their middle, α half its angle from row to row: of an
-    odd n the middle is a row, of an even one the mean of two rows there is cos α times it.
+    Columns are scaled cosines of row · angle + phase. Over n rows, a wave has the mean sin(nα) / (n
+    sin α) times its value in their middle, where α is half its angle per row. For an odd n the
+    middle is a row. For an even n, the mean of the two middle rows is cos α times the middle value.
 
-    Units: ``angles`` in radians a row, (columns,).
+    Units: ``angles`` in radians per row, (columns,).
     """
     import numpy as np
 

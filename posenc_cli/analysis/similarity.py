@@ -1,14 +1,14 @@
 """How similar positions are: S[m, n] for each kind of scheme, and its summary.
 
 =========  =======================================================================
-absolute   the dot product of rows m and n (of relative schemes: of two offsets)
-rotary     q·k / d of one content, rotated at m and at n, attention scaling included;
-           of independent normal q and k its mean, with the deviation around it
+absolute   the dot product of rows m and n (for relative schemes: of two offsets)
+rotary     q·k / d of one content, rotated at m and at n, attention factor included;
+           for independent normal q and k its mean, with the deviation around it
 bias       the score that query m adds for key n
 =========  =======================================================================
 
-Where the declaration of a scheme proves that S depends on m − n alone, a profile stands for all of
-it (:mod:`posenc_cli.analysis.profile`); else S is computed (:mod:`posenc_cli.analysis.products`).
+If the declaration of a scheme proves that S depends only on m − n, a profile represents all of it
+(:mod:`posenc_cli.analysis.profile`). Otherwise S is computed (:mod:`posenc_cli.analysis.products`).
 
 Imports NumPy: import it only where something is computed.
 """
@@ -58,36 +58,36 @@ QueryKeyContent = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]
 
 SEED = 0
-"""The seed of random contents, each of which q and k share."""
+"""The seed of random contents, which q and k share."""
 
 DRAWS = 200
-"""Random contents that stand for all: the share below a value is known to some 4 %."""
+"""The number of random contents to draw: the share below a value is then known to about 4 %."""
 
 _CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
 _AVERAGED = 1 << 20
-"""Positions whose map has means: all offsets of S are looked at."""
+"""The most positions whose map shows means, because these need S at all offsets."""
 
 
 class KeyScores(Record):
-    """A bias that goes by the key alone: ``at(keys)`` → (n,)."""
+    """A bias that depends only on the key: ``at(keys)`` → (n,)."""
 
     at: Callable[[Integers], Reals]
 
 
 class PairScores(Record):
-    """A bias that goes by pairs of positions: ``at(queries, keys)`` → (queries, keys)."""
+    """A bias that depends on pairs of positions: ``at(queries, keys)`` → (queries, keys)."""
 
     at: Callable[[Integers, Integers], RealRows]
 
 
 class Similarity(Record):
-    """S[m, n] for m and n in ``positions``, and what gives its values.
+    """S[m, n] for m and n in ``positions``, and the source of its values.
 
-    ``quantity`` says in words what they are: a ``measure``, of which encodings share an axis, and a
-    ``detail``; ``pairs_queries`` that m is that of a query and n that
-    of a key, and ``of_scores`` that they are added to attention scores, where a difference counts
-    and not a ratio.
+    ``quantity`` describes the values in words: a ``measure``, by which encodings can share an axis,
+    and a ``detail``. ``pairs_queries`` says that m is the position of a query and n that of a key.
+    ``of_scores`` says that the values are added to attention scores, so that differences count
+    instead of ratios.
     """
 
     name: str
@@ -101,12 +101,12 @@ class Similarity(Record):
     detail: str = ""
 
     def deviation(self, offsets: Integers) -> Reals | None:
-        """The standard deviation around S at some offsets, None where S is one value."""
+        """The standard deviation of S at some offsets, or None if S is one value."""
         rule = self.source.deviation if isinstance(self.source, Profile) else None
         return None if rule is None else rule(offsets)
 
     def draws(self, offsets: Integers) -> Reals | None:
-        """S of many random contents at some offsets, None where it is not of one.
+        """S of many random contents at some offsets, or None if S is not of one.
 
         Shape: (draws, offsets).
         """
@@ -115,39 +115,39 @@ class Similarity(Record):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether S is of one random content, and those of many are known."""
+        """Whether S is of one random content, with the values of many available."""
         return isinstance(self.source, Profile) and self.source.draws is not None
 
     @property
     def bound(self) -> RoFormerBound | None:
-        """RoFormer's bound on S of a rotary scheme, where its pairs rotate by the position."""
+        """RoFormer's bound on S of a rotary scheme, if its pairs rotate by the position."""
         turned = self.content is not None and isinstance(self.source, Profile)
         return self.source.bound if turned and isinstance(self.source, Profile) else None
 
     @property
     def count(self) -> int:
-        """How many positions there are: S has as many rows and columns."""
+        """The number of positions: S has as many rows and columns."""
         return self.positions.count
 
     @property
     def step(self) -> int | None:
-        """How far apart the positions are, or None where that changes."""
+        """The distance between neighbouring positions, or None if it varies."""
         return self.positions.ranges[0].step if len(self.positions.ranges) == 1 else None
 
     @property
     def offsets_in_all(self) -> int | None:
-        """How many offsets there are, None where the positions are unevenly spaced."""
+        """The number of offsets, or None if the positions are unevenly spaced."""
         return None if self.step is None else 2 * self.count - 1
 
     def positions_at(self, which: Sequence[int]) -> Integers:
-        """Some of the positions, by their places among them."""
+        """Some of the positions, by their indices."""
         numbers = np.asarray(which, np.int64)
         if self.step is None:
             return position_array(self.positions)[numbers]
         return self.positions.ranges[0].start + self.step * numbers
 
     def entries(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
-        """Some rows of S at some columns, by their places.
+        """Some rows of S at some columns, by their indices.
 
         Shape: (len(queries), len(keys)).
         """
@@ -169,16 +169,19 @@ class Similarity(Record):
 
     @property
     def has_means(self) -> bool:
-        """Whether there are `means`: of S by offset that does not grow past what float64 sums."""
+        """Whether `means` is available.
+
+        It needs S by offset, and values that do not grow past what float64 can sum.
+        """
         profile = self.source if self.step is not None else None
         even = isinstance(profile, Profile) and (profile.even or self.of_scores)
         return even and self.count <= _AVERAGED
 
     def means(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
-        """The mean of S over blocks of places, each from one of these up to the next.
+        """The mean of S over blocks of indices, each block from one of these up to the next.
 
-        With W the sums of the sums of S up to each offset, rows a … b − 1 and columns c … d − 1
-        have the sum W(b − c) − W(a − c) − W(b − d) + W(a − d).
+        Let W be the twofold cumulative sum of S over offsets. Rows a … b − 1 and columns c … d − 1
+        then have the sum W(b − c) − W(a − c) − W(b − d) + W(a − d).
 
         Shape: (len(queries), len(keys)).
         """
@@ -186,7 +189,7 @@ class Similarity(Record):
         if len(queries) == len(keys) == self.count:
             return self.entries(queries, keys)
         values = self._newest_first(self.source)[::-1]  # (2 · count − 1,)
-        middle = values.mean()  # without it, sums are small, and little is rounded
+        middle = values.mean()  # without it, sums are small and rounding errors too
         sums = np.concatenate([[0.0, 0.0], np.cumsum(np.cumsum(values - middle))])
         rows, columns = (np.array([*side, self.count]) for side in (queries, keys))
         corners = sums[rows[:, None] - columns + self.count]
@@ -215,7 +218,7 @@ class Similarity(Record):
                     yield _round(self.entries(queries, everything), dtype)
 
     def matrix(self, dtype: DType, engine: Engine, metadata: Mapping[str, object]) -> Matrix:
-        """S as a matrix to write, which is computed block by block."""
+        """S as a matrix to write, computed block by block."""
         return Matrix(
             shape=(self.count, self.count),
             dtype=dtype,
@@ -240,11 +243,11 @@ def similarity(
 ) -> Similarity:
     """The similarity of the positions of a request, in float64.
 
-    Raises: InvalidInput where the request is, or where there is nothing to normalize.
+    Raises: InvalidInput if the request is not valid, or if there is nothing to normalize.
     """
     bound = request.encoding.bound
     given, waves = bound.content, bound.content.waves
-    request.plan()  # which refuses what does not go together
+    request.plan()  # refuses invalid combinations
     positions = request.row_positions().whole("a similarity")
     if given.heads is not None:
         if normalize == "cosine":
@@ -262,7 +265,7 @@ def similarity(
             raise InvalidInput(
                 "--normalize cosine: queries shrink as keys grow here, and only q·k shows both"
             )
-        waves = replace(waves, scale=1)  # which makes all rows of one length
+        waves = replace(waves, scale=1)  # gives all rows one length
     elif waves is not None and turns:
         scaled = f", attention scaling {float(waves.scale):.4g}² included"
         measure, detail = "q·k / d", "" if waves.scale == 1 else scaled
@@ -298,7 +301,7 @@ def similarity(
 def _of_waves(
     waves: Waves, drawn: Reals, engine: Engine, normalize: Normalization
 ) -> Profile | None:
-    """The profile of waves whose weights are ``drawn``, (draws, waves); None without a draw."""
+    """The profile of waves with weights ``drawn``, (draws, waves); None without a draw."""
     if not len(drawn):
         return None
     if normalize == "cosine":
@@ -310,7 +313,7 @@ def _of_waves(
 
 
 def _name(request: Request) -> str:
-    """What names a similarity: the scheme, and that its weights are random where they are."""
+    """The name of a similarity: the scheme, with a note if its weights are random."""
     random = request.random_weights
     return f"{request.scheme.name} ({random})" if random else request.scheme.name
 
@@ -320,7 +323,7 @@ def similarity_of_array(
 ) -> Similarity:
     """The dot products of the rows of an array that was stored as ``dtype``.
 
-    Raises: InvalidInput unless it is a matrix.
+    Raises: InvalidInput if it is not a matrix.
     """
     rows = rows_of_array(values, dtype, name=name)
     quantity = "dot product"
@@ -331,11 +334,11 @@ def similarity_of_array(
 
 
 def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
-    """The rows of an array that was stored as ``dtype``; leading axes of length 1 do not count.
+    """The rows of an array that was stored as ``dtype``; leading axes of length 1 are dropped.
 
     A complex row counts as its real and imaginary parts: rotated pairs.
 
-    Raises: InvalidInput unless it is a matrix.
+    Raises: InvalidInput if it is not a matrix.
     """
     values = without_leading_ones(values)
     if values.ndim != 2:
@@ -357,7 +360,7 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
 
 
 def _unit(dtype: str) -> float:
-    """How far rounding to a stored format may put a value off, relatively."""
+    """The largest relative error of rounding to a stored format."""
     digits = {"float16": 11, "bfloat16": 8, "float32": 24, "complex64": 24}
     if dtype.startswith(("int", "uint", "bool")):
         return 0.0
@@ -392,9 +395,9 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
 
 
 def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
-    """The squared length of what each pair rotates, over the number of columns, draw by draw.
+    """The squared length of the content of each pair, divided by the number of columns, per draw.
 
-    Shape: (draws, pairs); of ones that is one.
+    Shape: (draws, pairs); content of ones is a single draw.
     """
     contents = np.ones((1, rotation.width))
     if content == "random":
@@ -405,7 +408,7 @@ def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
 
 
 def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> MatrixRows:
-    """The rows of a request in float64, each column times its one of ``factors``."""
+    """The rows of a request in float64, with columns multiplied by ``factors``."""
     positions = request.row_positions()
     count, width = request.plan().shape
 
@@ -436,15 +439,15 @@ def _round(values: RealRows, dtype: DType) -> StoredRows:
 
 
 def finite_or_none(values: Reals) -> list[float | None]:
-    """Values as JSON has them: what is not finite is null."""
+    """Values for JSON, with null for those that are not finite."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
 class SimilarityPart(Record):
-    """What is looked at, of a hybrid a part: what computes it, and what was asked for.
+    """One similarity to show: its values, its engine, and the request.
 
-    ``subject`` is the place of what it is of among all that are named, and ``source`` its model or
-    config. What is read from a file has no ``request``.
+    ``subject`` is its index among all named subjects, ``source`` its model or config. An array from
+    a file has no ``request``.
     """
 
     similarity: Similarity
@@ -456,20 +459,20 @@ class SimilarityPart(Record):
 
     @property
     def short(self) -> str:
-        """What it was named by."""
+        """Its short name."""
         named = self.similarity.name if self.request is None else self.request.scheme.name
         return self.source or named
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What goes with its values in a file."""
+        """The metadata of its values in a file."""
         return {"quantity": self.similarity.quantity, **self.fields}
 
 
 def part_of_array(
     loaded: Loaded, *, name: str, normalize: Normalization, place: int = 0
 ) -> SimilarityPart:
-    """The rows of an array that was read; ``place`` is its place among all subjects."""
+    """The rows of an array as read; ``place`` is its index among all subjects."""
     subject = similarity_of_array(loaded.values, loaded.dtype, name=name, normalize=normalize)
     shape = list(loaded.values.shape)
     fields = {"in": loaded.path, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
@@ -484,9 +487,9 @@ def parts_of(
     normalize: Normalization = "dot",
     head: int | None = None,
 ) -> list[SimilarityPart]:
-    """Encodings by their place among all subjects, or their parts; rotary ones with each content.
+    """Encodings, or their parts, by index among all subjects; rotary ones with each content.
 
-    Raises: InvalidInput where none of them has what is asked for.
+    Raises: InvalidInput if none of them has what is asked for.
     """
     schemes = [part.scheme for choice in choices.values() for part in choice.parts or (choice,)]
     kinds = [scheme.kind for scheme in schemes]

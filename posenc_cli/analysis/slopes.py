@@ -10,9 +10,10 @@ from posenc_cli.records import Record, replace
 
 
 class Slopes(Record):
-    """The slopes of ALiBi for some heads, by a convention, or those of a file in their place.
+    """The slopes of ALiBi for some heads: by a convention, or from a file.
 
-    ``source`` is the model or config that says so. With ``in_bfloat16`` they are rounded to it.
+    ``source`` is the model or config they come from. With ``in_bfloat16`` they are rounded to
+    bfloat16.
     """
 
     heads: int
@@ -41,7 +42,7 @@ class Slopes(Record):
 
     @property
     def label(self) -> str:
-        """What tells them from others."""
+        """The text that tells them from others."""
         if self.file is not None:
             return self.file
         heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
@@ -51,7 +52,7 @@ class Slopes(Record):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The same for JSON."""
         asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
         source = {"source": self.source} if self.source else {}
         source |= {"format": "bfloat16"} if self.in_bfloat16 else {}
@@ -67,7 +68,7 @@ class SlopesDifference(Record):
 
     @classmethod
     def of(cls, first: Slopes, other: Slopes) -> SlopesDifference | None:
-        """How slopes differ, head by head; None where there are not as many."""
+        """The difference of slopes, head by head; None if the numbers of heads differ."""
         if first.heads != other.heads:
             return None
         pairs = list(zip(first.values, other.values, strict=True))

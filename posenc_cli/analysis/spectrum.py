@@ -1,7 +1,7 @@
 """The spectrum of an encoding: the wavelength of each pair, or the power of each column.
 
-Owns the wavelengths and rotations of waves, and what an extended rotary scheme did to each. Columns
-that are no waves have a power spectrum along the positions instead.
+Waves have wavelengths and rotations, and the changes that an extended rotary scheme made to each.
+Other columns have a power spectrum along the positions.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -37,15 +37,16 @@ DEFAULT_CONTEXT = 4096
 
 
 _SAME = 1e-12
-"""Relative: ratios of 60-digit frequencies to floats that users gave."""
+"""Relative tolerance for ratios of 60-digit frequencies to floats from users."""
 _TRANSFORMED_ROWS = 1 << 20
 _TRANSFORMED_VALUES = 1 << 20  # at a time, in whole columns
 
 
 class Stretch(Record):
-    """What a rule did to the waves of plain RoPE: these are its, before.
+    """The changes that a rule made to the waves of plain RoPE.
 
-    ``ratio`` is how many times longer each wavelength became, infinite where a wave stands still.
+    ``wavelengths`` and ``turns`` are those of plain RoPE. ``ratio`` is the factor by which each
+    wavelength grew, infinite for frequency 0.
 
     Shape: (waves,) each.
     """
@@ -59,11 +60,12 @@ class Stretch(Record):
 class WaveSpectrum(Record):
     """The waves of an encoding, in the order of its pairs.
 
-    ``turns`` are those within the context, or of waves that follow an axis within its extent;
-    ``axes`` names those. A wave of frequency 0 has no finite wavelength. ``along`` says what the
-    rows are of, and so what a wavelength counts.
+    ``turns`` counts their full turns within the context, or within the extent of the axis that they
+    follow; ``axes`` names the axes. A wave of frequency 0 has no finite wavelength. ``along`` says
+    whether rows are positions or offsets, the unit of a wavelength.
 
     Shape: (waves,) each.
+
     Units: frequencies in radians, wavelengths in positions or offsets.
     """
 
@@ -77,16 +79,16 @@ class WaveSpectrum(Record):
 
     @property
     def incomplete(self) -> tuple[int, ...]:
-        """The pairs that have a wavelength longer than the context."""
+        """The pairs with a wavelength longer than the context."""
         return tuple(np.flatnonzero(self.turns < 1).tolist())
 
 
 def context_of(
     encoding: Encoding, positions: Positions | None, stated: tuple[int, str] | None = None
 ) -> tuple[int, str]:
-    """The length of context that rotations are counted in, and where it comes from.
+    """The context length for counting rotations, and its source.
 
-    ``stated`` is what a model says of its context.
+    ``stated`` is what a model's config states.
     """
     if positions is not None:
         span = positions.last - positions.first + 1
@@ -106,7 +108,7 @@ def context_of(
 def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None) -> WaveSpectrum:
     """The waves of a scheme that is made of waves.
 
-    ``positions`` say where waves along axes go, in place of the first of the context.
+    ``positions`` are the positions for waves along axes; by default the first of the context.
     """
     waves = bound.content.waves
     assert waves is not None
@@ -130,12 +132,12 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
 
 
 def along(bound: Bound) -> Along:
-    """What the rows of a scheme are of."""
+    """Whether the rows of a scheme are positions or offsets."""
     return "offsets" if bound.scheme.kind == "relative" else "positions"
 
 
 def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
-    """How many places each wave's axis has."""
+    """The number of coordinates on each wave's axis."""
     from posenc_cli.encoding.arrays import position_array
 
     coordinates = waves.coordinates
@@ -159,13 +161,13 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
 
 
 def _turns(extents: Reals | float, wavelengths: Reals) -> Reals:
-    """Turns within some extents: infinitely many where a float holds them no more."""
+    """The full turns within some extents; infinite if they overflow a float."""
     with np.errstate(over="ignore", divide="ignore"):
         return np.asarray(extents / wavelengths)
 
 
 def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch | None:
-    """What became of plain RoPE's waves, for a rotary scheme with a factor and a base."""
+    """The changes to plain RoPE's waves, for a rotary scheme with a factor and a base."""
     params = bound.params
     if bound.scheme.kind != "rotary" or "base" not in params or "factor" not in params:
         return None
@@ -176,7 +178,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     finite = [ratio for ratio in ratios if math.isfinite(ratio)]
     factor = params["factor"] or max(finite, default=1.0)
     if "seq_len" in params and "original_max_position_embeddings" not in params:
-        # A base that follows the length stretches the slowest wave by more than the factor.
+        # A base that depends on the length changes the lowest frequency by more than the factor.
         factor = max(finite, default=1.0)
     before = wavelengths(plain)
     return Stretch(
@@ -188,7 +190,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
 
 
 def same_ratio(ratio: Any, expected: float) -> Any:
-    """Whether ratios are one that is expected, but for the rounding of what users gave."""
+    """Whether ratios equal an expected one, up to the rounding of numbers from users."""
     return abs(ratio / expected - 1) <= _SAME
 
 
@@ -203,12 +205,12 @@ def _zone(ratio: float, factor: float) -> Zone:
 
 
 class PowerSpectrum(Record):
-    """The power of columns along positions, their means left out.
+    """The power of columns along positions, without their means.
 
-    ``power`` is the share of each wavelength in the power of all columns together, ``dominant``
-    the wavelength with the most power in each column and ``share`` its part of the column's, NaN
-    for a column that is constant or not finite. ``dropped`` columns are not finite; of ``count``
-    rows the first ``transformed`` were looked at.
+    ``power`` is the share of each wavelength in the power of all columns. ``dominant`` is the
+    wavelength with the most power in each column, and ``share`` its share of the column's power,
+    NaN for a column that is constant or not finite. ``dropped`` columns are not finite. Only the
+    first ``transformed`` of ``count`` rows were used.
 
     Shape: ``wavelengths`` and ``power`` (rows // 2,), longest first; the others (columns,).
     """
@@ -226,7 +228,7 @@ class PowerSpectrum(Record):
 def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
     """The power spectrum of the columns of some rows, by a Fourier transform of each.
 
-    Raises: InvalidInput where there are fewer than two rows, or no finite column.
+    Raises: InvalidInput if there are fewer than two rows, or no finite column.
     """
     if rows.count < 2:
         raise InvalidInput(f"{name}: has one row; a spectrum along positions needs at least two")
@@ -249,12 +251,12 @@ def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
         dropped += (begin + np.flatnonzero(~finite)).tolist()
         largest = np.abs(part[:, finite]).max(axis=0, initial=0)
         columns = begin + np.flatnonzero(finite)[largest > 0]
-        # Scaled to 1, so that no square overflows or vanishes.
+        # Scaled to 1, so that no square overflows or underflows.
         largest = largest[largest > 0]
         unit = part[:, columns - begin] / largest
         columns_power = _column_power(unit)  # (bins, columns)
         total = columns_power.sum(axis=0)
-        moving = total > 0  # a constant is all ones here, and leaves nothing beside its mean
+        moving = total > 0  # a constant is all ones here, so it has no power
         best = columns_power[:, moving].argmax(axis=0)
         dominant[columns[moving]] = count / (best + 1)
         share[columns[moving]] = columns_power[best, np.flatnonzero(moving)] / total[moving]
@@ -278,7 +280,7 @@ def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
 
 
 def _column_power(values: RealRows) -> RealRows:
-    """The power of each column at 1, 2, … turns in all rows.
+    """The power of each column at 1, 2, … full turns over all rows.
 
     Shape: values (rows, columns) → (rows // 2, columns).
     """
@@ -286,12 +288,12 @@ def _column_power(values: RealRows) -> RealRows:
     transformed = np.fft.rfft(values - values.mean(axis=0), axis=0)[1:]
     power: RealRows = 2 * (transformed.real**2 + transformed.imag**2)
     if count % 2 == 0:
-        power[-1] /= 2  # the fastest of an even number has no mirror image
+        power[-1] /= 2  # for an even number of rows, the highest frequency has no mirror image
     return power
 
 
 def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
-    """A spectrum of waves as JSON has it; an infinite wavelength is null."""
+    """A spectrum of waves for JSON; an infinite wavelength is null."""
     stretch = spectrum.stretch
     return {
         "context": spectrum.context,
@@ -313,10 +315,10 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
 
 
 class WaveDifference(Record):
-    """How the wavelengths of all pairs differ from those of the same pairs of another encoding.
+    """The differences of all wavelengths from those of the same pairs of another encoding.
 
-    ``ratio`` is the one farthest from 1, infinite where a wave stands still, and ``at`` the pairs
-    that have it; 1 and none where no pair differs.
+    ``ratio`` is the one farthest from 1, infinite for frequency 0, and ``at`` lists its pairs. If
+    no pair differs, they are 1 and empty.
     """
 
     pairs: int
@@ -326,12 +328,12 @@ class WaveDifference(Record):
 
 
 def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference | None:
-    """How the waves of another encoding differ; None where pairs do not stand for pairs."""
+    """The differences of another encoding's waves; None if their pairs do not correspond."""
     a, b = first.wavelengths, other.wavelengths
     if len(a) != len(b) or first.axes != other.axes or first.along != other.along:
         return None
     with np.errstate(invalid="ignore"):
-        ratios = np.where(a == b, 1.0, b / a)  # of two infinite ones, too
+        ratios = np.where(a == b, 1.0, b / a)  # also if both are infinite
     apart = ~same_ratio(ratios, 1.0)
     if not apart.any():
         return WaveDifference(len(a), (), 1.0, ())
@@ -351,15 +353,15 @@ def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference 
 
 
 class PowerDifference(Record):
-    """What ``share`` of the power lies at other wavelengths than that of another encoding."""
+    """The ``share`` of the power that lies at other wavelengths than in another encoding."""
 
     share: float
 
 
 def power_difference(first: PowerSpectrum, other: PowerSpectrum) -> PowerDifference | None:
-    """How the power of another's columns differs.
+    """The difference in the power of two encodings' columns.
 
-    None where their wavelengths are not the same, or one has no power.
+    None if their wavelengths differ, or one has no power.
     """
     if not first.power.any() or not other.power.any():
         return None

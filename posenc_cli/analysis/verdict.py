@@ -1,9 +1,10 @@
 """The summary of a similarity: its values by offset, and what they depend on.
 
-Owns the tolerance of the question whether S depends on m − n alone. Where a declaration proves it
-there is none: the spread is 0. Rows that were rounded to a format with unit u differ from what they
-stand for by at most u, relatively, so two products of rows of length at most R by 2u · R² each, and
-their sums in float64 by (d + 2) · 2^−53 · R² each: the tolerance is twice those two together.
+This module defines the tolerance for the question whether S depends only on m − n. If the
+declaration proves it, the spread is 0 and no tolerance is needed. Rows rounded to a format with
+unit u have a relative error of at most u. So two products of rows of length at most R differ by at
+most 2u · R² each, and their float64 sums by (d + 2) · 2^−53 · R² each. The tolerance is twice the
+sum of these two.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -36,23 +37,23 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
-ALL_OFFSETS = 1 << 20  # offsets that are looked at, from 0 on: a second
+ALL_OFFSETS = 1 << 20  # offsets examined, from 0 on: about a second
 SCANNED = 1 << 30
-"""Up to so many values, no row is left out of a sample."""
+"""Up to this many values, a sample leaves no row out."""
 
 _ROUNDING = 1e-12  # of the largest value: sums of a few thousand products in float64
-_SCATTERED = 4096  # positions unevenly spaced: all their pairs are held at once
+_SCATTERED = 4096  # unevenly spaced positions: all their pairs are held at once
 
 
 class Verdict(Record):
-    """What S is by offset Δ = m − n, and how it depends on it.
+    """The values of S by offset Δ = m − n, and how S depends on it.
 
-    ``profile`` holds the mean over the pairs looked at, ``least`` and ``most`` the extremes, NaN
-    where no value is finite. ``half_distance`` is the first Δ > 0 whose value is below half of the
-    value at 0; of scores, the first that halves the weight of attention. No offset up to
-    ``half_searched`` is, where there is none. ``proof`` says why S depends on Δ alone, None where
-    that was measured on ``pairs`` pairs of positions, out of ``all_pairs``; of these, ``dropped``
-    had a value that is not finite. ``toeplitz`` of a sample is a statement on the pairs looked at.
+    ``profile`` holds the mean over the pairs examined, ``least`` and ``most`` the extremes, NaN if
+    no value is finite. ``half_distance`` is the first Δ > 0 with a value below half of the value at
+    0; for scores, the first that halves the attention weight. If it is None, no offset up to
+    ``half_searched`` qualifies. ``proof`` says why S depends only on Δ. It is None if that was
+    measured, on ``pairs`` of the ``all_pairs`` pairs of positions; ``dropped`` of these had a value
+    that is not finite. In a sample, ``toeplitz`` is a statement on the examined pairs only.
 
     Shape: (offsets,) each, the offsets ascending.
     """
@@ -76,11 +77,11 @@ class Verdict(Record):
 
     @property
     def measured_all(self) -> bool:
-        """Whether nothing was left to a sample."""
+        """Whether all pairs were measured, without sampling."""
         return self.pairs == self.all_pairs
 
     def matrix(self, dtype: DType, metadata: Mapping[str, object]) -> Matrix:
-        """The mean by offset as a matrix to write, its rows labelled by the offsets."""
+        """The mean by offset as a matrix to write, with offsets as row labels."""
 
         def blocks() -> Iterator[StoredValues]:
             yield narrow(self.profile, None, dtype)
@@ -98,7 +99,7 @@ class Verdict(Record):
 def verdict(of: Similarity) -> Verdict:
     """The verdict on a similarity.
 
-    Raises: InvalidInput where no value is finite, or too many positions are unevenly spaced.
+    Raises: InvalidInput if no value is finite, or too many positions are unevenly spaced.
     """
     if of.step is None:
         return _verdict_on_pairs(of, "--positions", "positions that are not evenly spaced")
@@ -183,7 +184,7 @@ def _verdict_on_rows(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
 
 
 def _verdict_on_keys(of: Similarity, keys: KeyScores, step: int) -> Verdict:
-    """S[m, n] is the score of key n: at an offset it takes the values of the keys that reach it."""
+    """The verdict if S[m, n] is the score of key n: each offset takes the values of its keys."""
     count = of.count
     check_size(of.positions.option, count, ALL_OFFSETS, f"keys of {of.name}, each with a score")
     scores = keys.at(of.positions_at(range(count)))
@@ -276,9 +277,10 @@ def _tolerance(rows: MatrixRows, reach: float) -> float:
 
 
 def _halving(offsets: Integers, values: Reals, of: Similarity) -> tuple[int | None, int]:
-    """Where values, from the offset 0 on, first fall below half of the first.
+    """The first offset whose value is below half of the value at 0, or None.
 
-    Beside it, up to which offset none does: of rows, to the first that a sample left out.
+    Also returns the offset up to which no value is. For rows, the search ends at the first offset
+    that a sample left out.
     """
     left_out = np.flatnonzero(np.diff(offsets) > offsets[1:2].sum())
     end = int(left_out[0]) + 1 if left_out.size and of.step else len(offsets)
@@ -306,10 +308,10 @@ def _nothing_finite(of: Similarity) -> InvalidInput:
 class ProfileDifference(Record):
     """How S by offset differs from that of another encoding, at the offsets that both have.
 
-    Of the ``offsets`` compared, ``differing`` have values further apart than rounding allows;
-    ``largest`` is the difference of largest size, other less first, and ``at`` its offset.
-    ``complete`` says that no offset of either was left out, ``exact`` that each offset has one
-    value in both: else their means are compared, over the pairs looked at.
+    ``offsets`` is the number compared, and ``differing`` how many differ by more than rounding
+    allows. ``largest`` is the signed difference (other minus first) of largest size, and ``at`` its
+    offset. ``complete`` says that no offset of either was left out. ``exact`` says that each offset
+    has one value in both; otherwise the means over the examined pairs are compared.
     """
 
     offsets: int
@@ -323,7 +325,7 @@ class ProfileDifference(Record):
 def profile_difference(
     first: tuple[Similarity, Verdict], other: tuple[Similarity, Verdict]
 ) -> ProfileDifference | None:
-    """How another's S differs; None where it is of another measure, or at no offset of both."""
+    """The difference of another S by offset; None if the measure differs or no offset is shared."""
     if first[0].measure != other[0].measure:
         return None
     both, in_first, in_other = np.intersect1d(
@@ -337,7 +339,7 @@ def profile_difference(
         both, differences = both[finite], b[finite] - a[finite]
     size = max(np.abs(a[finite]).max(), np.abs(b[finite]).max())
     allowed = max(first[1].tolerance, other[1].tolerance, _ROUNDING * float(size))
-    # Of what is as large at −Δ and at Δ, the offset that follows 0.
+    # If differences at −Δ and Δ are equally large, the positive offset wins.
     order = np.lexsort((both < 0, -np.abs(differences)))
     at = int(order[0])
     sides = first, other

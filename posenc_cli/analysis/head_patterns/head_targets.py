@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
 NAMES = ("previous", "back:K", "first", "same:K", "window:W")
-"""What targets are called; all else is the name of a file."""
+"""The names of targets; any other text is the name of a file."""
 
 _LARGEST = 1 << 30
 _NAMED = re.compile(r"(back|same|window):(.*)", re.DOTALL)
 _ROWS = 1 << 8
-"""Rows of a mask that are looked at together."""
+"""Rows of a mask that are checked at once."""
 _BARE = {"back": "back:40", "same": "same:8", "window": "window:16"}
 
 
 class HeadTarget(Record):
-    """The keys that each query is to look at, all alike.
+    """The keys that each query should attend to, all with equal weight.
 
-    ``keys(queries, length)`` → (queries, length), none of them after its query. ``meaning`` says
-    which they are, ``without`` which queries have none.
+    ``keys(queries, length)`` → (queries, length), with no key after its query. ``meaning``
+    describes the keys, ``without`` the queries that have none.
     """
 
     name: str
@@ -51,7 +51,7 @@ def target_of(text: str) -> HeadTarget:
     array([[0, 0, 0, 0],
            [0, 1, 0, 0]])
 
-    Raises: InvalidInput, Unavailable: there is no such target, and no such file.
+    Raises: InvalidInput, Unavailable if there is no such target and no such file.
     """
     if text == "previous":
         return HeadTarget(text, "the key before the query", "query 0", partial(_back, 1))
@@ -100,7 +100,7 @@ def _window(width: int, queries: Integers, length: int) -> Flags:
 
 
 def _target_of_file(path: str) -> HeadTarget:
-    """The mask in a file, (queries, keys) of 0 and 1: none of a key after its query."""
+    """The mask in a file, (queries, keys) of 0 and 1, with 0 for keys after the query."""
     values, name = read_array(path).values, quoted_name(path)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         shape = " × ".join(map(str, values.shape))
@@ -119,7 +119,7 @@ def _target_of_file(path: str) -> HeadTarget:
 
 
 def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:
-    """Refuse what is no mask, or looks ahead.
+    """Refuse values that are not a mask, or a mask with keys after the query.
 
     Raises: InvalidInput.
     """

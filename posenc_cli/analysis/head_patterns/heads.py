@@ -1,12 +1,12 @@
-"""Which attention heads an encoding can express, and whether they hold past the trained length.
+"""Which attention patterns an encoding can express, and whether they hold past the trained length.
 
-A head that sees positions alone is fitted to look at a target by what is certain: softmax
-regression has one optimum (:mod:`posenc_cli.analysis.head_patterns.regression`), of scores
-that are linear in what the head may learn
-(:mod:`posenc_cli.analysis.head_patterns.position_scores`). It is fitted on all queries
-below the trained length that have a target, each to look at its target keys alike, and held
-against the last queries of each length, as many as the trained length: of twice that length and
-more, none of them was trained.
+A head that sees only positions is fitted to attend to a target. The result is certain: the scores
+are linear in what the head may learn (:mod:`posenc_cli.analysis.head_patterns.position_scores`),
+and softmax regression on them has one optimum
+(:mod:`posenc_cli.analysis.head_patterns.regression`). The fit uses all queries below the trained
+length that have a target, each with equal weight on its target keys. The head is then tested on the
+last queries of each length, as many as the trained length. At twice the trained length or more,
+none of these were trained.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -38,24 +38,24 @@ if TYPE_CHECKING:
 
 USUAL_L2 = 1e-4
 MOST_TRAINED = 1 << 10
-"""Positions that a head is fitted on: each is a query and a key, some hundred times."""
+"""Positions that a head is fitted on: each is a query and a key, used about a hundred times."""
 _FITTED_SCORES = 1 << 21
-"""Scores of all fits together: some ten seconds."""
+"""Scores of all fits together: about ten seconds."""
 _MEASURED_SCORES = 1 << 26
-"""Scores of all lengths together: some seconds."""
+"""Scores of all lengths together: a few seconds."""
 
 _TIED = 1e-9
-"""What scores may differ by and be the same, as a share of the largest or of 1."""
+"""The relative difference of scores (to the largest or to 1) below which they are tied."""
 DIGITS = 6
-"""Decimals of what is told: those after them a library that sums in another order may change."""
+"""Decimals of reported values: a library that sums in another order may change later ones."""
 
 
 class LengthResult(Record):
-    """How a head does at a length, over the last ``queries`` of it that have a target.
+    """The result of a head at a length, over its last ``queries`` that have a target.
 
-    ``mass`` is the mean weight on a query's target keys, ``right`` the share of queries whose
-    largest score is of a target key, and of no other; both None where no query has a target.
-    ``untrained`` are buckets that are met there, and were not below the trained length.
+    ``mass`` is the mean attention weight on a query's target keys. ``right`` is the share of
+    queries whose largest score is on target keys only. Both are None if no query has a target.
+    ``untrained`` are the buckets that occur there but not below the trained length.
     """
 
     length: int
@@ -66,9 +66,9 @@ class LengthResult(Record):
 
 
 class LearnedPair(Record):
-    """What a head learned of a dimension pair: a·cos(Δθ) + b·sin(Δθ), a and b.
+    """The learned a and b of a dimension pair: a·cos(Δθ) + b·sin(Δθ).
 
-    ``wavelength`` is in positions, infinite where the pair never rotates.
+    ``wavelength`` is in positions, infinite if the pair never rotates.
     """
 
     wavelength: float
@@ -82,10 +82,10 @@ class LearnedPair(Record):
 
 
 class FittedHead(Record):
-    """A head that was fitted on positions below ``trained``: what it learned, and how well.
+    """A head fitted on positions below ``trained``, with its learned values and its loss.
 
-    ``bound`` is its encoding at that length, ``source`` the model or config that says so. ``free``
-    says what it could learn, ``optimum`` what that is at the least loss.
+    ``bound`` is its encoding at that length, ``source`` the model or config it comes from. ``free``
+    describes what it could learn, and ``optimum`` has the learned values of least loss.
     """
 
     bound: Bound
@@ -108,18 +108,18 @@ class FittedHead(Record):
 
     @property
     def name(self) -> str:
-        """What it was named by: its model or config, or else its scheme."""
+        """The name of its model or config, or else of its scheme."""
         return self.source or self.scheme
 
     @property
     def slow_share(self) -> float | None:
-        """Of squared amplitudes, the share of pairs that make no whole turn in training."""
+        """The share of squared amplitudes in pairs whose wavelength exceeds the trained length."""
         squares = [(pair.wavelength > self.trained, pair.amplitude**2) for pair in self.pairs]
         total = sum(square for _, square in squares)
         return sum(square for slow, square in squares if slow) / total if total else None
 
     def stretched(self, stretch: str, length: int) -> HeadEncoding:
-        """The encoding at a length, as an extension changes it."""
+        """The encoding at a length, under a context extension."""
         if stretch == NONE:
             return self.encoding
         other = STRETCHES[stretch]
@@ -127,7 +127,7 @@ class FittedHead(Record):
         return HeadEncoding(other.scheme, other.parameters(given, self.trained, length))
 
     def last_scores(self, stretch: str, length: int, query: int) -> Reals:
-        """The scores of a query by how far keys lie before it, from its own on.
+        """The scores of a query by the distance of the key before it, from the query's own key on.
 
         Shape: (query + 1,).
         """
@@ -137,19 +137,19 @@ class FittedHead(Record):
 
 
 class HeadResult(Record):
-    """How a head does at each length, under an extension."""
+    """The results of a head at each length, under a context extension."""
 
     head: FittedHead
     stretch: str
     lengths: tuple[LengthResult, ...]
 
     def at(self, length: int) -> LengthResult:
-        """The result at a length that was asked for."""
+        """The result at a requested length."""
         return next(result for result in self.lengths if result.length == length)
 
 
 class HeadsRequest(Record):
-    """What is asked for: targets, a trained length, longer ones, extensions and the penalty."""
+    """A request: targets, a trained length, longer lengths, context extensions and the penalty."""
 
     targets: tuple[HeadTarget, ...]
     trained: int = 100
@@ -163,12 +163,12 @@ class HeadsRequest(Record):
         choices: Sequence[Choice],
         progress: Callable[[int, int], None] | None = None,
     ) -> list[HeadResult]:
-        """The results of each target, in the order of encodings, then of extensions.
+        """The results for each target, in the order of encodings, then of extensions.
 
-        ``progress`` is told how many heads of how many are done.
+        ``progress`` is called with the number of heads done and the total.
 
-        Raises: InvalidInput where an encoding has not so many positions, nothing can be extended,
-        or there is too much to compute.
+        Raises: InvalidInput if an encoding has too few positions, if nothing can be extended, or if
+            there is too much to compute.
         """
         self._check(choices)
         heads = [(choice, target) for target in self.targets for choice in choices]
@@ -216,12 +216,12 @@ class HeadsRequest(Record):
     def _fitted(self, choice: Choice, target: HeadTarget) -> FittedHead:
         """The head of least loss.
 
-        Raises: InvalidInput where no query has a target, or float64 does not reach the optimum.
+        Raises: InvalidInput if no query has a target, or float64 does not reach the optimum.
         """
         own_head = self.head if choice.scheme.kind == "bias" else None
         encoding = HeadEncoding(choice.scheme, choice.given, own_head or 0)
         at_trained = encoding.at(self.trained)
-        encoding.at(max(self.lengths, default=self.trained))  # is there, before anything is fitted
+        encoding.at(max(self.lengths, default=self.trained))  # fails before the fit if too long
         every = np.arange(self.trained)
         wanted = target.keys(every, self.trained)
         queries = every[wanted.any(axis=1)]
@@ -256,7 +256,7 @@ def _is_stretched(choice: Choice) -> bool:
 
 
 def _random_weights(encoding: LengthEncoding, basis: Basis, lengths: Sequence[int]) -> str | None:
-    """What to say of rows that are drawn; what a head learns of buckets is not."""
+    """A note if rows are randomly initialized, except for buckets: the head learns them."""
     if basis.buckets is not None:
         return None
     last = max((encoding.length, *lengths)) - 1
@@ -264,7 +264,7 @@ def _random_weights(encoding: LengthEncoding, basis: Basis, lengths: Sequence[in
 
 
 def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
-    """What was learned of each dimension pair that rotates by the position alone."""
+    """The learned values of each dimension pair that rotates by the position alone."""
     waves = encoding.content.waves
     if waves is None or encoding.query.bound.scheme.kind != "rotary" or not encoding.by_offset:
         return ()
@@ -291,7 +291,7 @@ def _free(encoding: LengthEncoding, basis: Basis, size: int) -> str:
 
 
 def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
-    """How a head does over the last queries of a length."""
+    """The result of a head over the last queries of a length."""
     encoding = head.stretched(stretch, length).at(length)
     every = np.arange(length - head.trained, length)
     masses: list[Reals] = []
@@ -323,7 +323,7 @@ def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
 
 
 def _largest(scores: RealRows) -> Any:
-    """Which scores of each row are its largest, or so near that rounding may have parted them.
+    """Which scores of each row are its largest, or so near that only rounding separates them.
 
     >>> _largest(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
     [[True, True, False]]
@@ -340,9 +340,9 @@ _FORM = re.compile(
 
 
 class HeadRequirement(Record):
-    """A bound on the mass, or on the share that is right, of a target at a length.
+    """A bound on the mass, or on the right share, of a target at a length.
 
-    The ``length`` is one of positions, or as many ``times`` the trained length.
+    ``length`` is in positions, or a multiple of the trained length if ``times``.
     """
 
     text: str
@@ -355,7 +355,7 @@ class HeadRequirement(Record):
 
     @classmethod
     def parse(cls, text: str) -> HeadRequirement:
-        """The requirement of a text: TARGET@LENGTH>=X, of the mass unless ``.right`` says else.
+        """The requirement of a text: TARGET@LENGTH>=X, on the mass unless ``.right`` is added.
 
         >>> required = HeadRequirement.parse("back:40@8x.right>=0.9")
         >>> required.target, required.measure, required.length_of(100)
@@ -387,7 +387,7 @@ class HeadRequirement(Record):
         return self.length * trained if self.times else self.length
 
     def holds(self, result: HeadResult) -> bool:
-        """Whether it holds of a result at its length; not where nothing could be measured."""
+        """Whether a result meets it at its length; False if nothing could be measured."""
         value = getattr(result.at(self.length_of(result.head.trained)), self.measure)
         if value is None:
             return False
@@ -395,19 +395,19 @@ class HeadRequirement(Record):
 
 
 class HeadFinding(Record):
-    """A requirement, and the results of which it does not hold."""
+    """A requirement, and the results that do not meet it."""
 
     requirement: HeadRequirement
     failing: tuple[HeadResult, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether it holds of all."""
+        """Whether all results meet it."""
         return not self.failing
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The same as JSON has it."""
+        """The same for JSON."""
         failing = [
             {"scheme": result.head.scheme, "stretch": result.stretch} for result in self.failing
         ]
@@ -417,7 +417,7 @@ class HeadFinding(Record):
 def findings(
     requirements: Sequence[HeadRequirement], results: Sequence[HeadResult]
 ) -> list[HeadFinding]:
-    """Whether each requirement holds, of every encoding and extension."""
+    """Whether every encoding and extension meets each requirement."""
     return [
         HeadFinding(
             required,
@@ -437,7 +437,7 @@ def check_requirements(
     trained: int,
     lengths: Sequence[int],
 ) -> None:
-    """Refuse what is required of a target or a length that is not looked at.
+    """Refuse requirements on a target or a length that is not tested.
 
     Raises: InvalidInput.
     """

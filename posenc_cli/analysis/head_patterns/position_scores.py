@@ -1,18 +1,19 @@
 """The scores that a head can give to positions alone, linear in its learned weights.
 
-A head whose queries and keys hold nothing but positions has, at query i and key j ≤ i, by what a
-scheme gives:
+The queries and keys of the head hold only positions. Its score at query i and key j ≤ i depends on
+the kind of scheme:
 
-- absolute: rowᵢᵀ W rowⱼ, a free W of d² numbers, which is Wqᵀ Wk of a head as wide as the rows;
-- rotary: Σ aₖ cos(Δ·θₖ) + bₖ sin(Δ·θₖ), Δ = i − j, two free numbers a dimension pair: q·k of
-  fixed q and k, rotated. On axes each pair has the Δ of its own, and where amplitudes grow, or are
+- absolute: rowᵢᵀ W rowⱼ with a free matrix W of d² numbers, which is Wqᵀ Wk of a head as wide as
+  the rows;
+- rotary: Σ aₖ cos(Δ·θₖ) + bₖ sin(Δ·θₖ), Δ = i − j, with two free numbers per dimension pair: q·k of
+  fixed q and k, rotated. With several axes, each pair has its own Δ. If amplitudes grow or are
   scaled, so do both terms;
-- bias in buckets: a free number for each bucket that is met, by offsets or by pairs of places;
-  those of a table are learned anew. A network's scores are not linear, and are refused;
-- bias by formula: one free number, of either sign, times what the formula gives at its declared
-  parameters. Any of ALiBi's slopes is one amplitude of another, KERPLE's strength r1 is an
-  amplitude; its power or scale r2, in which scores are not linear, stays as declared;
-- relative: w · row of j − i, w free: what a query that is the same everywhere makes of the rows.
+- bias in buckets: one free number for each bucket that occurs, by offsets or by pairs of positions.
+  The values of a table are learned anew. The scores of a network are not linear, and are refused;
+- bias by formula: one free number, of either sign, times the formula at its declared parameters.
+  Any of ALiBi's slopes is a multiple of another, and so are KERPLE's strengths r1. KERPLE's power
+  or scale r2, in which scores are not linear, stays as declared;
+- relative: w · row of j − i, with w free: the score of a query that is the same everywhere.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -46,7 +47,7 @@ _LARGEST = 1e75  # of a term of scores: products of two, and of free numbers, st
 
 
 class HeadEncoding(Record):
-    """A scheme with parameters, as one head meets it: of a bias, head ``head``."""
+    """A scheme with parameters, for one head; ``head`` is the head of a bias."""
 
     scheme: Scheme
     given: Mapping[str, object]
@@ -55,14 +56,14 @@ class HeadEncoding(Record):
     def at(self, length: int) -> LengthEncoding:
         """The encoding of a sequence of a length.
 
-        Raises: InvalidInput where the scheme has not so many positions, or they are too many.
+        Raises: InvalidInput if the scheme has too few positions, or if the length is too large.
         """
         query, key = (
             encoding_of_side(self.scheme, self.given, seq_len=length, side=side)
             for side in ("query", "key")
         )
         positions = Positions.contiguous(0, length)
-        Request(query, positions, Precision.of(FLOAT64, None)).row_positions()  # has so many
+        Request(query, positions, Precision.of(FLOAT64, None)).row_positions()  # checks the length
         content = query.bound.content
         match content:
             case BucketBias(network=Network()):
@@ -81,7 +82,7 @@ class HeadEncoding(Record):
 
 
 class LengthEncoding(Record):
-    """An encoding of a sequence of a length, on the side of queries and of keys."""
+    """An encoding of a sequence of a length, for queries and for keys."""
 
     query: Encoding
     key: Encoding
@@ -90,12 +91,12 @@ class LengthEncoding(Record):
 
     @property
     def content(self) -> Content:
-        """What the scheme gives."""
+        """The content of the scheme."""
         return self.query.bound.content
 
     @property
     def by_offset(self) -> bool:
-        """Whether scores depend on the offset i − j alone."""
+        """Whether scores depend only on the offset i − j."""
         kind, waves = self.query.bound.scheme.kind, self.content.waves
         if self.content.by is not None:
             return self.content.by == "offset"
@@ -104,9 +105,9 @@ class LengthEncoding(Record):
         )
 
     def buckets(self, queries: Integers) -> Integers | None:
-        """The bucket of each key for some queries; None where there are none.
+        """The bucket of each key for some queries, or None if the scheme has no buckets.
 
-        Shape: (queries, length). Keys after a query have that of its own.
+        Shape: (queries, length). A key after its query gets the bucket of the query's own key.
         """
         match self.content:
             case BucketBias(bucket=bucket):
@@ -121,16 +122,16 @@ class LengthEncoding(Record):
 
     @cached_property
     def rows(self) -> RealRows:
-        """The rows of an absolute scheme, (length, columns), with no column of zeros alone."""
+        """The rows of an absolute scheme, (length, columns), without columns if unused."""
         if self.content.positions == "unused":
             return np.zeros((self.length, 0))
         return _rows(self.query, Positions.contiguous(0, self.length))
 
     @cached_property
     def terms(self) -> RealRows:
-        """Of scores by offset, what each free number is multiplied by, (length, numbers).
+        """The factors of the free numbers in scores by offset, (length, numbers).
 
-        Of a bias by key they are those of the keys. Buckets have none.
+        For a bias by key they are those of the keys. Schemes with buckets have none.
         """
         scheme, content = self.query.bound.scheme, self.content
         if scheme.kind == "rotary":
@@ -152,7 +153,7 @@ class LengthEncoding(Record):
     def scores(self, queries: Integers, basis: Basis) -> LinearScores:
         """The scores of some queries for all keys, as functions of what a head may learn.
 
-        ``basis`` says what of it the trained positions can tell.
+        ``basis`` says which free numbers the trained positions determine.
         """
         scheme, content = self.query.bound.scheme, self.content
         if scheme.kind == "absolute":
@@ -161,11 +162,11 @@ class LengthEncoding(Record):
             return _bilinear(rows[queries], rows)
         buckets = self.buckets(queries)
         if buckets is not None:
-            numbers = np.eye(basis.size + 1, basis.size)  # none for a bucket that is not met
+            numbers = np.eye(basis.size + 1, basis.size)  # zero for a bucket not met
             return _by_place(numbers, basis.places(buckets))
         keys = np.arange(self.length)
         if self.by_offset:
-            distances = np.maximum(queries[:, None] - keys, 0)  # 0 for those after the query
+            distances = np.maximum(queries[:, None] - keys, 0)  # 0 for keys after the query
             return _by_place(_checked(self.terms, scheme), distances)
         if content.by is not None:
             return _by_place(_checked(self.terms, scheme), keys + 0 * queries[:, None])
@@ -173,7 +174,7 @@ class LengthEncoding(Record):
         return _turned(turns, _turns(self.key, range(self.length)))
 
     def basis(self) -> Basis:
-        """What of an encoding of this length is free to be learned."""
+        """What is free to be learned of an encoding of this length."""
         buckets = self.buckets(np.arange(self.length))
         if buckets is not None:
             return Basis(buckets=np.unique(buckets))
@@ -184,10 +185,10 @@ class LengthEncoding(Record):
 
 
 class Basis(Record):
-    """What a head can learn at the trained positions, of which no others may add anything.
+    """What a head can learn at the trained positions; other positions add nothing.
 
-    ``buckets`` are those met there. ``columns`` (dim, L) are orthonormal and span the rows of L
-    positions, where they are fewer than columns: the optimum lies in their span.
+    ``buckets`` are those that occur there. ``columns`` (dim, L) are orthonormal and span the rows
+    of L positions, if L is less than the number of columns. The optimum lies in their span.
     """
 
     buckets: Integers | None = None
@@ -195,11 +196,11 @@ class Basis(Record):
 
     @property
     def size(self) -> int:
-        """How many buckets there are."""
+        """The number of buckets."""
         return 0 if self.buckets is None else self.buckets.size
 
     def places(self, buckets: Integers) -> Integers:
-        """The place of each bucket among those met, as many as there are for one that is not."""
+        """The index of each bucket among those met, or their number for one that was not met."""
         assert self.buckets is not None
         places = np.minimum(np.searchsorted(self.buckets, buckets), self.size - 1)
         return np.where(self.buckets[places] == buckets, places, self.size)
@@ -216,7 +217,7 @@ def _turns(encoding: Encoding, positions: range) -> ComplexRows:
 
 
 def _checked(terms: RealRows, scheme: Scheme) -> RealRows:
-    """Terms of scores, after a check that float64 holds what is made of them.
+    """Terms of scores, after a check that float64 holds the scores made of them.
 
     Raises: InvalidInput.
     """
@@ -226,7 +227,7 @@ def _checked(terms: RealRows, scheme: Scheme) -> RealRows:
 
 
 def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
-    """qᵀ W k of rows, (queries, width) and (keys, width)."""
+    """Scores qᵀ W k of rows, (queries, width) and (keys, width)."""
     width = keys.shape[1]
     return LinearScores(
         width * width,
@@ -237,7 +238,7 @@ def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
 
 
 def _by_place(terms: RealRows, places: Integers) -> LinearScores:
-    """Of terms (places, numbers): those of a place for each score, places (queries, keys)."""
+    """Scores from ``terms`` (places, numbers), each at its index in ``places`` (queries, keys)."""
     return LinearScores(
         terms.shape[1],
         lambda numbers: (terms @ numbers)[places],
@@ -246,7 +247,7 @@ def _by_place(terms: RealRows, places: Integers) -> LinearScores:
 
 
 def _turned(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
-    """Of a cosine and a sine of each pair, whose rotations at queries and at keys are given."""
+    """Scores from a cosine and a sine per pair, given the rotations at queries and at keys."""
     pairs = keys.shape[1]
 
     def of(numbers: Reals) -> RealRows:

@@ -1,15 +1,14 @@
 """Softmax regression over the keys: the single optimum of scores that are linear in the weights.
 
-Owns the optimum. With free numbers w, scores s(w) that are linear in them, weights p = softmax(s)
-over the keys that a query sees, and the target t of each query (n of them),
+With free numbers w, scores s(w) that are linear in w, attention weights p = softmax(s) over the
+keys that a query sees, and the target t of each of n queries,
 
     loss(w) = mean over queries of −Σ t ln p  +  l2/2 · Σ w²
 
-is strictly convex: it has one minimum, which no seed and no order of steps changes, and
-‖w − optimum‖ ≤ ‖gradient‖ / l2. Newton's method goes there: each step solves
-(curvature + l2) · step = −gradient by conjugate gradients, which ask for products with the
-curvature alone, and is halved until the loss falls. Near the minimum each step leaves a tenth
-of the gradient, or less.
+is strictly convex. It has one minimum, which does not depend on a seed or on the order of steps,
+and ‖w − optimum‖ ≤ ‖gradient‖ / l2. Newton's method finds it. Each step solves (curvature + l2) ·
+step = −gradient by conjugate gradients, which only need products with the curvature. The step is
+halved until the loss falls. Near the minimum each step reduces the gradient to a tenth or less.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -29,25 +28,25 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Flags, RealRows, Reals
 
 _MOST_STEPS = 200
-_MOST_PRODUCTS = 2000  # of one step: what is not solved by then is a worse step, no wrong result
+_MOST_PRODUCTS = 2000  # in one step; an unfinished step is worse, but the result is not wrong
 _MOST_WORK = 1 << 36
-"""Multiplications of all products with the curvature: some five seconds of one core."""
-_CELL_WORK = 20  # of each score, beside what makes it: exponentials, sums, copies
+"""Multiplications of all products with the curvature: about five seconds of one core."""
+_CELL_WORK = 20  # per score, besides computing it: exponentials, sums, copies
 _ENOUGH = 0.1
-"""Of a gradient, what a step may leave: with less of it the next steps would be no fewer."""
+"""The share of a gradient that a step may leave: a smaller share would not save steps."""
 _STILL = 1e-11
-"""What the last whole step may move a score by, as a share of the largest or of 1."""
-_LARGEST_SCORE = 1e150  # whose square float64 holds
+"""The share (of the largest score or of 1) by which the last whole step may change a score."""
+_LARGEST_SCORE = 1e150  # float64 holds its square
 _BOUNDS = (1e-12, 1e-9, 1e-6)
-"""What the length of a gradient is said to be below: its last digits are rounding."""
+"""Reported bounds on the length of a gradient: its last digits are rounding."""
 
 
 class LinearScores(Record):
     """Scores of queries for keys, linear in ``size`` free numbers.
 
-    ``of(numbers)`` → (queries, keys); ``adjoint(cells)``, of a number for each score → (size,) is
-    its transpose. Scores of keys that a query does not see are of no account. ``work`` is how many
-    multiplications either takes, about.
+    ``of(numbers)`` → (queries, keys). Its transpose, ``adjoint(cells)``, takes a number for each
+    score → (size,). Scores of keys that a query does not see are ignored. ``work`` is the
+    approximate number of multiplications of either.
     """
 
     size: int
@@ -57,10 +56,10 @@ class LinearScores(Record):
 
 
 class Optimum(Record):
-    """The free numbers of least loss: ``cross_entropy`` is in nats, without their penalty.
+    """The free numbers of least loss; ``cross_entropy`` is in nats, without the penalty.
 
-    ``gradient`` is what the length of the gradient of the loss is below, and so ``gradient`` / l2
-    what the numbers are within. Shape: numbers (size,).
+    ``gradient`` is an upper bound on the length of the loss's gradient, so the numbers are within
+    ``gradient`` / l2 of the optimum. Shape: numbers (size,).
     """
 
     numbers: Reals
@@ -70,7 +69,7 @@ class Optimum(Record):
 
 
 class Regression(Record):
-    """What is fitted: scores, the keys that are ``seen``, and the ``target`` of each query.
+    """The problem to fit: scores, the keys that are ``seen``, and the ``target`` of each query.
 
     Each row of the target sums to 1, over keys that are seen. Shapes: (queries, keys) both.
     """
@@ -81,14 +80,14 @@ class Regression(Record):
     l2: float
 
     def optimum(self) -> Optimum:
-        """The one optimum.
+        """The single optimum.
 
         >>> scores = LinearScores(1, lambda w: w * np.eye(2), lambda cells: cells.trace()[None])
         >>> optimum = Regression(scores, np.ones((2, 2), bool), np.eye(2), 0.1).optimum()
         >>> optimum.numbers.round(6), optimum.gradient
         (array([1.633506]), 1e-12)
 
-        Raises: InvalidInput where float64 does not reach it.
+        Raises: InvalidInput if float64 does not reach it.
         """
         here = self._point(np.zeros(self.scores.size))
         after: _Point | None = here
@@ -117,13 +116,13 @@ class Regression(Record):
         return Optimum(here.numbers, here.cross_entropy, gradient, steps)
 
     def _largest(self, scores: RealRows) -> float:
-        """The size of the largest score of a key that is seen."""
+        """The largest absolute score of the keys that are seen."""
         return float(np.abs(np.where(self.seen, scores, 0)).max(initial=0))
 
     def _point(self, numbers: Reals) -> _Point:
-        """What the loss is at some free numbers.
+        """The loss at some free numbers, with its gradient.
 
-        Raises: InvalidInput where scores exceed float64.
+        Raises: InvalidInput if scores exceed float64.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.where(self.seen, self.scores.of(numbers), 0)  # (queries, keys)
@@ -146,9 +145,9 @@ class Regression(Record):
         )
 
     def _newton_step(self, here: _Point) -> tuple[Reals, int]:
-        """The step to near where a parabola that fits the loss here has its minimum.
+        """The step towards the minimum of the quadratic approximation here.
 
-        Beside it, how many products with the curvature it took.
+        Also returns the number of products with the curvature.
         """
         step = np.zeros_like(here.gradient)
         rest, size = -here.gradient, float(here.gradient @ here.gradient)
@@ -164,21 +163,21 @@ class Regression(Record):
         return step, products
 
     def _curvature(self, here: _Point, way: Reals) -> Reals:
-        """The second derivatives of the loss times a way."""
+        """The second derivatives of the loss times the direction ``way``."""
         change = np.where(self.seen, self.scores.of(way), 0)
         weighed = here.weights * change
         weighed = weighed - here.weights * weighed.sum(axis=1, keepdims=True)
         return self.scores.adjoint(weighed / len(weighed)) + self.l2 * way
 
     def _descended(self, here: _Point, step: Reals) -> _Point | None:
-        """Where a step leads, halved until the loss or the gradient falls; None if neither does."""
+        """The point after a step, halved until the loss or gradient falls; None if neither does."""
         slope, steepness = float(here.gradient @ step), float(np.linalg.norm(here.gradient))
         for halvings in range(60):
             length = 0.5**halvings
             after = self._point(here.numbers + length * step)
             if after.loss <= here.loss + 1e-4 * length * slope and after.loss < here.loss:
                 return after
-            # So near the minimum the loss itself is the same to its last digit.
+            # This near the minimum, the loss no longer changes in its last digit.
             same = after.loss <= here.loss + 1e-12 * max(1.0, abs(here.loss))
             if not halvings and same and float(np.linalg.norm(after.gradient)) < steepness:
                 return after
@@ -186,7 +185,7 @@ class Regression(Record):
 
 
 class _Point(Record):
-    """The loss at some free numbers, and what it is made of."""
+    """The loss at some free numbers, and its terms."""
 
     numbers: Reals
     scores: RealRows
@@ -197,7 +196,7 @@ class _Point(Record):
 
 
 def softmax(scores: RealRows) -> RealRows:
-    """The weights that scores give keys, along the last axis.
+    """The attention weights of scores, along the last axis.
 
     >>> softmax(np.array([[0.0, -np.inf], [1.0, 1.0]]))
     array([[1. , 0. ],

@@ -1,8 +1,8 @@
 """Properties of an encoding: each with a number, its place, and how it is known.
 
-In: encodings, parts of a hybrid, arrays. Out: an ``Inspection`` of each. Start with
-``properties``, which reaches the verdicts; ``inspected`` says what is looked at, and ``distances``
-and ``shift`` measure what they need.
+In: encodings, parts of a hybrid, arrays. Out: an ``Inspection`` of each. Start with ``properties``,
+which computes the verdicts. ``inspected`` defines the rows that are inspected. ``distances``
+measures distances between rows.
 """
 
 PROPERTIES = {
@@ -17,4 +17,4 @@ PROPERTIES = {
     "distinct-float16": "distinct rows",
     "distinct-bfloat16": "distinct rows",
 }
-"""The properties, in their order, and what the value of each is."""
+"""The properties in order, and the meaning of each one's value."""

@@ -1,12 +1,13 @@
 """Distances between rows: the nearest two, and those that are equal.
 
-The nearest two of n rows are found among all n (n − 1) / 2 pairs where that takes a few seconds. A
-product of matrices gives every squared distance but for a rounding of at most
-(d + 8) · 2^−53 · (‖a‖ + ‖b‖)²; the pairs within it of the least are subtracted column by column.
-Of more rows each is compared with its nearest before it, and that is called a sample.
+The nearest two of n rows are found among all n (n − 1) / 2 pairs, if that takes a few seconds. A
+matrix product gives every squared distance up to a rounding error of at most (d + 8) · 2^−53 · (‖a‖
++ ‖b‖)². The pairs within that error of the smallest are subtracted column by column. With more
+rows, each row is only compared with the nearest rows before it, and the result is marked as a
+sample.
 
-Of waves that each have a sine and a cosine, rows at an offset Δ are all equally far apart:
-√(4 Σ w_i scale² sin²(Δω_i / 2)), so offsets stand for all pairs.
+If each wave has a sine and a cosine, all rows at an offset Δ are equally far apart: √(4 Σ w_i
+scale² sin²(Δω_i / 2)). Offsets then stand for all pairs.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals, StoredRows
 
 MOST_PRODUCTS = 1 << 32
-"""Multiplications that the nearest of all pairs may take: a few seconds."""
+"""Multiplications that the search among all pairs may take: a few seconds."""
 
 NEIGHBOURS = 16
-"""Rows before each that it is compared with, where all are too many."""
+"""The number of earlier rows that each row is compared with, if all would be too many."""
 
 _BLOCK_ROWS = 512
 _BLOCK_VALUES = 1 << 17
@@ -45,9 +46,9 @@ _UNIT = 2.0**-53
 
 
 class NearestRows(Record):
-    """The smallest distance of two rows, and which rows: of a sample where not all were looked at.
+    """The smallest distance of two rows, and their numbers; ``sampled`` if not all were compared.
 
-    Rows that are the same are always found.
+    Equal rows are always found.
     """
 
     distance: float
@@ -56,7 +57,10 @@ class NearestRows(Record):
 
 
 class DistinctRows(Record):
-    """How many rows differ from all before them, and the first that does not, after the other."""
+    """The number of rows that differ from all before them, and the first repeated row.
+
+    ``first`` is the pair of the earlier row and its first repetition, or None.
+    """
 
     count: int
     first: tuple[int, int] | None
@@ -65,9 +69,9 @@ class DistinctRows(Record):
 def nearest_waves(
     waves: Waves, weights: Reals, *, count: int, step: int, engine: Engine
 ) -> NearestRows:
-    """The nearest two of rows at ``count`` positions, ``step`` apart, each wave ``weights`` times.
+    """The nearest two of ``count`` rows at positions ``step`` apart.
 
-    The waves follow the position alone and do not grow.
+    Each wave counts ``weights`` times. The waves follow only the position and do not grow.
     """
     frequencies = waves.frequencies
 
@@ -91,7 +95,7 @@ def nearest_waves(
 
 
 def nearest_rows(rows: MatrixRows) -> NearestRows:
-    """The nearest two of some rows, two at least.
+    """The nearest two of at least two rows.
 
     >>> from posenc_cli.analysis.products import MatrixRows
     >>> nearest_rows(MatrixRows.of(np.array([[0.0, 3.0], [4.0, 0.0], [4.0, 1.0]])))
@@ -105,7 +109,7 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
     if rows.count**2 // 2 * max(_LEAST_WIDTH, rows.width) > MOST_PRODUCTS:
         return _nearest_neighbours(values)
     largest = max(float(np.abs(piece).max(initial=0)) for piece in _pieces(values))
-    # Squares neither overflow nor vanish; a power of two takes no digit off.
+    # Scaled so that squares neither overflow nor underflow; a power of two is exact.
     power = -math.frexp(largest)[1]
     centred = np.ldexp(values, power)
     centred -= centred.mean(axis=0)
@@ -128,7 +132,7 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
 
 
 def _pieces(values: RealRows) -> Iterator[RealRows]:
-    """The rows some at a time, so that no copy of all of them is made."""
+    """The rows in blocks, so that no copy of all of them is made."""
     step = max(1, _BLOCK_VALUES // max(1, values.shape[1]))
     return (values[begin : begin + step] for begin in range(0, len(values), step))
 
@@ -136,7 +140,7 @@ def _pieces(values: RealRows) -> Iterator[RealRows]:
 def _nearer(
     values: RealRows, first: Integers, second: Integers, best: float, pair: tuple[int, int]
 ) -> tuple[float, tuple[int, int]]:
-    """The least distance of some pairs of different rows, or of the best before, and of which."""
+    """The smallest distance of some pairs of different rows, or ``best``, and its pair."""
     apart = values[first] - values[second]
     sizes = np.abs(apart).max(axis=1)
     lengths = sizes * np.sqrt(np.square(apart / sizes[:, None]).sum(axis=1))
@@ -156,7 +160,7 @@ def _nearest_neighbours(values: RealRows) -> NearestRows:
 
 
 def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
-    """How many of ``count`` rows differ from all before them, entry by entry; −0 is 0.
+    """How many of ``count`` rows differ from all before them, entry by entry; −0 equals 0.
 
     >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
     DistinctRows(count=2, first=(0, 2))
@@ -174,7 +178,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     same = _equal_to_next(held, order)
     if not same.any():
         return DistinctRows(count, None)
-    # In a group rows ascend, so the second of one is its first that was there before.
+    # Within a group rows ascend, so the second one is the group's first repetition.
     seconds = order[1:][same]
     place = int(np.flatnonzero(same)[np.argmin(seconds)])
     first = int(order[place]), int(order[place + 1])
@@ -182,7 +186,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
 
 
 def _bits(block: StoredRows) -> StoredRows:
-    """The bits of entries, of which −0 has those of 0."""
+    """The bits of entries, with those of 0 for −0."""
     unsigned = np.dtype(f"u{block.dtype.itemsize}")
     bits = np.ascontiguousarray(block).view(unsigned)
     negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
@@ -194,7 +198,7 @@ def _grouping(held: StoredRows) -> Integers:
     hashes = np.zeros(len(held), np.uint64)
     step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
     with np.errstate(over="ignore"):
-        # Powers of an odd number: numpy.random takes as long to import as all the rest.
+        # Powers of an odd number: importing numpy.random takes as long as all the rest.
         factors = np.full(held.shape[1], 0x9E3779B97F4A7C15, np.uint64).cumprod(dtype=np.uint64)
         for begin in range(0, len(held), step):
             cells = held[begin : begin + step].astype(np.uint64)
@@ -204,12 +208,12 @@ def _grouping(held: StoredRows) -> Integers:
     alike = hashes[order[1:]] == hashes[order[:-1]]
     if np.array_equal(alike, _equal_to_next(held, order)):
         return order
-    # Rows that differ share a hash: the order of all their entries then, which takes longer.
+    # Different rows share a hash, so sort by all entries, which takes longer.
     return np.lexsort(held.T[::-1])
 
 
 def _equal_to_next(held: StoredRows, order: Integers) -> Any:
-    """Whether each row but the last equals the next in an order. Shape: (rows − 1,)."""
+    """Whether each row equals the next one in an order. Shape: (rows − 1,)."""
     same = np.empty(max(0, len(order) - 1), np.bool_)
     step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
     for begin in range(0, same.size, step):

@@ -2,10 +2,10 @@
 
 =========  ==============================================================================
 absolute   the row of each position
-rotary     the cosines and sines of each position, what scales them included
+rotary     the cosines and sines of each position, attention factor included
 relative   the row of each offset j − i
-bias       the scores of all heads at each offset j − i up to 0, or for each key; where they go
-           by pairs of positions, those of each query with all keys
+bias       the scores of all heads at each offset j − i up to 0, or for each key; if they
+           depend on pairs of positions, those of each query with all keys
 a file     its rows
 =========  ==============================================================================
 
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
 RowAxis = Literal["position", "offset", "key", "row"]
 
 MOST_WAVE_CELLS = 1 << 26
-"""Entries of rows of waves that prove most of what is asked, and are computed a few times."""
+"""Entries of rows of waves: their declaration proves most properties, and few passes are needed."""
 
 MOST_SCORES = 1 << 19
-"""Scores of a bias, each of which is computed a few times, in 60 digits where it must be."""
+"""Scores of a bias: each is computed a few times, if necessary in 60 digits."""
 
 MOST_HEADS = 4096
-"""Heads of a bias, each of which takes a millisecond however few its scores are."""
+"""Heads of a bias: each takes a millisecond, even with few scores."""
 
 
 class InspectedRows(Record):
-    """Rows in float64, where they are, and the same rows rounded once to a number format.
+    """Rows in float64, their places, and the same rows rounded once to a number format.
 
-    ``places`` are positions, offsets, keys or row numbers, as ``axis`` says; ``rounded(dtype)`` →
-    blocks of rows in the storage of a format. ``columns`` says what a column is: of a bias a head,
+    ``places`` are positions, offsets, keys or row numbers, as ``axis`` says. ``rounded(dtype)`` →
+    blocks of rows in the storage of a format. ``columns`` says what a column is: for a bias a head,
     or a key and head.
     """
 
@@ -71,12 +71,12 @@ class InspectedRows(Record):
 
     @property
     def of_scores(self) -> bool:
-        """Whether they are scores of a bias, and no vectors."""
+        """Whether they are scores of a bias instead of vectors."""
         return self.columns != "columns"
 
     @property
     def step(self) -> int | None:
-        """How far apart neighbours are, None where that changes."""
+        """The distance between neighbours, or None if it varies."""
         return self.places.ranges[0].step if len(self.places.ranges) == 1 else None
 
     def place(self, row: int) -> int:
@@ -88,7 +88,7 @@ class InspectedRows(Record):
         raise IndexError(row)
 
     def blocks(self) -> Iterator[tuple[int, RealRows]]:
-        """The rows from first to last, some at a time, each block after its first row."""
+        """The rows from first to last in blocks, each with the number of its first row."""
         count = self.rows.count
         step = rows_a_block(max(1, self.rows.width))
         for begin in range(0, count, step):
@@ -96,7 +96,7 @@ class InspectedRows(Record):
 
     @property
     def text(self) -> str:
-        """What they are, in words."""
+        """A description of the rows in words."""
         count = self.rows.count
         ends = f"{self.axis} {self.place(0)}"
         if count > 1:
@@ -107,9 +107,9 @@ class InspectedRows(Record):
 
 
 def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
-    """The rows of a request, of a rotary scheme its cosines and sines.
+    """The rows of a request; for a rotary scheme, its cosines and sines.
 
-    Raises: InvalidInput where the request is, or asks for too much.
+    Raises: InvalidInput if the request is not valid, or asks for too much.
     """
     content = request.encoding.bound.content
     places = request.row_positions().whole("an inspection")
@@ -133,14 +133,14 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
 
 
 def _option(request: Request, places: Positions) -> str:
-    """The positions of a request as an error names them."""
+    """The positions of a request, as errors name them."""
     return places.option if request.positions is None else request.positions.option
 
 
 def _score_rows(
     request: Request, positions: Positions, heads: int, engine: Engine
 ) -> InspectedRows:
-    """The scores of a bias, a column a head, or a head and key."""
+    """The scores of a bias, one column per head, or per head and key."""
     content = request.encoding.bound.content
     if content.by == "pair":
         return _pair_rows(request, positions, heads, engine)
@@ -165,7 +165,7 @@ def _score_rows(
 
 
 def _pair_rows(request: Request, positions: Positions, heads: int, engine: Engine) -> InspectedRows:
-    """The scores of each query, a column a head and key."""
+    """The scores of each query, one column per head and key."""
     content = request.encoding.bound.content
     size = positions.count**2 * heads
     check_size(_option(request, positions), size, MOST_SCORES, "scores of a bias")
@@ -183,9 +183,9 @@ def _pair_rows(request: Request, positions: Positions, heads: int, engine: Engin
 
 
 def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:
-    """The rows of an array that was read.
+    """The rows of an array as read.
 
-    Raises: InvalidInput unless it is a matrix of no more than is looked at.
+    Raises: InvalidInput if it is not a matrix, or too large.
     """
     rows = rows_of_array(loaded.values, loaded.dtype, name=name)
     check_size(f"--in {name}", rows.count * rows.width, HELD_VALUES, "values of rows")
@@ -204,11 +204,11 @@ Sampled = Literal["value", "verdict"]
 
 
 class Property(Record):
-    """A property: whether it ``holds`` (None: it does not apply), its value, and where that is.
+    """A property: whether it ``holds`` (None: it does not apply), its value, and its place.
 
-    ``reason`` says why, ``at`` names positions, or offsets, keys or rows as the inspection does.
-    ``sample`` says that not all that the value, or the verdict too, speaks of was looked at;
-    ``details`` are further numbers.
+    ``reason`` says why. ``at`` names positions, offsets, keys or rows, as the inspection does.
+    ``sample`` says that the value, or also the verdict, comes from a sample only. ``details`` are
+    further numbers.
     """
 
     name: str
@@ -222,9 +222,9 @@ class Property(Record):
 
 
 class Cost(Record):
-    """What applying an encoding takes, its table at hand: so many operations of a sort, each time.
+    """The cost of applying an encoding once its table exists: operations per token or score.
 
-    Of a token and head, queries and keys together are rotated.
+    For a rotary encoding, a token and head includes both its query and its key.
     """
 
     operations: int
@@ -233,7 +233,7 @@ class Cost(Record):
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The cost in words."""
         if not self.operations:
             return "nothing"
         sort = self.sort.removesuffix("s") if self.operations == 1 else self.sort
@@ -241,9 +241,9 @@ class Cost(Record):
 
 
 class Inspection(Record):
-    """The properties of one encoding or file, and what was looked at.
+    """The properties of one encoding or file, and what was inspected.
 
-    ``parameters`` counts the numbers that are trained; it and ``cost`` are None of a file.
+    ``parameters`` is the number of trained parameters. It and ``cost`` are None for a file.
     """
 
     name: str
@@ -259,14 +259,14 @@ class Inspection(Record):
     shift: LinearShift | None = None
 
     def property(self, name: str) -> Property:
-        """The property of a name."""
+        """The property with this name."""
         return next(known for known in self.properties if known.name == name)
 
 
 class InspectedEncoding(Record):
-    """What is inspected: its rows, and what its declaration says where it has one.
+    """The subject of an inspection: its rows, and the declaration of its scheme if there is one.
 
-    ``weights`` count each wave where all have as many sines as cosines.
+    ``weights`` counts each wave, if every wave has as many sines as cosines.
     """
 
     inspected: InspectedRows
@@ -277,29 +277,29 @@ class InspectedEncoding(Record):
 
     @property
     def content(self) -> Content | None:
-        """What its scheme declares; None of a file."""
+        """The declaration of its scheme, or None for a file."""
         return None if self.request is None else self.request.encoding.bound.content
 
     @property
     def kind(self) -> str | None:
-        """The kind of its scheme; None of a file."""
+        """The kind of its scheme, or None for a file."""
         return None if self.request is None else self.request.scheme.kind
 
     @property
     def waves(self) -> Waves | None:
-        """Its waves; None where it is made of none."""
+        """Its waves, or None if it is not made of waves."""
         return None if self.content is None else self.content.waves
 
     @property
     def weights(self) -> Reals | None:
-        """How often each wave has a sine and a cosine; None where one lacks some, or it grows."""
+        """How often each wave has a sine and a cosine; None if these differ or a wave grows."""
         if self.content is None or self.waves is None or self.waves.growth is not None:
             return None
         return wave_weights(self.waves.count, self.content.columns().placements)
 
     @property
     def complete(self) -> tuple[Waves, Reals] | None:
-        """Its waves and weights where rows at one offset differ by one rotation, as declared."""
+        """Its waves and weights if, by declaration, rows at one offset differ by one rotation."""
         waves, weights = self.waves, self.weights
         if waves is None or weights is None or not waves.count or waves.coordinates is not None:
             return None
@@ -312,20 +312,20 @@ class InspectedEncoding(Record):
 
 
 def score_rule_of(request: Request, engine: Engine) -> ScoreRule:
-    """The scores of a bias by offset or key, as its request asks for them."""
+    """The rule for the scores of a bias by offset or key, for a request."""
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     return score_rule(content, lookup, precision=request.precision, engine=engine)
 
 
 FITTED = 100
-"""Rows that the map is fitted on, where there are twice as many."""
+"""Rows that the map is fitted on, if there are twice as many."""
 
 
 class ShiftResidual(Record):
-    """The largest deviation of an entry that a map leaves, and the row that it was to give.
+    """The maximum absolute error of a linear map, and the row that it should give.
 
-    Beyond the fit ``allowed`` is what rounding may leave there, and ``rounded`` whether no row is
-    off by more than that.
+    Beyond the fit, ``allowed`` is the error that rounding may cause, and ``rounded`` says whether
+    no row exceeds it.
     """
 
     value: float
@@ -334,16 +334,16 @@ class ShiftResidual(Record):
     rounded: bool = False
 
     def joined(self, other: ShiftResidual) -> ShiftResidual:
-        """The larger of two, the first of equals."""
+        """The larger of two residuals; the first if they are equal."""
         return other if other.value > self.value else self
 
 
 class LinearShift(Record):
-    """What the least-squares map leaves where it was fitted, and beyond.
+    """The residuals of the least-squares map, where it was fitted and beyond.
 
-    ``count`` rows were mapped to the next in the fit, whose rank is ``rank``: where these are as
-    many, any rows are fitted, and that says nothing. ``beyond`` are the residuals row by row after
-    them.
+    The fit maps ``count`` rows to the next ones and has rank ``rank``. If the two are equal, any
+    rows would fit, and the fit says nothing. ``beyond`` are the residuals of the later rows, one by
+    one.
 
     Shape: beyond (rows − 1 − count,).
     """
@@ -357,13 +357,13 @@ class LinearShift(Record):
 
     @property
     def trivial(self) -> bool:
-        """Whether any rows would have been fitted."""
+        """Whether any rows would have fitted."""
         return self.rank >= self.count
 
     def held_out(self, reach: float | None = None) -> ShiftResidual | None:
         """The largest residual beyond the fit, up to ``reach`` times as many rows.
 
-        None where there are not so many, or none.
+        None if there are not that many rows, or none.
         """
         end = self.beyond.size if reach is None else round(reach * self.count) - self.count
         if not 0 < end <= self.beyond.size:
@@ -375,16 +375,16 @@ class LinearShift(Record):
 
 
 def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
-    """What the map of a row to the next leaves, fitted on the first ``fit`` rows, or on some.
+    """The residuals of the map from a row to the next, fitted on the first ``fit`` rows.
 
-    Of two rows at least, all finite.
+    By default it is fitted on some. Takes at least two rows, all finite.
     """
     mapped = inspected.rows.count - 1
     count = min(fit, mapped) if fit else min(FITTED, max(1, mapped // 2))
     source = inspected.rows.read(range(count))  # (count, width)
     target = inspected.rows.read(range(1, count + 1))
     largest = max(float(np.abs(part).max(initial=0)) for part in (source, target))
-    # A power of two takes no digit off, and then nothing overflows that need not.
+    # Scaled to avoid overflow; a power of two is exact.
     power = -math.frexp(largest)[1]
     source, target = np.ldexp(source, power), np.ldexp(target, power)
     left, sizes, right = np.linalg.svd(source, full_matrices=False)
@@ -426,10 +426,10 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
 def rotation_residual(
     inspected: InspectedRows, placements: Sequence[Placement], step_row: Reals, scale: float
 ) -> ShiftResidual:
-    """What the rotation of each pair by its angle a step leaves, of all rows.
+    """The residual of rotating each pair by its angle per step, over all rows.
 
     ``step_row`` (width,) is the row one step from position 0: the cosines and sines of the angles,
-    ``scale`` times.
+    times ``scale``.
     """
     sines, cosines = (_columns(placements, function, step_row.size) for function in ("sin", "cos"))
     sin, cos = step_row[sines] / scale, step_row[cosines] / scale  # (pairs,)
@@ -450,7 +450,7 @@ def rotation_residual(
 
 
 def _columns(placements: Sequence[Placement], function: str, width: int) -> Places:
-    """The columns that hold a function, in the order of the waves; as many of each wave."""
+    """The columns that hold a function, in the order of the waves, equally many for each wave."""
     parts = [placement for placement in placements if placement.function == function]
     waves = 1 + width  # more than there are
     columns = [np.arange(width)[placement.columns] for placement in parts]

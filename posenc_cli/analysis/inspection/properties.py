@@ -1,16 +1,15 @@
 """The properties of an encoding, each with its number, its place and how it is known.
 
-A verdict is *proved* where the declaration of the scheme shows that it covers every pair of the
-positions looked at, or every position there is; elsewhere it is *measured* on the rows looked at.
+A verdict is *proved* if the scheme's declaration covers every pair of the inspected positions, or
+every possible position. Otherwise it is *measured* on the inspected rows.
 
-- Waves that each have as many sines as cosines, all by the position, give rows of one length, at
-  distances that depend on the offset alone, and the next row by a fixed rotation
+- If each wave has as many sines as cosines and follows only the position, all rows have one norm.
+  Their distances depend only on the offset, and the next row is a fixed rotation
   (:mod:`posenc_cli.analysis.profile`, :mod:`posenc_cli.analysis.inspection.distances`).
-- An entry of waves that do not grow is at most their scale. A learned table of which no row is
-drawn
-  later holds no more than it holds.
-- A bias by the offset, and a row of an offset, depend on the distance by what they are.
-- How many positions there are is declared.
+- An entry of waves that do not grow is at most their scale. A learned table without randomly
+  initialized later rows holds no larger value than its own.
+- A bias by the offset, and a row of an offset, depend on the distance by definition.
+- The number of positions is declared.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -69,9 +68,9 @@ if TYPE_CHECKING:
 
 
 class Extremes(Record):
-    """The largest entry, the shortest and the longest row, and where each is; also NaNs.
+    """The largest entry, and the shortest and the longest row, each with its row number.
 
-    ``not_finite`` is the first row that holds such.
+    ``not_finite`` is the first row with a NaN or an infinity.
     """
 
     largest: tuple[float, int]
@@ -81,7 +80,7 @@ class Extremes(Record):
 
 
 def extremes_of(inspected: InspectedRows) -> Extremes:
-    """What one pass over the rows tells."""
+    """The extremes of all rows, from one pass over them."""
     largest, shortest, longest = (-1.0, 0), (math.inf, 0), (-1.0, 0)
     not_finite = None
     for begin, block in inspected.blocks():
@@ -119,10 +118,10 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
 
 
 def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | None:
-    """The least bound that the declaration shows, infinite where there is none, and why.
+    """The smallest bound that the declaration shows (infinite if there is none), and the reason.
 
-    None in place of the bound where that is the largest entry of a table; None where nothing is
-    said.
+    The bound is None if it is the largest entry of a table. The result is None if the declaration
+    shows nothing.
     """
     content, waves = subject.content, subject.waves
     if content is None:
@@ -149,7 +148,7 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
 
 
 def _looked_at_all(subject: InspectedEncoding) -> bool:
-    """Whether there are no positions past those looked at."""
+    """Whether the inspected positions are all there are."""
     request, content = subject.request, subject.content
     if request is None or content is None or content.capacity is None:
         return request is None
@@ -160,10 +159,10 @@ def _looked_at_all(subject: InspectedEncoding) -> bool:
 def decay(
     request: Request | None, engine: Engine, alike: Similarity, judged: Verdict
 ) -> dict[str, Any]:
-    """From which distance on similarity stays below half of that at none, up to the last.
+    """The distance from which similarity stays below half of its value at 0, up to the last one.
 
-    Of waves that come back the last few distances may be below half by chance: the farther half of
-    all distances must be. The fields of a property. What was read from a file has no ``request``.
+    Waves come back, so the last few distances may be below half by chance: the farther half of all
+    distances must be. Returns the fields of a property. An array from a file has no ``request``.
     """
     past = judged.offsets >= 0
     distances, values = judged.offsets[past], judged.profile[past]
@@ -193,7 +192,7 @@ def decay(
 
 
 def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
-    """The verdict on what is below half at some ascending distances."""
+    """The verdict from the flags of ascending distances that are below half."""
     above = np.flatnonzero(~below)
     last = int(above[-1]) if above.size else -1
     end = int(distances[-1])
@@ -208,7 +207,7 @@ def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
 
 
 def _contents(request: Request, engine: Engine, alike: Similarity, last: int) -> dict[str, Any]:
-    """Equal and independent q and k, and the bound, at some distances."""
+    """Values for equal and independent q and k, and the bound, at some distances."""
     step = alike.step or 1
     distances = sorted({0, *(step * 10**power for power in range(16)), last})
     offsets = np.array([distance for distance in distances if distance <= last], np.int64)
@@ -226,7 +225,7 @@ def _contents(request: Request, engine: Engine, alike: Similarity, last: int) ->
 def _of_heads(
     request: Request, engine: Engine, judged: Verdict, distances: Integers
 ) -> dict[str, Any]:
-    """The verdict on the scores of all heads: those of keys before the query."""
+    """The verdict on the scores of all heads, for keys before the query."""
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     by_key = content.by == "key"
     if content.by == "pair":
@@ -237,7 +236,8 @@ def _of_heads(
     slowest, worst = 0, None
     with request.scheme.answerable():
         for head in range(content.heads or 0):
-            # Of keys in a line, what matters is how much the query's own is above another.
+            # For keys on a line, only the difference between the query's own key and another
+            # matters.
             indices = distances[-1] - distances if by_key else -distances
             scores = np.asarray(rule(head, indices), np.float64)
             fields = _fields(distances, scores < scores[0] - math.log(2))
@@ -252,7 +252,7 @@ def _of_heads(
 
 
 STEPS = 5
-"""How often an inspection tells that it has come further."""
+"""How often an inspection reports progress."""
 
 SAME_EVERYWHERE = "rows are the same everywhere"
 
@@ -265,11 +265,11 @@ def inspection(
     name: str | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> Inspection:
-    """What an encoding is like at its positions; the linear map is fitted on ``fit`` rows.
+    """The properties of an encoding at its positions; the linear map is fitted on ``fit`` rows.
 
-    ``step`` is called some `STEPS` times, as properties are known.
+    ``step`` is called about `STEPS` times, as properties become known.
 
-    Raises: InvalidInput where the request is, or asks for too much.
+    Raises: InvalidInput if the request is not valid, or asks for too much.
     """
     bound, content = request.encoding.bound, request.encoding.bound.content
     subject = InspectedEncoding(inspected_rows(request, engine), engine, request)
@@ -290,9 +290,9 @@ def inspection(
 def inspection_of_array(
     loaded: Loaded, *, name: str, fit: int | None = None, step: Callable[[], None] = lambda: None
 ) -> Inspection:
-    """What the rows of an array are like, all of it measured.
+    """The properties of the rows of an array, all measured.
 
-    Raises: InvalidInput unless it is a matrix of no more than is looked at.
+    Raises: InvalidInput if it is not a matrix, or too large.
     """
     subject = InspectedEncoding(
         inspected_array(loaded, name=name), Engine(), loaded=loaded, name=name
@@ -337,7 +337,7 @@ def _inspection(
 
 
 def _unique(subject: InspectedEncoding) -> Property:
-    """Whether no two rows are the same: the smallest distance of two, and of which."""
+    """Whether no two rows are equal: the smallest distance of two rows, and which."""
     inspected = subject.inspected
     if inspected.rows.count < 2:
         return Property("unique", None, reason="there is one row")
@@ -367,7 +367,7 @@ def _unique(subject: InspectedEncoding) -> Property:
 
 
 def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
-    """Whether all rows have one length: the longest less the shortest, and of which rows."""
+    """Whether all rows have one norm: the largest minus the smallest, and their rows."""
     inspected, weights = subject.inspected, subject.weights
     if inspected.of_scores:
         return Property("norm", None, evidence="proved", reason="a bias has scores, not vectors")
@@ -457,7 +457,7 @@ def _shifts(
 
 
 def _rotated(subject: InspectedEncoding) -> float:
-    """What the exact rotation by one step leaves, in float64."""
+    """The residual of the exact rotation by one step, in float64."""
     request, inspected, waves = subject.request, subject.inspected, subject.waves
     assert request is not None
     assert waves is not None
@@ -469,7 +469,7 @@ def _rotated(subject: InspectedEncoding) -> float:
 
 
 def _by_distance(subject: InspectedEncoding) -> dict[str, Property]:
-    """Whether scores depend on the distance alone, and whether they fall with it."""
+    """Whether scores depend only on the distance, and whether they fall with it."""
     inspected, request = subject.inspected, subject.request
     if subject.kind == "relative":
         reason = "rows belong to offsets: scores are q · row"
@@ -499,7 +499,7 @@ def _by_distance(subject: InspectedEncoding) -> dict[str, Property]:
 
 
 def _verdict(subject: InspectedEncoding, alike: Similarity) -> Verdict:
-    """The verdict on a similarity; of scores that differ otherwise from head to head the worst."""
+    """The verdict on a similarity; the worst head's if scores depend on keys or pairs."""
     request, content = subject.request, subject.content
     if request is None or content is None or content.by not in ("key", "pair"):
         return verdict(alike)
@@ -525,7 +525,7 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
     sample: Sampled | None = None
     reason = judged.proof or f"all {judged.all_pairs} pairs of positions were measured"
     if not judged.measured_all:
-        # One pair of another score is enough to show that it does not hold.
+        # One pair with a different score is enough to disprove it.
         sample = "verdict" if judged.toeplitz else "value"
         reason = f"in a sample of {judged.pairs} of {judged.all_pairs} pairs of positions"
     spread = judged.spread if math.isfinite(judged.spread) else None
@@ -542,7 +542,7 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
 
 
 def _defined_beyond(subject: InspectedEncoding) -> Property:
-    """Whether there are positions past every table: else how many there are."""
+    """Whether positions never run out; else how many there are."""
     name, content, request = "defined-beyond", subject.content, subject.request
     if content is None or request is None:
         count = subject.inspected.rows.count
@@ -567,7 +567,7 @@ def _defined_beyond(subject: InspectedEncoding) -> Property:
 
 
 def _lengths(request: Request) -> dict[str, int]:
-    """The parameters of an encoding that are lengths of the sequence, where they are settled."""
+    """The parameters of an encoding that are sequence lengths, with their resolved values."""
     bound = request.encoding.bound
     declared = bound.scheme.parameters
     return {
@@ -578,7 +578,7 @@ def _lengths(request: Request) -> dict[str, int]:
 
 
 def _follows_length(subject: InspectedEncoding) -> bool:
-    """Whether the last row is another where the sequence is twice as long."""
+    """Whether the last row changes if the sequence is twice as long."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
     lengths = _lengths(request)
@@ -593,7 +593,7 @@ def _follows_length(subject: InspectedEncoding) -> bool:
 
 
 def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> RealRows:
-    """The last row of an encoding, of a bias the score of the last query and the first key."""
+    """The last row of an encoding; for a bias, the score of the last query and the first key."""
     last = inspected.place(inspected.rows.count - 1)
     if not inspected.of_scores:
         return np.concatenate(
@@ -607,7 +607,7 @@ def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> 
 
 
 def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
-    """Whether rows are still told apart when their entries are rounded to a number format."""
+    """Whether rows stay distinct when their entries are rounded to a number format."""
     inspected = subject.inspected
     count = inspected.rows.count
     distinct = distinct_rows(inspected.rounded(dtype), count)
@@ -633,21 +633,21 @@ def _cost(kind: str, content: Content) -> Cost:
 
 
 FIRST = 512
-"""Positions that are looked at where neither someone nor a model says how many."""
+"""Positions to inspect, if neither the user nor a model says how many."""
 
 MOST_OF_CONTEXT = 1 << 17
-"""Positions of a model's context that are looked at where no one says how many: some seconds."""
+"""Positions of a model's context to inspect by default: a few seconds."""
 
 
 def inspections_of(
     choice: Choice, fit: int | None = None, step: Callable[[], None] = lambda: None
 ) -> Iterator[Inspection]:
-    """What a choice is like, or each part of a hybrid; the linear map is fitted on ``fit`` rows.
+    """The properties of a choice, or of each part of a hybrid; ``fit`` rows fit the linear map.
 
-    ``step`` is called as properties of one are known. Without positions these are those of the
-    model's context, or the first 512.
+    ``step`` is called as properties become known. The default positions are those of the model's
+    context, or the first 512.
 
-    Raises: InvalidInput where it asks for too much, or for positions that there are not.
+    Raises: InvalidInput if it asks for too much, or for positions that do not exist.
     """
     for part in choice.parts or (choice,):
         placed = part if part.positions is not None else _at_first(part)
@@ -657,7 +657,7 @@ def inspections_of(
 
 
 def _at_first(choice: Choice) -> Choice:
-    """A choice at as many of its first positions as are looked at unasked."""
+    """A choice at as many first positions as are inspected by default."""
     content = choice.encoding().bound.content
     count = FIRST
     if choice.context is not None:
@@ -670,7 +670,7 @@ def _at_first(choice: Choice) -> Choice:
 
 
 def names_apart(names: Sequence[str]) -> list[str]:
-    """The same names, those that are there twice numbered after their order.
+    """The same names, with repeated ones numbered in order.
 
     >>> names_apart(["rope", "alibi", "rope"])
     ['rope (1)', 'alibi', 'rope (2)']
@@ -682,6 +682,6 @@ def names_apart(names: Sequence[str]) -> list[str]:
 
 
 def named_apart(inspections: list[Inspection]) -> list[Inspection]:
-    """The same, each with a name of its own."""
+    """The same inspections, each with a unique name."""
     names = names_apart([known.name for known in inspections])
     return [replace(known, name=name) for known, name in zip(inspections, names, strict=True)]

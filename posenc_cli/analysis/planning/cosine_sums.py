@@ -1,12 +1,12 @@
 """The sum of cosines of the rotated pairs: where it is negative, and which bases avoid that.
 
-Men et al. 2024 ("Base of RoPE Bounds Context Length", arXiv:2405.14591) show that a head tells a
-key like its query from a random one at distance m only where B(m) = Σ cos(m·θ_i) is not negative.
-That it is so at each distance of a context is necessary, and not sufficient.
+Men et al. 2024 ("Base of RoPE Bounds Context Length", arXiv:2405.14591) show: a head can tell a key
+similar to its query from a random key at distance m only if B(m) = Σ cos(m·θ_i) is not negative.
+This condition at every distance of a context is necessary, but not sufficient.
 
-Every distance is looked at, none is sampled. With m = a + b the cosines of all m are one product of
-two small matrices, cos aθ · cos bθ − sin aθ · sin bθ, in float64; a sum that is nearer to 0 than
-what its roundings may come to is computed again in 60 digits.
+Every distance is computed, none is sampled. With m = a + b, the cosines of all m are one product of
+two small matrices, cos aθ · cos bθ − sin aθ · sin bθ, in float64. A sum nearer to 0 than its
+possible rounding error is computed again in 60 digits.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 SMALLEST_BASE, LARGEST_BASE = 100.0, 1e10
-"""The range of bases that is looked through."""
+"""The range of bases to try."""
 
 _HELD = 1 << 18
 """Sums that are held at once: two megabytes."""
@@ -38,24 +38,24 @@ _WIDEST = 1 << 10
 """Columns of a block of sums."""
 _UNIT = 2.0**-52
 _NEAR = 64
-"""Distances on either side of one at which another base was negative: looked at first."""
+"""Distances on either side of one that was negative for another base; these are tried first."""
 _DENSEST, _SPARSEST = 128, 12
-"""Bases that are tried a decade, where the context is short and where it is long."""
+"""Bases tried per decade, for short and for long contexts."""
 _COSINES_A_DECADE = 1 << 28
-"""Cosines of one decade of bases: some tenth of a second."""
+"""Cosines for one decade of bases: about a tenth of a second."""
 _MOST_COSINES = 1 << 37
-"""Cosines of all bases that are asked for: about a minute."""
+"""Cosines for all bases that a user asks for: about a minute."""
 _STEP = 16
-"""Bases from one report of progress to the next."""
+"""Bases between two reports of progress."""
 _DIGITS = 6
-"""Significant digits of a base that is tried, so that what is printed is what was tried."""
+"""Significant digits of a tried base, so that the printed base is exactly the tried one."""
 
 
 class CosineSums(Record):
-    """B(m) of some pairs, the sums of cos(m·θ), and how far float64 may have them off.
+    """The sums B(m) of cos(m·θ) over some pairs, with a bound on their float64 rounding errors.
 
-    ``at_rest`` pairs do not rotate, and add 1 each. ``errors`` bound the relative errors of
-    ``angles``, the frequencies in float64; ``exactly`` gives them in 60 digits.
+    ``at_rest`` pairs do not rotate, and add 1 each. ``errors`` bounds the relative errors of
+    ``angles``, the frequencies in float64. ``exactly`` returns them in 60 digits.
 
     Shape: angles and errors (pairs,).
     """
@@ -67,14 +67,14 @@ class CosineSums(Record):
 
     @classmethod
     def of(cls, frequencies: Sequence[Decimal | float]) -> CosineSums:
-        """The sums of the pairs that rotate, of some frequencies in extended precision."""
+        """The sums over the pairs that rotate, from frequencies in extended precision."""
         turning = [frequency for frequency in frequencies if frequency != 0]
         angles = np.array([float(frequency) for frequency in turning])
         return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(turning))
 
     @classmethod
     def of_base(cls, base: float, exponents: Reals, slowed: float = 1.0) -> CosineSums:
-        """The sums of the ladder base^(−u) / slowed of some exponents u."""
+        """The sums for the frequencies base^(−u) / slowed of some exponents u."""
         errors = _UNIT * (2 + exponents * math.log(base))
 
         def exactly() -> exact.Vector:
@@ -83,12 +83,12 @@ class CosineSums(Record):
         return cls(base**-exponents / slowed, errors, exactly)
 
     def _slack(self, distance: int) -> float:
-        """What roundings may change a sum by, of all up to a distance."""
+        """A bound on the rounding errors of all sums up to a distance."""
         angles = distance * float((self.angles * (self.errors + _UNIT)).sum())
         return angles + (2 * self.angles.size + 12) * self.angles.size * _UNIT / 2
 
     def first_negative(self, length: int) -> int | None:
-        """The first distance below ``length`` at which the sum is negative, None if there is none.
+        """The first distance below ``length`` at which the sum is negative, or None.
 
         >>> from posenc_cli.formulas.rotary import ladder
         >>> CosineSums.of(list(ladder(exact, 128, 10_000.0))).first_negative(4096)
@@ -104,7 +104,7 @@ class CosineSums(Record):
         return None
 
     def negative_near(self, distance: int, length: int) -> int | None:
-        """A distance near another at which the sum is negative for certain, None if none is."""
+        """A distance near another one at which the sum is certainly negative, or None."""
         near = np.arange(max(0, distance - _NEAR), min(length, distance + _NEAR))
         sums = np.cos(np.outer(near, self.angles)).sum(axis=1) + self.at_rest
         below = np.flatnonzero(sums < -self._slack(length))
@@ -117,7 +117,7 @@ class CosineSums(Record):
         return sum(cosines, start=exact.ZERO) + self.at_rest < 0
 
     def _blocks(self, length: int) -> Iterator[tuple[int, Reals]]:
-        """The sums of all distances below a length, block after block."""
+        """The sums of all distances below a length, block by block."""
         side = min(_WIDEST, 1 << max(4, math.isqrt(length).bit_length()))
         columns = np.outer(self.angles, np.arange(side))  # (pairs, side)
         within = np.concatenate([np.cos(columns), -np.sin(columns)])
@@ -129,9 +129,10 @@ class CosineSums(Record):
 
 
 class BaseInterval(Record):
-    """Neighbouring bases that were tried and all qualify, from the ``first`` to the ``last``.
+    """Neighbouring tried bases that all qualify, from ``first`` to ``last``.
 
-    ``below`` and ``above`` are the nearest that were tried and do not, None at an end of the range.
+    ``below`` and ``above`` are the nearest tried bases that do not qualify, None at an end of the
+    range.
     """
 
     first: float
@@ -142,11 +143,11 @@ class BaseInterval(Record):
 
 
 class QualifyingBases(Record):
-    """Which of the bases that were ``tried`` keep B(m) from being negative at all m < ``length``.
+    """Which of the ``tried`` bases keep B(m) at 0 or more for all m < ``length``.
 
-    Each was looked at by itself, at every distance; of what lies between two nothing is said.
-    ``low`` and ``high`` are the range, ``per_decade`` how many were tried from one power of ten to
-    the next.
+    Each base was tested by itself, at every distance. Nothing is known about the bases between two
+    tried ones. ``low`` and ``high`` are the range, and ``per_decade`` is the number of bases tried
+    per power of ten.
     """
 
     length: int
@@ -157,9 +158,9 @@ class QualifyingBases(Record):
     intervals: tuple[BaseInterval, ...]
 
     def first_from(self, base: float) -> float | None:
-        """The smallest base tried, from one on, that qualifies with both tried beside it.
+        """The smallest qualifying base from ``base`` up whose tried neighbours both qualify.
 
-        Where there is none, the smallest that qualifies; None where none does.
+        Without such a base, the smallest qualifying base; None if no base qualifies.
         """
         alone = None
         tried = tried_bases(self.per_decade)
@@ -173,7 +174,7 @@ class QualifyingBases(Record):
 
 
 def usual_density(length: int, pairs: int = 64) -> int:
-    """How many bases are tried a decade, where nothing else is said.
+    """The default number of bases to try per decade.
 
     >>> usual_density(4096), usual_density(131072), usual_density(1_000_000)
     (128, 32, 12)
@@ -182,7 +183,7 @@ def usual_density(length: int, pairs: int = 64) -> int:
 
 
 def tried_bases(per_decade: int) -> list[float]:
-    """The bases that are tried: powers of 10^(1/per_decade), to six digits.
+    """The bases to try: powers of 10^(1/per_decade), to six digits.
 
     >>> tried_bases(2)[:4]
     [100.0, 316.228, 1000.0, 3162.28]
@@ -200,11 +201,11 @@ def qualifying_bases(
     slowed: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> QualifyingBases:
-    """Which bases of a range qualify for a length, of a ladder base^(−u) / slowed of exponents u.
+    """Which bases qualify for a length, with frequencies base^(−u) / slowed of some exponents u.
 
-    ``progress`` is told how many of how many were tried.
+    ``progress`` is called with the number of bases tried and the total.
 
-    Raises: InvalidInput where that is more than is looked through.
+    Raises: InvalidInput if there are too many bases to try.
 
     >>> found = qualifying_bases(np.arange(64) / 64, 1024, per_decade=64)
     >>> found.intervals[0].below, found.intervals[0].first

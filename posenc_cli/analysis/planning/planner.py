@@ -1,11 +1,10 @@
-"""Recipes for a length beyond the trained one, and what each does.
+"""Recipes for a length beyond the trained one, and their effects.
 
-A model of ``trained`` positions has seen the angles 0 … trained · θ of each pair, and those of the
-context that its config states. A pair that completed a period has seen them all; one that never did
-shows unseen ones from the position on at which p · θ′ is past them, θ′ being its frequency as a
-recipe has it. Each recipe is written
-into the config, and what is said of it is of the frequencies that the config then has, read as any
-config is.
+A model with ``trained`` positions has seen the angles 0 … trained · θ of each pair, and those of
+the context that its config states. A pair that completed a period has seen all angles. Any other
+pair reaches unseen angles from the position at which p · θ′ exceeds the seen ones, where θ′ is its
+frequency under a recipe. Each recipe is written into the config. Its reported effects are those of
+the frequencies in the resulting config, read as any config is.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -36,29 +35,29 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 WIDEST = 1 << 12
-"""Columns of a head: wider than any model's, and some seconds."""
+"""Columns of a head: wider than any model's, and a few seconds."""
 AS_IS = "as-is"
 _SAME = 1e-9
-"""Of a ratio of frequencies: what the rounding of a factor in a config makes of it."""
+"""Tolerance for a ratio of frequencies, because a config rounds its factor."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-"""What Llama 3.1 has, where a config has nothing of its own."""
+"""The values of Llama 3.1, if a config has none of its own."""
 _BASE_DIGITS = 6
 _BASE_ROUNDED = 10.0 ** (1 - _BASE_DIGITS)
-"""Relative: what the rounding of a base to its digits makes of the slowest frequency, at most."""
+"""Largest relative error of the lowest frequency that rounding a base to its digits causes."""
 _PLAIN = ("rope", "mrope")
 _OWN_FACTORS = ("rope-ntk", "rope-longrope")
-"""Rules that a model was trained with, whose base says nothing of the length."""
+"""Training-time rules whose base does not depend on the length."""
 _RECIPES = ("linear", "ntk", "dynamic", "yarn", "llama3", "base")
 _WRITTEN = ("rope-linear", "rope-dynamic", "rope-yarn", "rope-llama3", "rope-proportional")
-"""The rules that a config calls by the rest of their name."""
+"""The rules that a config names without the prefix ``rope-``."""
 _RAISED = {"rope-ntk": "ntk", "rope-linear": "linear", "rope-proportional": "linear"}
-"""The recipe that raises the factor of a rule that a model was trained with."""
+"""The recipe that raises the factor of a rule used in training."""
 
 
 class PairShares(Record):
-    """What became of the pairs that rotate: how many are kept, slowed by less than all, or by all.
+    """The pairs that rotate by what happened to them: kept, blended, or interpolated in full.
 
-    ``smallest`` is the least share of its frequency that a pair has left.
+    ``smallest`` is the smallest ratio of a pair's frequency to its original.
     """
 
     kept: int
@@ -68,16 +67,15 @@ class PairShares(Record):
 
 
 class Recipe(Record):
-    """A way to reach a length: what to set, and what the pairs then do.
+    """A way to reach a length: the settings, and their effects on the pairs.
 
-    ``name`` is the recipe's, ``scheme`` and ``params`` what the config then is. ``config`` are its
-    keys to set, ``overrides`` the same for an engine that has loaded it, None where there is no
-    config to set them in. ``unseen`` are the pairs that show unseen angles, ``unseen_from`` the
-    first position of any. ``negative_from`` is the first distance below the length at which the
-    sum of cosines is negative.
+    ``name`` is that of the recipe; ``scheme`` and ``params`` are the encoding of the resulting
+    config. ``config`` has the keys to set, and ``overrides`` the same for an engine that has loaded
+    the config. Both are None if there is no config to set them in. ``unseen`` are the pairs that
+    reach unseen angles, ``unseen_from`` the first position of any of them. ``negative_from`` is the
+    first distance below the length at which the sum of cosines is negative.
 
-    Units: ``step``, by which the highest-frequency pair rotates from a position to the next, in
-    radians.
+    Units: ``step``, the rotation of the highest-frequency pair per position, in radians.
     """
 
     name: str
@@ -99,12 +97,12 @@ class Recipe(Record):
 class LengthPlan(Record):
     """What is known of a model at a length, and the recipes for it.
 
-    ``trained`` are the positions of the first training; where the config does not tell them from
-    those that it states (``told`` is False), these. ``trained_source`` is where they were read, and
-    ``longer`` whether the length is past what the config is for.
-    ``never_turned`` are the pairs that completed no period in them. ``negative_from`` is of the
-    config as it stands, and ``negative_with_rest`` the same with the ``at_rest`` pairs of the head
-    that do not rotate. ``left_out`` says of a recipe why there is none.
+    ``trained`` is the number of positions of the first training. If the config does not distinguish
+    it from the stated context (``told`` is False), it is the stated one. ``trained_source`` is
+    where it was read. ``longer`` says whether the length exceeds the config's context.
+    ``never_turned`` are the pairs whose wavelength is longer than ``trained``. ``negative_from`` is
+    that of the config as it stands; ``negative_with_rest`` also counts the head's ``at_rest``
+    pairs, which do not rotate. ``left_out`` has the reason for each missing recipe.
     """
 
     model_type: str
@@ -127,7 +125,7 @@ class LengthPlan(Record):
 
 
 class Planner:
-    """What plans the rotation of some layers for a length."""
+    """Plans the rotation of some layers for a length."""
 
     def __init__(
         self,
@@ -166,9 +164,9 @@ class Planner:
             self.spelling = spelling_of(self.given, layers, others)
 
     def _training(self) -> tuple[int, str, Layers]:
-        """The trained length, where it is said, and the layers as they were then.
+        """The trained length, its source, and the layers as they were in training.
 
-        Raises: InvalidInput where no length is said.
+        Raises: InvalidInput if no length is stated.
         """
         params, lengths = self.layers.params, self.lengths
         if self.layers.scheme == "rope-dynamic":
@@ -185,7 +183,7 @@ class Planner:
         return int(context.value), context.source, self.layers
 
     def _with(self, scheme: str, more: Mapping[str, Any]) -> Layers:
-        """The layers with another rule, the rest of their parameters as they are."""
+        """The layers with another rule, and otherwise the same parameters."""
         kept = {
             name: self.layers.params[name]
             for name in ("dim", "base", "layout", "partial")
@@ -239,7 +237,7 @@ class Planner:
         )
 
     def _recipes(self, bases: QualifyingBases | None) -> Iterator[Recipe]:
-        """The recipes there are; why there is none of the others goes to ``left_out``."""
+        """The available recipes; the reasons for missing ones go to ``left_out``."""
         times, pairs = self.to / self.trained, len(self.turning)
         own = self.layers.scheme if self.layers.scheme == "rope-longrope" else self.plain.scheme
         self.left_out["longrope"] = "its factors are found by a search on the model's loss"
@@ -269,7 +267,7 @@ class Planner:
             yield from self._written("base", "rope", {}, larger)
 
     def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """The rules that scale plain rope by a factor, with their parameters."""
+        """The rules that scale plain RoPE by a factor, with their parameters."""
         original = {"original_max_position_embeddings": self.trained}
         yield "linear", "rope-linear", {"factor": times}
         if len(self.turning) > 1:
@@ -282,7 +280,7 @@ class Planner:
         yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
 
     def _kept(self, scheme: str) -> dict[str, Any]:
-        """What the config has of a rule already, but for lengths and factors."""
+        """The parameters of a rule that the config already has, except lengths and factors."""
         if self.layers.scheme != scheme:
             return {}
         changed = ("dim", "base", "layout", "partial", "factor", "original_max_position_embeddings")
@@ -293,7 +291,7 @@ class Planner:
         }
 
     def _follows(self, name: str, value: Any) -> bool:
-        """Whether a parameter is an attention factor that the rule gives for the factor anyway."""
+        """Whether a parameter is an attention factor equal to the one that the rule computes."""
         if name != "attention_factor":
             return False
         ruled = attention_factor("rope-yarn", {"factor": self.layers.values()["factor"]})
@@ -302,7 +300,7 @@ class Planner:
     def _written(
         self, name: str, scheme: str, more: Mapping[str, Any], base: float | None
     ) -> Iterator[Recipe]:
-        """A recipe as the config has it once it is written there."""
+        """A recipe, as read back from the config it is written into."""
         changes = {**more} if base is None else {**more, "base": base}
         layers = self._with(scheme, changes)
         config, overrides = None, None
@@ -322,9 +320,9 @@ class Planner:
     def _config(
         self, wanted: Layers, more: Mapping[str, Any], base: float | None
     ) -> tuple[dict[str, Any], dict[str, Any] | None, Layers]:
-        """The keys to set, those for an engine, and the layers as the config then has them.
+        """The keys to set, those for an engine, and the layers of the resulting config.
 
-        Raises: InvalidInput where the config cannot have them.
+        Raises: InvalidInput if the config cannot have them.
         """
         assert self.spelling is not None
         assert self.given is not None
@@ -348,11 +346,12 @@ class Planner:
         return snippet, overrides, layers
 
     def _checked(self, config: Mapping[str, Any], wanted: Layers) -> tuple[Layers, list[Layers]]:
-        """The layers that were planned, of a config that was written, and the others that rotate.
+        """The planned layers as read from a written config, and the others that rotate.
 
-        Others may have changed only where they had the same rope, and have it still.
+        Other layers may change only if they had the same rotation before, and must then still have
+        the same.
 
-        Raises: InvalidInput where it is not what was planned.
+        Raises: InvalidInput if the config does not read as planned.
         """
         after = resolve(config, name="config.json")
         kind = self.layers.layer_type
@@ -379,7 +378,7 @@ class Planner:
         config: Mapping[str, Any] | None,
         overrides: Mapping[str, Any] | None,
     ) -> Recipe:
-        """What layers do at the length."""
+        """The effects of layers at the length."""
         bound = catalogue.find(layers.scheme).bind(layers.values(), seq_len=self.to)
         frequencies = exact_rotation(layers, self.to).frequencies
         angles = _turning(frequencies)
@@ -417,9 +416,9 @@ class Planner:
     def _engines(
         self, layers: Layers, overrides: Mapping[str, Any] | None
     ) -> tuple[EngineFlags, ...]:
-        """The flags for engines, where a file says what the model is."""
+        """The flags for engines, if a file describes the model."""
         unwritten = self.given is not None and not self.written
-        if unwritten or layers is self.layers:  # as is, nothing is to be set
+        if unwritten or layers is self.layers:  # as-is sets nothing
             return ()
         config = None
         if self.spelling is not None and self.given is not None and overrides:
@@ -427,7 +426,7 @@ class Planner:
         return Wanted(self.layers, layers, self.to, config, overrides, self.given).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:
-        """The first position at which each pair that completed no period shows an unseen angle."""
+        """The first position with an unseen angle, for each pair that completed no period."""
         return {
             int(place): math.ceil(float(self.seen[place] / angles[place]) * (1 - _SAME))
             for place in np.flatnonzero(self.seen < 2 * math.pi)
@@ -439,9 +438,9 @@ def _turning(frequencies: Sequence[Any]) -> Reals:
 
 
 class NoPlan(Record):
-    """Why there is nothing to set, and what bounds the model's length instead.
+    """The reason why there is nothing to set, and what limits the model's length instead.
 
-    ``fits`` is whether the length is within that, None where nothing bounds it that is known.
+    ``fits`` says whether the length is within that limit, or None if no limit is known.
     """
 
     model_type: str
@@ -454,9 +453,9 @@ class NoPlan(Record):
 
 
 def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
-    """What bounds layers that no recipe is for, None where recipes are.
+    """The limit of layers that have no recipes, or None if recipes exist.
 
-    Raises: InvalidInput where positions are no sequence, or no length is said.
+    Raises: InvalidInput if positions are not a sequence, or if no length is stated.
     """
     stated = lengths_of(layers).stated
     window = window_of(layers)
@@ -504,13 +503,13 @@ def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
 
 
 def window_of(layers: Layers) -> int | None:
-    """How many positions these layers see, None where they see all."""
+    """The number of positions that these layers see, or None if they see all."""
     window = layers.derived.get("window") or layers.derived.get("window_of_all")
     return None if window is None else int(window.value)
 
 
 LONGEST = 1 << 24
-"""Positions of a plan: each distance is looked at, for each recipe and many bases."""
+"""Positions of a plan: every distance is computed, for each recipe and many bases."""
 
 
 def plan_length(
@@ -525,10 +524,10 @@ def plan_length(
 ) -> tuple[LengthPlan | NoPlan, Resolved]:
     """The plan of some layers for a length of ``to`` positions, and how the config was read.
 
-    ``per_decade`` bases are tried a decade, else as many as take a moment.
+    ``per_decade`` bases are tried per decade, by default as many as take a moment.
 
-    Raises: InvalidInput where the config cannot be read, layers differ and none is named, or the
-    length is longer than what is looked through.
+    Raises: InvalidInput if the config cannot be read, if layers differ and none is named, or if the
+        length exceeds the limit.
     """
     check_size(f"--to {to}", to, LONGEST, "positions")
     resolved = resolve(config, name=name)
@@ -560,7 +559,7 @@ def plan_length(
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
-    """The layers of a type, else of the one type that sees all positions, or rotates at all.
+    """The layers of a type; by default the only type that sees all positions, or that rotates.
 
     Raises: InvalidInput, with the choices.
     """
