@@ -1,6 +1,7 @@
-"""Rendering: what was computed, as pictures and reports.
+"""Rendering: results as pictures and reports.
 
-In: encodings, arrays and reports. Out: text, pixels, files. ``figures`` and ``reports`` make a
-``Figure`` (values, axes, titles, no drawing) or words; ``terminal``, ``drawing`` and ``html`` paint
-figures. Start with ``figure``. The rest here is shared: ticks, styles, colours, text, names.
+In: encodings, arrays and reports. Out: text, pixels, files. ``figures`` makes a ``Figure`` (values,
+axes, titles, not yet drawn) and ``reports`` makes text. ``terminal``, ``drawing`` and ``html`` draw
+figures. Start with ``figure``. The other modules here are shared: ticks, styles, colors, text,
+names.
 """

@@ -1,10 +1,10 @@
-"""Colour maps: 256 colours from one end of a scale to the other.
+"""Color maps: 256 colors from one end of a scale to the other.
 
-``colormaps.csv`` has the colours of those that posenc chooses by itself, so that the terminal and a
-file show the same and the terminal needs no plotting library. ``viridis`` and ``gray`` are
-matplotlib's. ``polar``, ``polar-dark`` and ``phase`` are posenc's own: they are even to the eye
-(lightness changes in equal steps), and the colour-blind can tell their ends apart, which differ in
-more than red and green. Any other name is one of matplotlib's.
+``colormaps.csv`` has the maps that posenc chooses by itself, so that the terminal and files show
+the same colors, and the terminal needs no plotting library. ``viridis`` and ``gray`` are
+matplotlib's. ``polar``, ``polar-dark`` and ``phase`` are posenc's own. They are perceptually
+uniform: lightness changes in equal steps. Color-blind readers can tell their ends apart, because
+these differ in more than red and green. Any other name is one of matplotlib's.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.render.figure import ScaleKind
 
-    Srgb: TypeAlias = NDArray[np.uint8]  # (colours, 3): red, green, blue
-    Lab: TypeAlias = NDArray[np.float64]  # (colours, 3): lightness, green to red, blue to yellow
+    Srgb: TypeAlias = NDArray[np.uint8]  # (colors, 3): red, green, blue
+    Lab: TypeAlias = NDArray[np.float64]  # (colors, 3): lightness, green to red, blue to yellow
     Numbers: TypeAlias = NDArray[np.int64]
 
 LEVELS = 256
@@ -50,7 +50,7 @@ _LINEAR_OF_CONES = np.array(
 
 
 def default_map(kind: ScaleKind, *, dark: bool = False) -> str:
-    """The name of the map that suits a kind of scale, and a light or a dark page."""
+    """The name of the default map for a kind of scale, on a light or a dark page."""
     if kind == "diverging":
         return "polar-dark" if dark else "polar"
     return "phase" if kind == "cyclic" else "viridis"
@@ -58,11 +58,11 @@ def default_map(kind: ScaleKind, *, dark: bool = False) -> str:
 
 @cache
 def color_map(name: str) -> Srgb:
-    """The colours of a map, lowest first; ``_r`` after the name turns it around.
+    """The colors of a map, lowest first; the suffix ``_r`` reverses it.
 
     Shape: (256, 3).
 
-    Raises: InvalidInput where no map has that name.
+    Raises: InvalidInput if no map has that name.
     """
     colors = _stored_maps().get(name.removesuffix("_r"))
     if colors is None:
@@ -72,7 +72,7 @@ def color_map(name: str) -> Srgb:
 
 @cache
 def _stored_maps() -> Mapping[str, Srgb]:
-    """The maps of ``colormaps.csv``: a column a map, a row a colour in hexadecimal."""
+    """The maps of ``colormaps.csv``: one column per map, one row per color in hexadecimal."""
     text = Path(__file__).with_name("colormaps.csv").read_text("ascii")
     names, *rows = (line.split(",") for line in text.splitlines())
     return {
@@ -82,7 +82,7 @@ def _stored_maps() -> Mapping[str, Srgb]:
 
 
 def to_oklab(colors: Srgb) -> Lab:
-    """Colours in sRGB (0 … 255) as OKLab has them: lightness, green to red, blue to yellow.
+    """Convert sRGB colors (0 … 255) to OKLab: lightness, green to red, blue to yellow.
 
     Shape: (n, 3) → (n, 3).
 
@@ -105,15 +105,15 @@ def _of_matplotlib(name: str) -> Srgb:
     return np.asarray(known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])
 
 
-# Next to lightness: a wrong hue disturbs a map more than a wrong shade.
+# Weights relative to lightness: a wrong hue disturbs a map more than a wrong shade.
 _CHROMA_COUNTS, _HUE_COUNTS = 3.0, 7.0
 _LEVEL = 0.005
-"""By how much a map may get darker on its way up: its colours are rounded."""
+"""How much darker a map may get on its way up: its colors are rounded."""
 
 
 @cache
 def _palette() -> Numbers:
-    """The colours 16 … 255 that terminals of 256 colours share: a cube, then greys.
+    """Colors 16 … 255 that all 256-color terminals share: a cube, then grays.
 
     Shape: (240, 3).
     """
@@ -124,9 +124,9 @@ def _palette() -> Numbers:
 
 
 def nearest_of_palette(colors: Srgb) -> Numbers:
-    """The number of the terminal colour that is most like each of ``colors``.
+    """The number of the terminal color most similar to each of ``colors``.
 
-    Where these get lighter all the way, or up to one turn, so do those.
+    If ``colors`` get lighter throughout, or up to one peak, so do the results.
 
     Shape: (n, 3) → (n,).
     """
@@ -146,7 +146,7 @@ def nearest_of_palette(colors: Srgb) -> Numbers:
 
 
 def _unlikeness(colors: Lab, others: Lab) -> NDArray[np.float64]:
-    """How different each of some colours looks from each of the others, squared.
+    """The squared perceptual difference of each color from each of the others.
 
     Shape: (n, 3), (m, 3) → (n, m).
     """
@@ -159,7 +159,7 @@ def _unlikeness(colors: Lab, others: Lab) -> NDArray[np.float64]:
 
 
 def _cheapest_rising(costs: NDArray[np.float64]) -> Numbers:
-    """A column for each row, none left of the one before, that cost least in all.
+    """A column for each row, never decreasing, with the least total cost.
 
     >>> _cheapest_rising(np.array([[1, 0, 9], [0, 2, 9], [9, 9, 0]])).tolist()
     [0, 0, 2]
@@ -181,10 +181,10 @@ def _cheapest_rising(costs: NDArray[np.float64]) -> Numbers:
 def load_matplotlib() -> Any:
     """The module matplotlib.
 
-    While it is imported it reads the settings of the current folder, and the name of a window
+    During its import, matplotlib reads settings from the current folder, and the name of a window
     system from the environment. Either may be broken, and neither is wanted.
 
-    Raises: Unavailable where it does not load.
+    Raises: Unavailable if it cannot be imported.
     """
     import logging  # slow, and no picture in the terminal needs it
 
@@ -206,12 +206,12 @@ def load_matplotlib() -> Any:
 
 @contextlib.contextmanager
 def _own_settings(folder: Path) -> Iterator[None]:
-    """Within it, the settings that matplotlib finds first are those it comes with."""
+    """Make matplotlib find its own default settings first within the block."""
     backend = os.environ.get("MPLBACKEND")
     os.environ["MPLBACKEND"] = "agg"
     try:
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # where the current folder is gone
+            with contextlib.suppress(OSError):  # if the current folder is gone
                 stack.enter_context(contextlib.chdir(folder))
             yield
     finally:

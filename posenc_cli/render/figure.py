@@ -1,8 +1,8 @@
 """A figure before it is drawn: values, axes and titles.
 
-A :class:`Heatmap` need not hold its values: it can give those of chosen rows and columns, and who
-draws it asks only for the ones that fit. So a picture of an encoding of any length costs as much
-as a picture of a short one.
+A :class:`Heatmap` may compute its values on demand, for chosen rows and columns. The code that
+draws it asks only for those that fit. So a picture of a long encoding costs as much as one of a
+short encoding.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ TextOrBytes = TypeVar("TextOrBytes", str, bytes)
 ScaleKind = Literal["sequential", "diverging", "cyclic"]
 
 MOST_PANELS = 256
-"""Panels that are made ready: more than fit in a picture at a size that shows anything."""
+"""The most panels to prepare: more than fit in a picture at a readable size."""
 
 FARTHEST = "the value farthest from 0"
-"""What stands for many values that are the largest of either sign, and not their mean."""
+"""The summary of many values by the largest of either sign, instead of the mean."""
 
 TOO_FAST = "too fast to show, half a rotation a row and more"
-"""What is said of columns whose rows are means of so much that nothing is left of their waves."""
+"""The note on columns whose rows are means over half a rotation or more."""
 
 _FAINTER = 10
-"""How many times as large as those of the faintest map the values of another are on a log scale."""
+"""The ratio of two maps' largest values from which the colors use a log scale."""
 _UNITS_OF_FAINTEST, _FAINTEST = 4, 1e-9
-"""Units of a log scale that the faintest map reaches over, and the least unit of all values."""
+"""The faintest map's largest value in units of a log scale, and the least unit of all values."""
 
 _NOTICED = 0.1
-"""By what share of the range shown other values must be out of it to be worth a note: less would
-hardly change a colour."""
+"""The share of the shown range by which hidden values must exceed it to be noted.
+
+A smaller excess would hardly change a color.
+"""
 
 
 class Band(Record):
@@ -59,11 +61,11 @@ class Band(Record):
 
 
 class Axis(Record):
-    """What the rows or columns of a heatmap stand for.
+    """The rows or columns of a heatmap.
 
-    ``points`` are numbers or names, one a row: a range will do, however long. ``bands`` part them
-    in drawing; they follow each other without gaps. ``even`` asks that no rows be skipped but at
-    equal steps, ``through`` is the index of one that is never skipped.
+    ``points`` are numbers or names, one per row; a range works at any length. ``bands`` separate
+    them in the drawing, and follow one another without gaps. ``even`` allows skipping only at equal
+    steps. ``through`` is the index of a point that is never skipped.
 
     >>> Axis("query", range(8)).plural
     'queries'
@@ -77,14 +79,14 @@ class Axis(Record):
 
     @property
     def plural(self) -> str:
-        """The label, of many."""
+        """The plural of the label."""
         if self.label.endswith("y") and self.label[-2:-1] not in "aeou":
             return f"{self.label[:-1]}ies"
         return f"{self.label}s"
 
     @property
     def size_text(self) -> str:
-        """How many there are of what.
+        """The number of points and their label.
 
         >>> Axis("query", range(8)).size_text, Axis("key", range(1)).size_text
         ('8 queries', '1 key')
@@ -93,9 +95,10 @@ class Axis(Record):
         return f"{count} {self.label if count == 1 else self.plural}"
 
     def sample(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
-        """At most ``most`` indices, evenly spread, and where the bands lie among them.
+        """At most ``most`` indices, evenly spread, and the bands among them.
 
-        Each band keeps its share, and at least one; where there is no room for that, none is told.
+        Each band keeps its share, and at least one index. Without room for that, there are no
+        bands.
         """
         if not self.bands or most < len(self.bands):
             chosen = spread(len(self.points), most, even=self.even)
@@ -118,12 +121,12 @@ class Axis(Record):
 class Shown(Record):
     """The part of a heatmap that is shown.
 
-    ``values`` are float64, NaN where there is no finite one (``gaps`` of them). ``rows`` and
-    ``columns`` are the points of the axes that are shown, ``undersampled`` the columns, by index,
-    whose wavelength is under two of the shown rows. Where they are ``row_means``, a row is the mean
-    of those up to the next; ``merged_by`` says what values of blocks of both are. ``waves`` are
-    the wavelengths of the columns, where each is a sine or a cosine of the rows; ``faded`` are the
-    columns whose means are of half a rotation and more, of which nothing can be seen.
+    ``values`` are float64, NaN if not finite (``gaps`` of them). ``rows`` and ``columns`` are the
+    shown points of the axes. ``undersampled`` are the indices of columns whose wavelength is under
+    two shown rows. With ``row_means``, a row is the mean of all rows up to the next shown one.
+    ``merged_by`` describes how a value summarizes a block of rows and columns. ``waves`` are the
+    wavelengths of the columns, if each is a sine or a cosine of the rows. ``faded`` are the columns
+    whose means cover half a rotation or more, so that nothing can be seen.
 
     Shape: values (rows, columns).
     """
@@ -142,7 +145,7 @@ class Shown(Record):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know who sees only these values."""
+        """Notes for a reader who sees only these values."""
         axes = (self.heatmap.rows, self.rows), (self.heatmap.columns, self.columns)
         fewer = [(axis, len(of)) for axis, of in axes if len(of) < len(axis.points)]
         merged = [
@@ -163,7 +166,7 @@ class Shown(Record):
 
     @property
     def _far_values(self) -> str:
-        """How far values reach that are not shown, if noticeably farther."""
+        """The range of all values, if noticeably larger than that of the shown ones."""
         survey, finite = self.heatmap.survey, self.values[np.isfinite(self.values)]
         if survey is None or not finite.size:
             return ""
@@ -175,11 +178,11 @@ class Shown(Record):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with the values."""
+        """Warnings about the values."""
         return warnings_of([self.heatmap], [self])
 
     def fields(self) -> Mapping[str, Any]:
-        """The same as JSON has it: plain values, null for gaps."""
+        """The same for JSON: plain values, null for gaps."""
         return {
             "title": self.heatmap.title,
             "shape": [len(self.heatmap.rows.points), len(self.heatmap.columns.points)],
@@ -199,10 +202,10 @@ class Shown(Record):
 
 
 class ValueSummary(Record):
-    """What is known of all values of a heatmap, shown or not.
+    """A summary of all values of a heatmap, shown or not.
 
-    ``missing`` of ``size`` values are not finite; the others reach from ``low`` to ``high``, which
-    are infinite the wrong way around where there are none.
+    ``missing`` of ``size`` values are not finite. The others range from ``low`` to ``high``;
+    without any, these are +∞ and −∞.
     """
 
     size: int
@@ -214,17 +217,17 @@ class ValueSummary(Record):
 class Heatmap(Record):
     """Values over two axes, rows from the top down.
 
-    ``values`` are an array, or a function that gives those of chosen rows and columns
-    (``CellValues``). Without ``limits`` the colours reach from the least value shown to the
-    greatest; without a ``scale`` values of both signs diverge from 0. ``square`` says that both
-    axes count alike, ``wavelengths`` how fast columns change along the rows, ``notes`` are
-    lines to go with the picture, and ``survey`` is of all values, where somebody has gone through
-    them. ``averaged`` says that where rows and columns are skipped, ``values`` are means of those
-    up to the next; ``farthest`` that they are those farthest from 0; ``row_means`` gives means of
-    rows alone.
-    ``waves`` gives the wavelengths of columns that are sines and cosines of the rows. Where maps
-    that are ``graded`` differ much in size, they have a log scale of colours; all with a ``unit``
-    have one of that unit.
+    ``values`` are an array, or a function of chosen rows and columns (``CellValues``). Without
+    ``limits`` the colors range from the smallest to the largest shown value. Without a ``scale``,
+    values of both signs diverge from 0. ``square`` gives both axes the same unit. ``wavelengths``
+    says how fast columns change along the rows. ``notes`` are lines below the picture. ``survey``
+    summarizes all values, if they were read.
+
+    If rows and columns are skipped, ``averaged`` says that ``values`` are means of those up to the
+    next, and ``farthest`` that they are those farthest from 0. ``row_means`` computes means over
+    rows only. ``waves`` returns the wavelengths of columns that are sines and cosines of the rows.
+    ``graded`` maps get a log color scale if they differ much in size. If all maps have a ``unit``,
+    it is that of their log scale.
     """
 
     values: Cells | CellValues
@@ -246,11 +249,11 @@ class Heatmap(Record):
     unit: float = 0.0
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
-        """The values at no more rows and columns than can be told apart.
+        """The values at no more rows and columns than can be drawn.
 
-        Where rows are skipped their ``means`` are taken, if they are known.
+        If rows are skipped, their ``means`` are used when available.
 
-        Raises: InvalidInput where there are none.
+        Raises: InvalidInput if there are no values.
         """
         if not len(self.rows.points) or not len(self.columns.points):
             raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
@@ -287,7 +290,7 @@ class Heatmap(Record):
 
 
 def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:
-    """Where columns of a band that are neighbours begin and end, counted from its start."""
+    """Start and end of runs of neighbouring columns in a band, counted from the band's start."""
     marked = np.zeros(band.stop - band.start + 2, np.int8)
     inside = [column - band.start + 1 for column in columns if band.start <= column < band.stop]
     marked[inside] = 1
@@ -297,7 +300,7 @@ def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:
 
 
 class Envelope(Record):
-    """Between which values something lies at each point of a curve; ``name`` says what."""
+    """The range of values at each point of a curve; ``name`` describes it."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -305,15 +308,15 @@ class Envelope(Record):
 
 
 MOST_POINTS = 1200
-"""Points of a curve: about what a figure in a file can show apart."""
+"""Points of a curve: about as many as a figure in a file can resolve."""
 
 
 class Curve(Record):
-    """A value for each of some points, in order; those that are not finite are left out.
+    """A value for each of some points, in order; values that are not finite are left out.
 
-    Unless they are ``joined``, they stand alone, as those of a sample do. What is ``faint`` is for
-    others to be seen against; what is ``thin`` is to be compared with the curve of its ``color``,
-    the place of its look among those of curves, by default its own place among them.
+    Points that are not ``joined`` stand alone, like those of a sample. A ``faint`` curve is
+    background for others. A ``thin`` curve is compared with the curve of the same ``color``.
+    ``color`` is the index of its look among those of curves, by default its own index.
     """
 
     x: tuple[float, ...]
@@ -327,28 +330,28 @@ class Curve(Record):
 
     @classmethod
     def of(cls, x: Reals | Places, y: Reals, name: str = "") -> Curve:
-        """The curve of two arrays, whose values are joined."""
+        """The curve of two arrays, with joined points."""
         return cls(tuple(x.tolist()), tuple(y.tolist()), name)
 
     @classmethod
     def parted(
         cls, x: Reals | Places, y: Reals, breaks: Places, name: str = "", **look: Any
     ) -> Curve:
-        """A curve that is not joined to the points ``breaks`` from those before them."""
+        """A curve with breaks: the points ``breaks`` are not joined to those before them."""
         parted_x, parted_y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
         return cls(tuple(parted_x.tolist()), tuple(parted_y.tolist()), name, **look)
 
     def look(self, place: int) -> int:
-        """The place of its look, where its own place is ``place``."""
+        """The index of its look, if its own index is ``place``."""
         return place if self.color is None else self.color
 
 
 class Curves(Record):
     """Curves over the same axes.
 
-    ``levels`` are heights to compare with, each with its name. Unless they are ``joined``, points
-    stand alone, as those of heads do. ``spans`` (from, to, name) are parts of the x axis to tell
-    apart. ``square`` says that a unit is as long up as across.
+    ``levels`` are named heights to compare with. Points that are not ``joined`` stand alone, like
+    those of heads. ``spans`` (from, to, name) mark parts of the x axis. ``square`` gives both axes
+    the same unit.
     """
 
     curves: tuple[Curve, ...]
@@ -365,11 +368,10 @@ class Curves(Record):
 
 
 class Panels(Record):
-    """Several figures side by side: as small multiples, heatmaps ``shared`` one colour scale.
+    """Several figures side by side: small multiples, or heatmaps with a ``shared`` color scale.
 
-    ``noun`` is what a panel stands for, should not all of them have room; where they were too many
-    to begin with, ``total`` is how many there are. ``across`` of them belong together, in a row
-    where it has room.
+    ``noun`` names a panel when not all of them fit. ``total`` is their number, if there were too
+    many to begin with. Groups of ``across`` panels belong together, in one row if it fits.
     """
 
     panels: tuple[Heatmap | Curves, ...]
@@ -381,7 +383,7 @@ class Panels(Record):
     across: int = 1
 
     def missing_notes(self, count: int) -> tuple[str, ...]:
-        """What a reader must know who sees so many of them."""
+        """Notes for a reader who sees only ``count`` panels."""
         total = self.total or len(self.panels)
         return (f"shows {count} of {total} {self.noun}s",) if count < total else ()
 
@@ -397,11 +399,11 @@ def grid_of(
     aspect: float,
     multiple: int = 1,
 ) -> tuple[int, int]:
-    """Rows and columns of a grid in which ``count`` pictures, or as many as fit, are largest.
+    """Rows and columns of the grid in which ``count`` pictures, or as many as fit, are largest.
 
-    ``size`` and ``least`` are the width and height of the whole and of the smallest picture;
-    ``aspect`` is how many units of width are as long as one of height. A row has a ``multiple`` of
-    so many pictures, or a whole part of them, where those have room.
+    ``size`` and ``least`` are the width and height of the whole and of the smallest picture.
+    ``aspect`` is the number of units of width in one of height. A row has a multiple or a divisor
+    of ``multiple`` pictures, if these fit.
 
     >>> grid_of(8, (80, 20), (12, 5), aspect=2), grid_of(100, (80, 20), (12, 5), aspect=2)
     ((2, 4), (4, 6))
@@ -419,22 +421,22 @@ def grid_of(
     fitting = [grid for grid in fitting if 0 in (grid[1] % multiple, multiple % grid[1])] or fitting
 
     def side(grid: tuple[int, int]) -> tuple[float, int]:
-        # Of grids as good, the one with fewer empty places.
+        # Of equally good grids, take the one with fewer empty cells.
         return min(size[0] / grid[1], aspect * size[1] / grid[0]), -grid[0] * grid[1]
 
     return max(fitting, key=side)
 
 
 def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
-    """The heatmaps among a figure's panels, or itself."""
+    """The heatmaps among a figure's panels, or the figure itself."""
     panels = figure.panels if isinstance(figure, Panels) else (figure,)
     return tuple(panel for panel in panels if isinstance(panel, Heatmap))
 
 
 def warnings_of(heatmaps: Sequence[Heatmap], shown: Sequence[Shown]) -> tuple[str, ...]:
-    """What is wrong with the values of heatmaps of which some, or parts, are ``shown``.
+    """Warnings about the values of heatmaps, of which some or parts are ``shown``.
 
-    Where all their values have been gone through, it counts those, else the values shown.
+    They count all values if these were read, otherwise the shown values.
     """
     gaps = sum(part.gaps for part in shown)
     surveys = [heatmap.survey for heatmap in heatmaps if heatmap.survey is not None]
@@ -458,7 +460,7 @@ def warnings_of(heatmaps: Sequence[Heatmap], shown: Sequence[Shown]) -> tuple[st
 
 
 def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:
-    """What a figure shows, as JSON has it: its curves, and what is shown of its heatmaps."""
+    """The content of a figure for JSON: its curves, and the shown parts of its heatmaps."""
     if isinstance(figure, Heatmap):
         return dict(shown[0].fields())
     if isinstance(figure, Curves):
@@ -496,7 +498,7 @@ def _curves_data(curves: Curves) -> dict[str, Any]:
 
 
 class Picture(Record, Generic[TextOrBytes]):
-    """A figure as drawn, what its reader should be warned of, and what of heatmaps it shows."""
+    """A drawn figure, warnings for its reader, and the shown parts of its heatmaps."""
 
     content: TextOrBytes
     warnings: tuple[str, ...] = ()
@@ -504,10 +506,10 @@ class Picture(Record, Generic[TextOrBytes]):
 
 
 class Scale(Record):
-    """The values that the ends of a colour map stand for.
+    """The values at the ends of a color map.
 
-    With a ``unit``, equal steps of colour are equal ratios of values that are larger than it.
-    ``only`` are the values, where there are two and no others.
+    With a ``unit``, equal steps of color are equal ratios of values larger than the unit. ``only``
+    has the two values, if there are no others.
     """
 
     low: float
@@ -517,29 +519,29 @@ class Scale(Record):
     only: tuple[float, ...] = ()
 
     def named(self, quantity: str) -> str:
-        """The name of the quantity, and that colours are no even steps of it."""
+        """The name of the quantity, with a note if the scale is logarithmic."""
         return f"{quantity}, log scale" if self.unit else quantity
 
     def places(self, values: Cells) -> Cells:
-        """Where values lie between the ends, 0 … 1; NaN for gaps, the middle if all are equal."""
+        """Positions of values between the ends, 0 … 1; NaN for gaps, 0.5 if all are equal."""
         if self.high <= self.low:
             return np.where(np.isnan(values), np.nan, 0.5)
         if self.unit:
             ends = np.array([self.low, self.high])
             values, ends = (np.sign(v) * np.log1p(np.abs(v) / self.unit) for v in (values, ends))
             return (np.clip(values, *ends) - ends[0]) / (ends[1] - ends[0])  # type: ignore[no-any-return]
-        # Halved where the distance of the largest numbers overflows; the least have no half.
+        # Halve only if the difference of the ends overflows; the smallest numbers have no half.
         share = 1.0 if math.isfinite(self.high - self.low) else 0.5
         low, high = share * self.low, share * self.high
         return np.asarray((np.clip(share * values, low, high) - low) / (high - low))
 
 
 ANY_VALUE = "value"
-"""The name of values that says nothing of them: two panels of it are no one quantity."""
+"""The default name of values: two panels with it do not show the same quantity."""
 
 
 def one_quantity(figures: Sequence[Figure]) -> bool:
-    """Whether several are all maps of one quantity, so that one colour scale stands for all."""
+    """Whether all figures are maps of one quantity, so that they can share a color scale."""
     labels = {figure.value_label for figure in figures if isinstance(figure, Heatmap)}
     all_maps = all(isinstance(figure, Heatmap) for figure in figures)
     return len(figures) > 1 and all_maps and len(labels) == 1 and ANY_VALUE not in labels
@@ -548,10 +550,10 @@ def one_quantity(figures: Sequence[Figure]) -> bool:
 def scales_of(shown: Sequence[Shown]) -> list[Scale]:
     """A scale for each of some heatmaps in one figure.
 
-    There is one for all that show the same quantity, and where the values of one diverge from 0,
-    the colours of all do.
+    Heatmaps of the same quantity share one. If the values of one diverge from 0, all scales
+    diverge.
 
-    Raises: InvalidInput where nothing of a quantity is finite.
+    Raises: InvalidInput if no value of a quantity is finite.
     """
     quantities: dict[object, list[Shown]] = {}
     for index, part in enumerate(shown):
@@ -564,7 +566,7 @@ def scales_of(shown: Sequence[Shown]) -> list[Scale]:
 
 
 def _around_zero(scale: Scale) -> Scale:
-    """A scale with 0 in its middle, unless it is of a circle."""
+    """A scale with 0 in its middle, except for a cyclic scale."""
     if scale.kind != "sequential":
         return scale
     high = max(-scale.low, scale.high)
@@ -572,7 +574,7 @@ def _around_zero(scale: Scale) -> Scale:
 
 
 def _unit_of(maps: Sequence[Reals]) -> float:
-    """The unit of a scale of maps some of which are far fainter than others, else 0."""
+    """The unit of a log scale if some maps are far fainter than others, else 0."""
     sizes = [float(np.abs(values).max()) for values in maps if values.size]
     most, least = max(sizes), min((size for size in sizes if size), default=0.0)
     if not least or most < _FAINTER * least:
@@ -581,9 +583,9 @@ def _unit_of(maps: Sequence[Reals]) -> float:
 
 
 def scale_of(shown: Sequence[Shown]) -> Scale:
-    """The one scale that suits all of some heatmaps.
+    """The scale for all of some heatmaps.
 
-    Raises: InvalidInput where nothing is finite.
+    Raises: InvalidInput if no value is finite.
     """
     first = shown[0].heatmap
     finite = [part.values[np.isfinite(part.values)] for part in shown]
@@ -605,7 +607,7 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
 
 
 def figure_sentences(figure: Figure, shown: Sequence[Shown]) -> list[str]:
-    """A figure, line by line; of its heatmaps, what is ``shown``."""
+    """A description of a figure, line by line, with the ``shown`` parts of its heatmaps."""
     if isinstance(figure, Curves):
         return _curves_sentences(figure)
     if isinstance(figure, Heatmap):
@@ -673,7 +675,7 @@ def _curve_text(curve: Curve) -> str:
 
 
 def _envelope_text(envelope: Envelope | None) -> str:
-    """Between which values an envelope lies in all."""
+    """The text of an envelope's whole range."""
     finite = [*filter(math.isfinite, (*envelope.low, *envelope.high))] if envelope else []
     if envelope is None or not finite:
         return ""
@@ -683,11 +685,11 @@ def _envelope_text(envelope: Envelope | None) -> str:
 Grouped = TypeVar("Grouped")
 
 _LOOKS = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
-"""Curves that differ in their colours or in their dashes."""
+"""The number of curves that differ in color or dashes."""
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Names that tell all apart: those that are given twice follow the letter of their place.
+    """Unique names: repeated ones get the letter of their place as a prefix.
 
     >>> distinct_names(["rope", "alibi", "rope"])
     ['a: rope', 'alibi', 'c: rope']
@@ -711,7 +713,7 @@ def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> lis
 
 
 def check_looks(places: Sequence[int]) -> None:
-    """Refuse more curves in one set of axes than colours and dashes tell apart.
+    """Refuse more curves in one set of axes than colors and dashes can distinguish.
 
     Raises: InvalidInput.
     """

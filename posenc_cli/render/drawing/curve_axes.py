@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 _MARKED = 64
-"""Points of a curve up to which each has a marker."""
+"""The most points of a curve with a marker at each."""
 _APART_ACROSS, _APART_DOWN = 5, 2
-"""Lines of text from one value named along an axis to the next."""
+"""The least distance between tick labels along an axis, in lines of text."""
 _LARGEST_SPAN = 1e300
-"""Half the length of an axis past which matplotlib's own sums overflow: its ends are named."""
+"""Half the length of an axis above which matplotlib overflows: only its ends get labels."""
 _KEY = 2.4
-"""Lines of text that the key of a curve takes, beside its name."""
+"""Width of the legend's line sample for a curve, in lines of text."""
 _MOST_LINES = 6
-"""Lines of the name of a curve, at most."""
+"""The most lines of a curve's name."""
 _LINES_OF_A_NAME = 1.4
-"""Lines of text that a name of one line takes, with what is left between two."""
+"""Height of a one-line name including its spacing, in lines of text."""
 _LEVELS = "--", ":", "-."
-"""How levels are drawn, one after the other."""
+"""Line styles of levels, in order."""
 _ZONES = "kept", "blended", "interpolated"
-"""Parts of an axis that have the same colours in every figure."""
+"""Spans of an axis that have the same colors in every figure."""
 _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
-"""What is named besides 1 where a decade has room for so many names."""
+"""(least labels that fit in a decade, the values to label besides 1)."""
 
 
 def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
-    """Draw curves and the heights and parts of axes to compare with; `name_curves` names them.
+    """Draw curves, levels and spans; `name_curves` labels them.
 
-    Raises: InvalidInput where no point is finite.
+    Raises: InvalidInput if no point is finite.
     """
     if not any(np.isfinite(x).any() for x, _ in map(_finite_points, curves.curves)):
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
@@ -66,7 +66,7 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
 
 
 def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
-    """Draw curves alone, ``placed`` by a transform of matplotlib's where one is given."""
+    """Draw curves alone; ``placed`` may hold a matplotlib transform."""
     lines, shades, place = style.palette.lines, set[str](), 0
     for curve in curves.curves:
         x, y = _finite_points(curve)
@@ -97,19 +97,20 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
 
 
 def missing_height(axes: Axes, style: Style, room: float) -> float:
-    """How much higher axes must be, so that all curves can be named beside them, in pixels."""
+    """The extra height that axes need to fit all curve names beside them, in pixels."""
     _, names = axes.get_legend_handles_labels()
     lines = sum(_lines(_wrapped(name, style, room, _MOST_LINES)) for name in names)
     return max(0.0, (lines + 1) * style.line - axes.bbox.height)
 
 
 def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
-    """Name curves beside axes, in ``room`` pixels of width, and spans above them.
+    """Write the names of curves beside axes, in ``room`` pixels of width, and of spans above them.
 
-    The curve that ends highest is named first. Names that have no room are left out, and counted.
+    Curves are listed by the height of their last point. Names without room are left out and
+    counted.
     """
     for index, (start, stop, name) in enumerate(curves.spans):
-        last = 0 < index == len(curves.spans) - 1  # at its end, apart from a narrow one before
+        last = 0 < index == len(curves.spans) - 1  # at its end, clear of a narrow one
         axes.annotate(
             name,
             (stop if last else start, 1),
@@ -150,12 +151,12 @@ def _wrapped(name: str, style: Style, room: float, most: int) -> str:
 
 
 def _lines(text: str) -> float:
-    """The height of a name, in lines of text, with what is left between two."""
+    """The height of a name including its spacing, in lines of text."""
     return text.count("\n") + _LINES_OF_A_NAME
 
 
 def _end_of(handle: Any, axes: Axes) -> float:
-    """How high a curve ends, as a share of the height of axes; areas are below all curves."""
+    """The height of a curve's last point, as a share of the axes; areas get 0."""
     if not hasattr(handle, "get_ydata"):
         return 0.0
     drawn = np.asarray(handle.get_ydata(), np.float64)
@@ -168,7 +169,7 @@ def _end_of(handle: Any, axes: Axes) -> float:
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:
-    """Name axes and round values along them as they have room, whole ones where points are."""
+    """Label axes and round values along them as space allows; whole numbers if points are whole."""
     width, height = axes.bbox.size
     axes.set_xlabel(style.wrapped_text(curves.x_label, width, most=2))
     axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
@@ -179,14 +180,14 @@ def name_values(axes: Axes, curves: Curves, style: Style) -> None:
 
 
 def _finite_points(curve: Curve) -> Points:
-    """The points of a curve, NaN where either number is not finite."""
+    """The points of a curve, NaN if either number is not finite."""
     x, y = np.asarray(curve.x, np.float64), np.asarray(curve.y, np.float64)  # (points,)
     finite = np.isfinite(x) & np.isfinite(y)
     return np.where(finite, x, np.nan), np.where(finite, y, np.nan)
 
 
 def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False) -> None:
-    """Let matplotlib find round values for an axis that has room for so many names of them."""
+    """Let matplotlib choose round values for an axis with room for ``most`` labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
     most = max(2, int(most))
@@ -195,7 +196,7 @@ def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False
         axis.set_ticks([low, high])
     elif scale == "linear":
         axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 5, 10], integer=whole))
-        if axis.axis_name == "y":  # matplotlib writes above it what all values have in common
+        if axis.axis_name == "y":  # matplotlib writes the common factor of all values above it
             return
     else:
         in_decade = most / max(1.0, np.log10(high / low))

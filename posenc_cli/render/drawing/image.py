@@ -1,9 +1,8 @@
 """Figures as files: PNG, SVG and PDF by matplotlib.
 
-matplotlib lays out a page; what is drawn follows from the room that it finds. So a figure is laid
-out with the names around its axes first, then the values that have room are computed, and the page
-is laid out again around them. The same figure gives the same bytes, whatever the machine's settings
-of matplotlib.
+matplotlib lays out the page, and the drawing depends on the room it leaves. So a figure is first
+laid out with its labels. Then the values that fit are computed, and the page is laid out again. The
+same figure gives the same bytes, whatever the machine's matplotlib settings.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -86,32 +85,32 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 _NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""What no text of an SVG may hold."""
+"""Characters that an SVG text must not contain."""
 _MARGINS = 9.0, 6.5
-"""What surrounds all panels across and down, in lines of text: about, to see how many fit."""
+"""Approximate margins around all panels, across and down, in lines of text, to see how many fit."""
 _LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
-"""Sides of the smallest of many maps, and of a panel with axes of its own, in lines of text."""
+"""Sides of the smallest of many maps, and of a panel with its own axes, in lines of text."""
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
-"""The side of the smallest of many circles, and how many have names and ticks around them."""
+"""Side of the smallest of many circles, and the most circles that get labels and ticks."""
 _HEAD, _GAP = 1.8, 0.8
-"""What stands above each of many maps, and between two, in lines of text."""
+"""Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.3
-"""What is left around axes, legends and notes, in lines of text."""
+"""Padding around axes, legends and notes, in lines of text."""
 _MOST_GROWTH = 2
-"""How many times as long as usual a side gets, so that no rows or columns are left out."""
+"""How much longer than usual a side may get, so that no rows or columns are left out."""
 _MOST_ROUNDS = 4
 _NAMES, _MOST_NAMES, _LEAST_NAMES = 0.3, 0.45, 11
-"""What part of a panel the names of its curves may take, across: more where that is few lines."""
+"""Share of a panel's width for curve names: the usual one, the largest one, and least lines."""
 _KEPT = 0.96
-"""What part of the sides of a panel is left when scales and notes have their names."""
+"""Share of a panel's sides that remains after labels of scales and notes."""
 _SHARE_OF_PANEL = 2 / 3
-"""What part of a panel cells of whole pixels must fill: else fewer are drawn."""
+"""Share of a panel that cells of whole pixels must fill; otherwise fewer cells are drawn."""
 
 
 def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[bytes]:
     """A figure as the bytes of a file.
 
-    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
     content = io.BytesIO()
     with _settings(style), warnings.catch_warnings(record=True) as caught:
@@ -133,7 +132,7 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
 
 def _described(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
-    """An SVG with a title, and with what it shows in words, for those who do not see it."""
+    """An SVG with a title and a description in words, for readers who cannot see it."""
     told = [printable_text(line) for line in figure_sentences(figure, shown)]
     title, text = (
         escape(line, quote=False) for line in (printable_text(figure.title), "\n".join(told))
@@ -146,9 +145,9 @@ def _described(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
 
 
 def drawn_page(figure: Figure, style: Style) -> Page:
-    """A figure as one of matplotlib's, to be shown or changed; a notebook shows it as it is.
+    """A figure as a matplotlib figure, to show or change; a notebook shows it as it is.
 
-    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
     with _settings(style):
         drawing = Drawing(style)
@@ -158,7 +157,7 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
 
 def png_of(page: Page) -> bytes:
-    """A figure of matplotlib's as PNG, as it is when asked."""
+    """A matplotlib figure as PNG, in its present state."""
     content = io.BytesIO()
     page.savefig(content, format="png")
     return content.getvalue()
@@ -166,7 +165,7 @@ def png_of(page: Page) -> bytes:
 
 @contextlib.contextmanager
 def _settings(style: Style) -> Iterator[None]:
-    """Within it, matplotlib is set up as the style says, and as nothing else does."""
+    """Use only the style's matplotlib settings within the block."""
     matplotlib = load_matplotlib()
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -175,14 +174,14 @@ def _settings(style: Style) -> Iterator[None]:
 
 
 def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:
-    """A warning of the characters that are drawn as boxes, by what matplotlib said."""
+    """A warning about characters drawn as boxes, from matplotlib's messages."""
     matches = (re.match(r"Glyph ([0-9]+) ", message) for message in messages)
     missing = "".join(dict.fromkeys(chr(int(match[1])) for match in matches if match))
     return (f"the font has no glyph for {missing!r}, drawn as a box",) if missing else ()
 
 
 class _Sheet(NamedTuple):
-    """A grid of equal panels in one axes: its rows and columns, and what stands between panels.
+    """A grid of equal panels in one axes: rows, columns, and the space between panels.
 
     Units: pixels.
     """
@@ -190,26 +189,26 @@ class _Sheet(NamedTuple):
     nrows: int
     ncols: int
     head: float  # above each panel
-    gap: int  # beside each but the last of a row
+    gap: int  # beside each panel but the last of a row
 
     def room(self, axes: Axes) -> tuple[float, float]:
-        """What a panel has of axes."""
+        """The size of a panel within axes."""
         width, height = axes.bbox.size
         return (width + self.gap) / self.ncols - self.gap, height / self.nrows - self.head
 
     def size(self, cell: tuple[float, float]) -> tuple[float, float]:
-        """The width and height of all, where panels have that of a cell."""
+        """The width and height of all panels, if each panel has the size ``cell``."""
         width, height = cell
         return self.ncols * (width + self.gap) - self.gap, self.nrows * (height + self.head)
 
     def place(self, index: int, cell: tuple[float, float]) -> tuple[float, float]:
-        """Where a panel is, right and down."""
+        """The position of a panel, right and down."""
         row, column = divmod(index, self.ncols)
         return column * (cell[0] + self.gap), row * (cell[1] + self.head) + self.head
 
 
 class Drawing:
-    """A page of matplotlib's with a figure on it, and what of the figure's heatmaps is shown."""
+    """A matplotlib page with a figure, and the parts of its heatmaps that are shown."""
 
     def __init__(self, style: Style) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -231,7 +230,7 @@ class Drawing:
         self._whole_title = figure.title
         title = style.wrapped_text(figure.title, self.width - style.line, most=3, size=TITLE_SIZE)
         self._title = self.page.suptitle(title, x=left, ha="left")
-        # What the notes are is known late; until then two lines stand for them.
+        # The notes are known late; until then two lines reserve their space.
         self._notes = self.page.supxlabel("\n", x=left, ha="left", color=style.palette.faint)
         if isinstance(figure, Heatmap):
             self._maps([figure])
@@ -247,15 +246,16 @@ class Drawing:
             self._separate_panels(figure.panels, figure)
 
     def _maps(self, heatmaps: Sequence[Heatmap], panels: Panels | None = None) -> None:
-        """Heatmaps on one colour scale, their cells of whole pixels; many have each a title.
+        """Draw heatmaps with one color scale and cells of whole pixels; each of many has a title.
 
-        All are drawn in one axes, whose units are pixels: to lay out hundreds takes a minute.
+        All are drawn in one axes whose units are pixels: laying out hundreds of axes takes a
+        minute.
         """
         style, line = self.style, self.style.line
         widest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
         least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
         size = (least + _GAP * line, (_LEAST_MAP + _HEAD) * line)
-        if panels:  # so large that all words have room
+        if panels:  # large enough for all words
             words, across = words_side(heatmaps[0], style), panels.across
             cell = max(size[0], words + 2 * _GAP * line), words + (_HEAD + 2 * _GAP) * line
             self._enlarge(across * cell[0], -(-len(heatmaps) // across) * cell[1])
@@ -293,7 +293,7 @@ class Drawing:
         name_places(axes, columns, rows)
 
     def _enlarge(self, *needed: float) -> None:
-        """Make sides that may grow as long as panels of that width and height in all need."""
+        """Lengthen sides that may grow to fit panels of the given total width and height."""
         sides = [
             max(side, min(_MOST_GROWTH * side, math.ceil(around * self.style.line + of_panels)))
             if grows
@@ -305,7 +305,7 @@ class Drawing:
         self._set_size(*sides)
 
     def _circles(self, panels: Panels) -> None:
-        """Many circles, which are read as the faces of clocks: one axes without names."""
+        """Draw many circles, to be read like clock faces, in one axes without labels."""
         from matplotlib.transforms import Affine2D
 
         style, line = self.style, self.style.line
@@ -332,9 +332,9 @@ class Drawing:
     def _separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
     ) -> None:
-        """Figures of any kind, each with axes of its own; many have each a title.
+        """Draw figures of any kind, each in its own axes; each of many has a title.
 
-        Maps of one quantity share a colour scale, others have each its own.
+        Maps of one quantity share a color scale; others have their own.
         """
         style, line = self.style, self.style.line
         least = _LEAST_PANEL * line
@@ -390,7 +390,7 @@ class Drawing:
     def _sampled(
         self, maps: Sequence[tuple[Axes, Heatmap, Colorbar | None]]
     ) -> list[tuple[Axes, Shown, Scale, Srgb]]:
-        """What there is room for of maps, with their scales, which get their names."""
+        """The parts of maps that fit, with their color scales, which get their labels."""
         self.shown = [
             heatmap.sample(*cells_that_fit(heatmap, _room(axes), self.style, _SHARE_OF_PANEL))
             for axes, heatmap, _ in maps
@@ -406,7 +406,7 @@ class Drawing:
         return drawn
 
     def _name_curves(self, curves: Sequence[tuple[Axes, Curves]], room: float, rows: int) -> None:
-        """Name the curves of panels in so many pixels of width; a free height grows for names."""
+        """Write the names of curves in panels, in ``room`` pixels of width; a free height grows."""
         missing = [missing_height(axes, self.style, room) for axes, _ in curves]
         if any(missing) and self.style.growing[1]:
             self._set_size(self.width, self.height + rows * math.ceil(max(missing)))
@@ -422,9 +422,9 @@ class Drawing:
         *,
         boxed: bool = False,
     ) -> None:
-        """Make sides that are not fixed longer, where then all cells of all maps have room."""
+        """Lengthen sides that are not fixed, if all cells of all maps then fit."""
         usual = self.width, self.height
-        # What surrounds the cells grows with them: not by much, and less each time.
+        # The surroundings of the cells grow too, but little, and less each time.
         for _ in range(_MOST_ROUNDS):
             missing = np.max([missing_room(*of, self.style, share) for of in rooms()], axis=0)
             if boxed:  # all are as high as wide
@@ -451,9 +451,9 @@ class Drawing:
     def _grid(
         self, figures: Sequence[AnyFigure], least: tuple[float, float], multiple: int = 1
     ) -> tuple[list[AnyFigure], tuple[int, int]]:
-        """The figures that have room, none smaller than ``least``, and the rows and columns.
+        """The figures that fit, none smaller than ``least``, and the grid's rows and columns.
 
-        A height that is not fixed gets longer where then all have room.
+        A height that is not fixed grows if all figures then fit.
         """
         line = self.style.line
         around = _MARGINS[0] * line, _MARGINS[1] * line
@@ -475,12 +475,12 @@ class Drawing:
         bar: Axes | None = None,
         cells: Sequence[tuple[int, int, int]] = ((0, 0, 0),),
     ) -> None:
-        """Place axes in the ``cells`` of a grid: maps have the size they need, curves the rest.
+        """Place axes in the ``cells`` of a grid: maps get the size they need, curves the rest.
 
-        Nothing is laid out after that. A ``bar`` for all maps stands at their right. What is not
-        needed of a side that is not fixed is cut.
+        Nothing is laid out afterwards. A ``bar`` for all maps stands to their right. Unused length
+        of a side that is not fixed is cut.
         """
-        self.page.set_layout_engine(None)  # nor is it laid out again when saved
+        self.page.set_layout_engine(None)  # also prevents another layout when saving
         pad, line = _PAD * self.style.line, self.style.line
         shape = grid[::-1]
         margins = [np.zeros((count, 2)) for count in shape]  # before and after each line
@@ -495,7 +495,7 @@ class Drawing:
         right = 0.0 if bar is None else 2 * line + _surroundings(bar)[0][1]
         edges = [(pad, pad + right)]
         for axis in (0, 1):
-            if axis:  # how high titles are is known when the page is as wide as it will be
+            if axis:  # the height of titles is known only when the page has its final width
                 top = self._title.get_window_extent().height + 2 * pad
                 below = self._notes.get_window_extent().height + pad if self._noted else 0.0
                 edges.append((top, pad + below))
@@ -533,7 +533,7 @@ class Drawing:
         axes.apply_aspect()
 
     def _set_size(self, width: int, height: int) -> None:
-        """Make the page so many pixels wide and high."""
+        """Set the size of the page in pixels."""
         self.width, self.height = width, height
         self.page.set_size_inches(width / self.style.dpi, height / self.style.dpi)
 
@@ -543,7 +543,7 @@ class Drawing:
             axes.apply_aspect()
 
     def _cut(self, axis: int, side: int) -> None:
-        """Make the page as wide (``axis`` 0) or high as panels need; a title is wrapped anew."""
+        """Cut the page to the width (``axis`` 0) or height that panels need; rewrap the title."""
         if axis:
             self._set_size(self.width, side)
             return
@@ -558,19 +558,19 @@ class Drawing:
             text.set_x(0.5 * self.style.line / self.width)
 
     def _resize(self, axes: Axes, size: tuple[float, float]) -> None:
-        """Give axes so many pixels, their units, from the whole pixel nearest to their place."""
+        """Set the size of axes in pixels, which become their units, aligned to the pixel grid."""
         left, top = round(axes.bbox.x0), round(self.height - axes.bbox.y1)
         width, height = size[0] / self.width, size[1] / self.height
         axes.set_position((left / self.width, 1 - top / self.height - height, width, height))
         axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
 
     def _colors(self, scale: Scale) -> Srgb:
-        """The colours of a scale: those asked for, or those that suit it."""
+        """The colors of a scale: those requested, or the default ones."""
         dark = self.style.theme == "dark"
         return color_map(self.style.cmap or default_map(scale.kind, dark=dark))
 
     def _note(self, panels: Panels | None, count: int, more: Sequence[str] = ()) -> None:
-        """Write what a reader must know, who sees so many panels, below the figure."""
+        """Write the notes below the figure, for a reader who sees ``count`` panels."""
         notes = dict.fromkeys((*panels.missing_notes(count), *panels.notes) if panels else ())
         notes |= dict.fromkeys([*more, *(note for shown in self.shown for note in shown.notes)])
         if any(shown.undersampled for shown in self.shown):
@@ -589,7 +589,7 @@ class Drawing:
 def _cells(
     figures: Sequence[Heatmap | Curves], grid: tuple[int, int]
 ) -> list[tuple[int, int, int]]:
-    """The row, the first and the last column of each panel: curves that are last fill their row.
+    """The row, first column and last column of each panel; last curves fill their row.
 
     >>> [cell for cell in _cells([Curves((), "", "", "")] * 3, (2, 2))]
     [(0, 0, 0), (0, 1, 1), (1, 0, 1)]
@@ -601,20 +601,20 @@ def _cells(
 
 
 def _surroundings(axes: Axes) -> tuple[Size, Size]:
-    """How far names and scales reach past axes, at the left and right, and above and below."""
+    """How far labels and scales extend beyond axes: left and right, above and below."""
     box, tight = axes.bbox, axes.get_tightbbox()
     assert tight is not None
     return (box.x0 - tight.x0, tight.x1 - box.x1), (tight.y1 - box.y1, box.y0 - tight.y0)
 
 
 def _room(axes: Axes) -> tuple[float, float]:
-    """What axes of one of several panels keep when all has its name."""
+    """The room that one of several panels keeps after all labels are drawn."""
     width, height = axes.bbox.size
     return _KEPT * width, _KEPT * height
 
 
 def _named_once(figure: Heatmap | Curves) -> Heatmap | Curves:
-    """The figure; a single curve that its title names has no name beside it."""
+    """The figure; a single curve loses its name if the title already has it."""
     if not isinstance(figure, Curves) or len(figure.curves) != 1 or figure.levels:
         return figure
     (curve,) = figure.curves
@@ -623,9 +623,9 @@ def _named_once(figure: Heatmap | Curves) -> Heatmap | Curves:
 
 
 def _titles(maps: Sequence[Shown], width: float, style: Style) -> list[str]:
-    """The titles of maps on one scale, all with the range of their values if those have room.
+    """The titles of maps with one scale, with the ranges of their values if these fit.
 
-    Without it, the values of some look alike.
+    Without the ranges, the values of some look alike.
     """
     titles = [shown.heatmap.title for shown in maps]
     ends = [

@@ -1,7 +1,6 @@
-"""Heatmaps in matplotlib axes: names, colour scale and values.
+"""Heatmaps in matplotlib axes: labels, color scale and values.
 
-The cells of a heatmap are given whole pixels where they fit, so that what is seen is the values and
-no beat of two grids.
+Cells get whole pixels if they fit, so that the picture shows the values without moiré patterns.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -28,25 +27,25 @@ if TYPE_CHECKING:
     from posenc_cli.render.colors import Srgb
 
 SHARE_OF_ROOM = 0.8
-"""What part of the room cells of whole pixels must fill: else they fill it all, unequal."""
+"""Share of the room that cells of whole pixels must fill; otherwise unequal cells fill it all."""
 _COARSE = 3
-"""Pixels of a cell from which one more or less is not seen."""
+"""Cell size in pixels from which one pixel more or less is not visible."""
 _JUDGED = 64
-"""Names of rows of which the widest says how wide names are."""
+"""The number of row labels from which the widest is estimated."""
 _WIDEST_NUMBER = "−1.234e−05"
-"""What stands for the values of a colour scale until they are known."""
+"""A placeholder for the labels of a color scale until they are known."""
 _OF_WIDTH, _ASPECT = 0.05, 28
-"""What a scale of all maps takes of their width, at most, and how many times as high it is."""
+"""The largest share of the maps' width for a shared scale, and its ratio of height to width."""
 _INSET = 1.04, 0, 0.05, 1
-"""Where a scale of their own is beside axes, and how wide and high, in sides of theirs."""
+"""Position and size of a map's own scale, in units of its axes."""
 _APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
-"""Lines of text from one row's name to the next, between two columns' names, and on a scale."""
+"""Least distance of labels in lines of text: between rows, between columns, and on a scale."""
 _APART_OF_WORDS = 0.9
-"""Lines from one row's word to the next: none can be told from those beside it."""
+"""Lines between two row words: none can be inferred from its neighbours, so all are needed."""
 
 
 def name_axes(axes: Axes, heatmap: Heatmap) -> None:
-    """Name axes, and give them a tick as wide as any that they may get."""
+    """Label axes, and reserve a tick label as wide as any that they may get."""
     axes.spines[:].set_visible(False)
     points = heatmap.rows.points
     names = [number(points[i]) for i in spread(len(points), _JUDGED)]
@@ -56,7 +55,7 @@ def name_axes(axes: Axes, heatmap: Heatmap) -> None:
 
 
 def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
-    """A colour scale at the right of axes, as wide as any; ``own`` makes it as high as they are."""
+    """A color scale to the right of axes; ``own`` makes it as high as its axes."""
     from matplotlib.cm import ScalarMappable
 
     page = all_axes[0].figure
@@ -72,7 +71,7 @@ def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
 
 
 def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Style) -> None:
-    """Give a colour scale its colours, and name it, its ends and round values between them."""
+    """Set the colors of a scale, and label it, its ends and round values between them."""
     from matplotlib.colors import ListedColormap
 
     height = bar.ax.get_window_extent().height
@@ -87,13 +86,13 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
         bar.set_ticks([0.25, 0.75], labels=[minus(number(value)) for value in scale.only])
         return
     bar.mappable.set_cmap(ListedColormap(colors / 255))
-    for shapes in bar.ax.collections:  # 256 of them show seams in viewers of SVG and PDF
+    for shapes in bar.ax.collections:  # 256 shapes show seams in viewers of SVG and PDF
         shapes.set_rasterized(True)
     lines = height / style.line
     values = np.array(
         [scale.low, *_round_values(scale, max(2, int(lines / _APART_ON_SCALE))), scale.high]
     )
-    apart = 1.2 / max(lines, 1)  # of labels, a line and a little
+    apart = 1.2 / max(lines, 1)  # between labels: a line and a little
     kept: dict[float, str] = {}
     for place, value in sorted(
         zip(scale.places(values).tolist(), values.tolist(), strict=True),
@@ -105,7 +104,7 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
 
 
 def _round_values(scale: Scale, most: int) -> Sequence[float]:
-    """Round values between the ends of a scale, where there are any."""
+    """Round values between the ends of a scale, if there are any."""
     from matplotlib.ticker import MaxNLocator
 
     if scale.unit:
@@ -115,7 +114,7 @@ def _round_values(scale: Scale, most: int) -> Sequence[float]:
         signed = sorted([*(-size for size in sizes), 0.0, *sizes])
         return [value for value in signed if scale.low < value < scale.high]
     span = scale.high / 2 - scale.low / 2
-    if not 1e-300 < span < 1e300:  # where matplotlib's own sums overflow or vanish
+    if not 1e-300 < span < 1e300:  # matplotlib's own sums overflow or underflow
         return []
     values = MaxNLocator(most, steps=[1, 2, 5, 10]).tick_values(scale.low, scale.high)
     return [float(value) for value in values if scale.low < value < scale.high]
@@ -127,7 +126,7 @@ def cells_that_fit(
     style: Style,
     share: float = SHARE_OF_ROOM,
 ) -> tuple[int, int]:
-    """How many rows and columns there are whole pixels for."""
+    """The number of rows and columns that fit in whole pixels."""
     width = room[0] - _gap(style) * len(heatmap.columns.bands[1:])
     rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
     if heatmap.square:
@@ -138,7 +137,7 @@ def cells_that_fit(
 def missing_room(
     room: Sequence[float], heatmap: Heatmap, style: Style, share: float = SHARE_OF_ROOM
 ) -> tuple[float, float]:
-    """How much wider and higher a room must be, so that no cell of a heatmap is left out."""
+    """How much wider and higher a room must be for all cells of a heatmap."""
     width, height = room[0] - _gap(style) * len(heatmap.columns.bands[1:]), room[1]
     rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
     if heatmap.square:
@@ -151,7 +150,7 @@ def missing_room(
 
 
 def fitted_size(shown: Shown, room: Sequence[float], style: Style) -> tuple[float, float]:
-    """The width and height that the cells of a heatmap take of a room."""
+    """The width and height of the cells of a heatmap in a room."""
     gaps = _gap(style) * len(shown.column_bands[1:])
     rows, columns = shown.values.shape
     across, down = _cell(room[0] - gaps, columns), _cell(room[1], rows)
@@ -172,8 +171,8 @@ def draw_map(
 ) -> tuple[list[tuple[float, str]], list[tuple[float, str]]]:
     """Draw the values in a rectangle of axes whose units are pixels, band by band.
 
-    The rectangle has a ``size`` and is ``at`` a place, right and down. Gives the places and the
-    names of columns and of rows.
+    The rectangle has a ``size`` and is ``at`` a position, right and down. Returns the positions and
+    names of column and row ticks.
     """
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
@@ -188,7 +187,7 @@ def draw_map(
     column_ticks: list[tuple[float, str]] = []
     for index, band in enumerate(bands):
         count, start = band.stop - band.start, left + band.start * across + index * _gap(style)
-        # Any other interpolation makes colours that stand for no value.
+        # Any other interpolation creates colors that match no value.
         axes.imshow(
             cells[:, band.start : band.stop],
             extent=(start, start + count * across, top + height, top),
@@ -225,7 +224,7 @@ def draw_map(
 def name_above(
     axes: Axes, name: str, at: tuple[float, float], style: Style, size: float = HEAD_SIZE
 ) -> None:
-    """Write a name above a place of axes whose units are pixels."""
+    """Write a name above a position of axes whose units are pixels."""
     if name:
         axes.annotate(
             name,
@@ -240,13 +239,13 @@ def name_above(
 def name_places(
     axes: Axes, columns: Sequence[tuple[float, str]], rows: Sequence[tuple[float, str]]
 ) -> None:
-    """Name columns below axes, and rows at their left."""
+    """Label columns below axes, and rows to their left."""
     axes.set_xticks([x for x, _ in columns], [minus(name) for _, name in columns])
     axes.set_yticks([y for y, _ in rows], [minus(name) for _, name in rows])
 
 
 def words_side(heatmap: Heatmap, style: Style) -> float:
-    """How wide a heatmap must be, so that the words of all columns have room; 0 of numbers."""
+    """The width of a heatmap at which the words of all columns fit; 0 for numbers."""
     words = heatmap.columns.points
     if not isinstance(words[0], str):
         return 0.0
@@ -260,7 +259,7 @@ def _gap(style: Style) -> int:
 
 
 def _count(room: float, count: int, share: float) -> int:
-    """How many of ``count`` cells to draw: fewer where they would be small and of unequal sizes."""
+    """How many of ``count`` cells to draw: fewer if they would be small and of unequal sizes."""
     pixels = max(1, int(room))
     whole = pixels // count
     if whole >= _COARSE or whole * count >= share * pixels:
@@ -269,14 +268,14 @@ def _count(room: float, count: int, share: float) -> int:
 
 
 def _side_for_all(room: float, count: int, share: float) -> float:
-    """The least side, of at least a room's, at which all of ``count`` cells are drawn."""
+    """The smallest side, at least ``room``, at which all ``count`` cells are drawn."""
     if _count(room, count, share) == count:
         return room
     return float((int(room) // count + 1) * count)
 
 
 def _cell(room: float, count: int) -> float:
-    """How large a cell is: whole pixels, unless large cells would fill too little of the room."""
+    """The size of a cell: whole pixels, unless large cells would then leave too much room."""
     size = room / count
     whole = int(size)
     if whole * count >= SHARE_OF_ROOM * room or 1 <= whole < _COARSE:

@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import Figure
 
 FIRST_OF_WEIGHTS = 64
-"""Positions that are shown where nobody says how many: of more, one weight is hardly seen."""
+"""Positions shown by default: with more, a single weight is hardly visible."""
 _OF_EVEN = 0.25
-"""The unit of the colours of weights, in weights that are the same for all keys."""
+"""The unit of the color scale, relative to equal weights on all keys."""
 _MOST_KEYS = 1 << 13
-"""Keys that a softmax goes over: every row that is shown is summed over all."""
+"""The most keys of a softmax: every shown row sums over all of them."""
 
 
 def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> Figure:
-    """The weights that the softmax of a bias alone gives keys, as if all content were equal.
+    """The attention weights from the softmax of a bias alone, as if all content were equal.
 
-    Raises: InvalidInput where it is no bias, or has more keys than are summed over.
+    Raises: InvalidInput if it is not a bias, or has too many keys.
     """
     request.plan()
     if request.encoding.bound.content.heads is None:
@@ -62,10 +62,10 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
 def weight_cells(
     request: Request, head: int, points: Sequence[int], engine_for: EngineFor, *, causal: bool
 ) -> CellValues:
-    """Cells of the weights of one head: of queries at some points, for keys at others.
+    """Cells of the weights of one head: for queries at some points and keys at others.
 
-    Each row is the softmax over the keys at all points, so that it sums to 1; ``causal`` leaves
-    out those after the query.
+    Each row is the softmax over the keys at all points, and sums to 1. ``causal`` leaves out keys
+    after the query.
     """
     encoding, keys, content = request.encoding, np.array(points, np.int64), request.content
 
@@ -87,17 +87,17 @@ def weight_cells(
 
 
 _LONGEST = 24
-"""Letters of a sentence that stand in a title."""
+"""The most letters of a sentence that a title contains."""
 _ORDERS = "forward", "backward", "change"
 _EXACT = 12
-"""Decimals of a change: what is left of one that is 0 is of rounding."""
+"""Decimals of a change, so that rounding errors of a zero change disappear."""
 
 
 def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> Panels:
-    """Three maps of each encoding: the words in order, reversed, and what that changes.
+    """Three maps for each encoding: the words in order, reversed, and the change.
 
-    All have one scale, and the rows and columns of all are the words in their order. Above those
-    of a single encoding are those without positions, which change nothing.
+    All maps share one scale, and their rows and columns are the words in order. For a single
+    encoding, a first row shows the maps without positions, which do not change.
     """
     first = encodings[0]
     rows = [("no positions", first.scores[:2])] * (len(encodings) == 1)

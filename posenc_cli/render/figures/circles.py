@@ -1,4 +1,4 @@
-"""Figures of a rotation: each pair of dimensions on a circle.
+"""Figures of a rotation: each dimension pair on a circle.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -33,23 +33,22 @@ if TYPE_CHECKING:
     from posenc_cli.render.html.live import Clocks
 
 _FIRST = 16
-"""Positions that are shown where nobody says how many."""
+"""Positions shown by default."""
 _MOST_POSITIONS = 64
-"""Positions on a circle: more are a ring."""
+"""The most positions on a circle: more look like a ring."""
 _PAIRS, _SEEN = 3, 1 / 16
-"""Pairs that are shown where nobody says which, and the least rotation of one at the last position
-that is seen."""
+"""Pairs shown by default, and the least visible rotation of a pair at the last position."""
 _MOST_PAIRS = 64
 _TURN: Reals = np.linspace(0, 2 * np.pi, 97, dtype=np.float64)
 _CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
 
 
 class TurnedPairs(Record):
-    """Where the vector (1, 0) of some pairs is, rotated at some positions of ``count``.
+    """The rotated vector (1, 0) of some pairs, at some positions of ``count``.
 
-    ``columns`` are the two of each pair, ``turns`` its angle in whole turns, within half of one
-    either way, and ``wavelengths`` the positions (or steps along an axis) of a turn. Clocks of
-    a page go up to the position ``reach``.
+    ``columns`` are the two of each pair. ``turns`` is its angle in full turns, within ±0.5.
+    ``wavelengths`` are positions (or steps along an axis) per full turn. Clocks of a page go up to
+    the position ``reach``.
 
     Shape: points and turns (positions, pairs).
     """
@@ -66,7 +65,7 @@ class TurnedPairs(Record):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of the positions is not shown."""
+        """A note if not all positions are shown."""
         count = self.request.row_positions().count
         if count == self.positions.count:
             return ()
@@ -74,7 +73,7 @@ class TurnedPairs(Record):
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """What was asked for, and the angle of each pair, as JSON has them."""
+        """The request and the angle of each pair, for JSON."""
         return {
             **self.request.description(),
             "shown": [*PositionAxis(self.positions)],
@@ -107,7 +106,7 @@ class TurnedPairs(Record):
         )
 
     def clocks(self) -> tuple[Clocks, ...]:
-        """The pairs as clocks of a page; none where they do not follow the position alone."""
+        """The pairs as clocks of a page; empty if they do not follow the position alone."""
         from posenc_cli.render.html.live import clocks_of
 
         return clocks_of(self.request.encoding.bound.rotation.waves, self.pairs, self.reach)
@@ -117,7 +116,7 @@ class TurnedPairs(Record):
         return self.request.encoding.bound.rotation.waves.growth is not None
 
     def _place_of_last(self, index: int) -> float:
-        """The last position, or where it lies on the axis that the pair follows."""
+        """The last position, or its coordinate on the axis that the pair follows."""
         coordinates = self.request.encoding.bound.rotation.waves.coordinates
         if coordinates is None:
             return float(PositionAxis(self.positions)[-1])
@@ -128,11 +127,11 @@ class TurnedPairs(Record):
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
-        turns = self._place_of_last(index) / float(self.wavelengths[index])  # whole ones too
+        turns = self._place_of_last(index) / float(self.wavelengths[index])  # full turns included
         said = number(turns if abs(turns) < 1000 else round(turns), 3)
         points = self.points[:, index]
         radii = [abs(float(waves.scale))]
-        if waves.growth is not None:  # one that holds all, so that all circles are of one size
+        if waves.growth is not None:  # contains all points, so circles have one size
             sizes = np.abs(self.points)
             radii.append(float(sizes[np.isfinite(sizes)].max(initial=0.0)))
         dots = replace(_curve(points[1:-1]), joined=False, color=1)
@@ -151,9 +150,9 @@ class TurnedPairs(Record):
 
 
 def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
-    """Where the vectors of some pairs are, rotated at the positions chosen; by default of a few.
+    """The rotated vectors of some pairs at the chosen positions; by default of a few pairs.
 
-    Raises: InvalidInput where the encoding rotates nothing, or has no such pair.
+    Raises: InvalidInput if the encoding does not rotate, or has no such pair.
     """
     bound = choice.encoding().bound
     if bound.scheme.kind != "rotary":
@@ -195,7 +194,10 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
 
 
 def _seen_to_rotate(request: Request) -> list[int]:
-    """A few pairs, from the fastest to the slowest that is seen to rotate; of axes, of all."""
+    """A few pairs, from the highest frequency to the lowest that visibly rotates.
+
+    With several axes, they are chosen from all pairs.
+    """
     waves = request.encoding.bound.rotation.waves
     last = abs(PositionAxis(request.row_positions())[-1])
     moving = np.flatnonzero(wavelengths_of(waves) <= last / _SEEN).tolist()
@@ -205,6 +207,6 @@ def _seen_to_rotate(request: Request) -> list[int]:
 
 
 def _curve(points: Complexes, *, start: complex | None = None) -> Curve:
-    """Points of a plane as a curve, from a ``start`` where there is one."""
+    """Points of a plane as a curve, beginning at ``start`` if given."""
     points = points if start is None else np.insert(points, 0, start)
     return Curve(tuple(points.real.tolist()), tuple(points.imag.tolist()))

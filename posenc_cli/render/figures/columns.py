@@ -43,23 +43,25 @@ if TYPE_CHECKING:
 
 
 FIRST_OF_CURVES = 100
-"""Positions that are shown where nobody says how many."""
+"""Positions shown by default."""
 _POINTS_A_WAVE, _MOST_WAVES, _ROWS_A_WAVE = 12, 10, 4
-"""Points of a wave from which on lines between them look like one, how many waves can be followed,
-and in how many times all rows one completes that is still seen to move."""
+"""Limits for smooth curves that visibly change.
+
+They are the points per wave from which joined points look smooth, the most waves over all rows that
+a reader can follow, and the longest wavelength, in multiples of all rows.
+"""
 _FEW, _MOST_CURVES = 4, 12
-"""Curves in one set of axes where nobody says which, and as many as can be followed."""
+"""Curves in one set of axes by default, and the most that can be followed."""
 
 
 def column_figure(
     request: Request, engine_for: EngineFor, *, dims: range | None = None, of: int = 1
 ) -> Figure:
-    """The columns of a table as curves over the positions; of a bias its heads by offset.
+    """The columns of a table as curves over the positions; for a bias, its heads by offset.
 
-    Where ``dims`` do not say which columns, they are a few. ``of`` is how many encodings share the
-    axes.
+    Without ``dims``, a few columns. ``of`` is the number of encodings that share the axes.
 
-    Raises: InvalidInput where the parts of the request do not go together.
+    Raises: InvalidInput if the parts of the request are not compatible.
     """
     if request.encoding.bound.content.heads is not None:
         check_no_dims(dims, request, "a bias")
@@ -72,7 +74,7 @@ def column_figure(
 
 
 def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figure:
-    """The columns of heatmaps as curves, a few or ``all_of_them``; other figures as they are."""
+    """The columns of heatmaps as curves, a few or ``all_of_them``; other figures are unchanged."""
     most = max(1, (_MOST_CURVES if all_of_them else _FEW) // of)
     if isinstance(figure, Panels):
         panels = tuple(curves_of(panel, all_of_them=all_of_them, of=of) for panel in figure.panels)
@@ -83,9 +85,9 @@ def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figu
 
 
 def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
-    """A few columns of the first band whose waves have many points each and are seen to move.
+    """A few columns of the first band whose waves have many points each and visibly move.
 
-    The whole heatmap where there are not so many of them.
+    Returns the whole heatmap if there are not enough of them.
     """
     columns, points, values = heatmap.columns, heatmap.rows.points, heatmap.values
     if heatmap.waves is None or not callable(values) or points[0] == points[-1]:
@@ -112,9 +114,9 @@ def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
 
 
 def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
-    """Figures of curves in one set of axes where they have the same, each curve under a name.
+    """Figures of curves, in one set of axes if these are the same, with each curve named.
 
-    Raises: InvalidInput where more share axes than can be told apart.
+    Raises: InvalidInput if more curves share axes than can be distinguished.
     """
     if len(figures) == 1:
         return figures[0]
@@ -132,7 +134,7 @@ def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
 
 
 def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
-    """The curves of several figures in the axes of the first, whose notes say what each is."""
+    """The curves of several figures in the axes of the first; its notes describe each."""
     curves = [
         replace(curve, name=f"{name} {curve.name}".strip())
         for name, panel in group
@@ -149,7 +151,7 @@ def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
 
 
 def _column_curves(heatmap: Heatmap, most: int) -> Curves:
-    """A curve for each of some columns; one that is faster than its points are a sample of it."""
+    """A curve for each of some columns; columns that change too fast are marked as a sample."""
     even = replace(heatmap, rows=replace(heatmap.rows, even=True))
     shown = even.sample(MOST_POINTS, most, means=False)
     notes = [*shown.notes, *shown.warnings]
@@ -166,12 +168,12 @@ def _column_curves(heatmap: Heatmap, most: int) -> Curves:
 
 
 def _column_curve(shown: Shown, column: int) -> Curve:
-    """One column by position, parted where positions were left out."""
+    """One column by position, with breaks where positions were left out."""
     order = np.argsort(np.asarray(shown.rows), kind="stable")
     x = np.asarray(shown.rows, np.float64)[order]
     y = shown.values[order, column]
     step = steps(shown.rows) or 0
-    rounding = 2.0**-50 * np.abs(x).max()  # of positions that float64 does not hold, as thirds
+    rounding = 2.0**-50 * np.abs(x).max()  # for positions inexact in float64, such as thirds
     breaks = np.flatnonzero(np.diff(x) > step + rounding) + 1
     sample = column in shown.undersampled
     bands = [band.label for band in shown.column_bands if band.start <= column < band.stop]
@@ -181,11 +183,11 @@ def _column_curve(shown: Shown, column: int) -> Curve:
 
 
 def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:
-    """The scores of a bias by offset, or by key where only that counts: a curve for each head.
+    """The scores of a bias by offset, or by key if only that counts: a curve for each head.
 
-    Of one that scores pairs they are those of the query in the middle, by key.
+    For a bias that scores pairs, they are those of the middle query, by key.
 
-    Raises: InvalidInput where the positions have no one step.
+    Raises: InvalidInput if the positions do not have a single step.
     """
     plan, content = request.plan(), request.content
     positions, count = settled_positions(request), content.heads or 0
@@ -226,9 +228,9 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
 
 
 def _offsets(positions: Positions) -> Positions:
-    """The offsets between positions of one step.
+    """The offsets between positions with a single step.
 
-    Raises: InvalidInput where they have several.
+    Raises: InvalidInput if they have several.
     """
     if len(positions.ranges) > 1:
         raise InvalidInput(
@@ -241,9 +243,9 @@ def _offsets(positions: Positions) -> Positions:
 
 
 def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
-    """The buckets over the relative positions, parted where positions were left out.
+    """The buckets over the relative positions, with breaks where positions were left out.
 
-    Within a run the bucket stays, or goes by ones with the position: its ends say it all.
+    Within a run the bucket is constant, or changes by one per position, so its ends suffice.
     """
     runs, usual = [*assigned.runs()], steps(assigned.positions.tolist()) or 1
     points = np.array(

@@ -1,4 +1,4 @@
-"""Figures of an encoding: which values each kind shows, with names.
+"""Figures of an encoding: the values that each kind shows, and their names.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
-"""Heads of a bias that are drawn together: the coefficients of all are computed for each."""
+"""The most heads of a bias in one picture: the coefficients of all are computed for each."""
 _LONGEST_VALUE = 24  # letters of a parameter's value in a title
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 _ALWAYS = ("dim", "base", "factor")
@@ -62,10 +62,11 @@ _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
 
 class _DrawnColumns(Record):
-    """The columns of a table in the order of drawing, their bands, and the wave behind each.
+    """The columns of a table in drawing order, their bands, and the wave of each column.
 
-    ``points`` are their names on the axis, ``computed`` their places among the computed columns
-    where those differ. The wave behind zeros is one past the last, which never rotates.
+    ``points`` are their names on the axis. ``computed`` are their indices among the computed
+    columns, if these differ. A column of zeros has the index one past the last wave, which never
+    rotates.
     """
 
     points: Sequence[int]
@@ -77,14 +78,14 @@ class _DrawnColumns(Record):
 def figure_of_choice(
     choice: Choice, table: str | None, head: int | None, draw: FigureOfRequest, *, first: int = 512
 ) -> tuple[Figure, dict[str, Any]]:
-    """The figure of an encoding, and how JSON says what was asked for: each part of a hybrid.
+    """The figure of an encoding and the request for JSON, for each part of a hybrid.
 
-    ``draw`` makes it of a request. Where nobody says how many positions, it is of the ``first``.
+    ``draw`` makes the figure of a request. Without positions, it shows the ``first`` ones.
     """
     if table != "inv-freq":
         choice = _at_first(choice, first)
     requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
-    if choice.parts:  # one head stands for all where there is another part to see
+    if choice.parts:  # one head is enough if there is another part to see
         requests = [
             replace(request, head=request.head or 0) if request.scheme.kind == "bias" else request
             for request in requests
@@ -112,7 +113,7 @@ def figure_of_choices(
     *,
     first: int = 512,
 ) -> tuple[Figure, dict[str, Any]]:
-    """As `figure_of_choice`, of encodings side by side: each, and each part of a hybrid."""
+    """Like `figure_of_choice`, for encodings side by side: each, and each part of a hybrid."""
     if len(choices) == 1:
         return figure_of_choice(choices[0], table, head, draw, first=first)
     if table != "inv-freq":
@@ -126,7 +127,7 @@ def figure_of_choices(
 
 
 def _at_first(choice: Choice, count: int) -> Choice:
-    """The choice at its first positions where nobody says which, but a grid is whole."""
+    """The choice at its first positions by default; a grid is shown in full."""
     if choice.positions is None and not choice.parts:
         content = choice.encoding().bound.content
         if content.waves is None or not content.capacity:
@@ -135,14 +136,14 @@ def _at_first(choice: Choice, count: int) -> Choice:
 
 
 def _from_source(figure: Figure, choice: Choice) -> Figure:
-    """The figure, whose title says of which config or model it is."""
+    """The figure, with its config or model in the title."""
     if not choice.source:
         return figure
     return replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
 
 
 def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
-    """A part of several, whose values say of what they are: those of a kind are compared."""
+    """A part of several, with a value label for its kind, so that equal kinds are compared."""
     if not isinstance(panel, Heatmap) or panel.value_label != ANY_VALUE:
         return panel
     tables = {"rotary": request.table or "cos, sin", "absolute": "added to x"}
@@ -152,11 +153,11 @@ def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
 def figure_of(
     request: Request, engine_for: EngineFor, *, dims: range | None = None, split: bool = True
 ) -> Figure:
-    """The figure that shows a request: its rows, the heads of a bias, or maps of a whole grid.
+    """The figure of a request: its rows, the heads of a bias, or maps of a whole grid.
 
-    ``dims`` are the columns to show, all by default; ``split`` parts sines from cosines.
+    ``dims`` are the columns to show, all by default. ``split`` separates sines from cosines.
 
-    Raises: InvalidInput where the parts of the request do not go together.
+    Raises: InvalidInput if the parts of the request are not compatible.
     """
     content = request.encoding.bound.content
     params = request.encoding.bound.params
@@ -190,7 +191,7 @@ def figure_of(
 
 
 def title_of(request: Request, what: str) -> str:
-    """A title: the scheme, what is shown of it, and the parameters that make it what it is."""
+    """A title: the scheme, what is shown, and the parameters that define it."""
     bound = request.encoding.bound
     table = f" {request.table}" if request.table else ""
     last = None if request.positions is None else request.positions.length - 1
@@ -199,7 +200,7 @@ def title_of(request: Request, what: str) -> str:
 
 
 def label_of(request: Request, source: str = "") -> str:
-    """What tells an encoding from others: its model or config, its scheme and its parameters."""
+    """The text that identifies an encoding: its model or config, its scheme and its parameters."""
     last = None if request.positions is None else request.positions.length - 1
     parameters = parameters_text(request.encoding.bound, last=last)
     prefix = f"{quoted_name(source)}: " if source else ""
@@ -213,11 +214,10 @@ def parameters_text(
     apart_from: Collection[str] = (),
     weights: bool = True,
 ) -> str:
-    """The parameters that make an encoding what it is, for its title: those not at their default.
+    """The parameters in the title of an encoding: those not at their default.
 
-    ``dim``, ``base`` and ``factor`` are always among them, ``apart_from`` never. A table that no
-    file gave is said to be random, up to the ``last`` position, unless its ``weights`` are of
-    no account.
+    ``dim``, ``base`` and ``factor`` are always included, ``apart_from`` never. A table without a
+    file is noted as random, up to the ``last`` position, unless ``weights`` is False.
     """
     random = bound.random_weights(last) if weights else None
     left_out = (*apart_from, "seed") if random else apart_from
@@ -241,7 +241,7 @@ def _parameter_text(declared: Parameter, value: object) -> str:
 
 
 def settled_positions(request: Request) -> Positions:
-    """The positions of a request that has a plan; all of a grid where none are asked for."""
+    """The positions of a request that has a plan; by default all of a grid."""
     if request.positions is not None:
         return request.positions
     capacity = request.encoding.bound.content.waves.coordinates.capacity  # type: ignore[union-attr]
@@ -301,7 +301,7 @@ def _rows(
 
 
 def _limits(waves: Waves | None) -> tuple[float, float] | None:
-    """Between which values waves swing, where that is known beforehand."""
+    """The range of waves, if it is known beforehand."""
     if waves is None or waves.growth is not None:
         return None
     scale = float(waves.scale)
@@ -309,7 +309,7 @@ def _limits(waves: Waves | None) -> tuple[float, float] | None:
 
 
 def _columns(request: Request, width: int) -> _DrawnColumns:
-    """The columns of a table, sines and cosines apart."""
+    """The columns of a table, with sines and cosines separated."""
     content, table = request.encoding.bound.content, request.table
     if content.waves is None:
         return _DrawnColumns(range(width), (), None)
@@ -322,7 +322,7 @@ def _columns(request: Request, width: int) -> _DrawnColumns:
 
 
 def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:
-    """Columns by what they hold: a band for each function, or for each function of an axis."""
+    """Columns by content: a band for each function, or for each function of an axis."""
     groups: dict[str, list[tuple[int, int]]] = {}
     apart = len(placements) <= _MOST_BANDS
     for placement in placements:
@@ -340,7 +340,7 @@ def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -
 
 
 def _bands(sizes: Mapping[str, int]) -> tuple[Band, ...]:
-    """Bands of so many columns each, one after the other; of none there is no band."""
+    """Bands with the given numbers of columns, one after the other; empty bands are left out."""
     ends = [0, *accumulate(sizes.values())]
     bands = map(Band, sizes, ends, ends[1:])
     return tuple(band for band in bands if band.start < band.stop)
@@ -369,7 +369,7 @@ def _axis_of(waves: Waves, chosen: Sequence[int]) -> str:
 def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     """The columns that ``dims`` names.
 
-    Raises: InvalidInput where there are not so many.
+    Raises: InvalidInput if there are not that many.
     """
     if dims is None:
         return columns
@@ -396,10 +396,10 @@ def heads_figure(
 ) -> Figure:
     """A matrix of queries by keys for one head, or for all as small multiples.
 
-    ``cells_of`` gives its values for a head and the points of both axes, ``what`` says in the
-    title what they are, ``unit`` is that of a log scale of colours.
+    ``cells_of`` returns the values for a head and the points of both axes. ``what`` describes them
+    in the title. ``unit`` is that of a log color scale.
 
-    Raises: InvalidInput where there are too many heads.
+    Raises: InvalidInput if there are too many heads.
     """
     count = request.encoding.bound.content.heads or 0
     points, places = Points(settled_positions(request)), PositionAxis(settled_positions(request))
@@ -423,7 +423,7 @@ def heads_figure(
 def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
     """Maps of the similarity of some positions of a grid to all others.
 
-    Of an image: two corners, an edge and the middle. Of a video: the middle, plane after plane.
+    For an image: two corners, an edge and the middle. For a video: the middle, plane by plane.
     """
     *planes, height, width = grid
     columns = request.plan().shape[-1]
@@ -462,7 +462,7 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
 
 
 def check_no_dims(dims: range | None, request: Request, what: str) -> None:
-    """Refuse a choice of columns where there are none.
+    """Refuse a choice of columns if there are none.
 
     Raises: InvalidInput.
     """

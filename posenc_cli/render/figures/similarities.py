@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 DRAWN_SHARES = 0.05, 0.95
-"""Between which shares of many draws an envelope lies."""
+"""The quantiles of many draws at the ends of an envelope."""
 
 
 class Judged(Record):
-    """A similarity, the verdict on it, and what to call it.
+    """A similarity, the verdict on it, and its names.
 
-    ``label`` says all that makes the encoding what it is, ``short`` what it was named by, and
-    ``place`` which of all that are shown it is: its colour follows from that.
+    ``label`` has all parameters of the encoding, ``short`` is its short name. ``place`` is its
+    index among all shown, which determines its color.
     """
 
     similarity: Similarity
@@ -53,7 +53,7 @@ class Judged(Record):
 
     @property
     def title(self) -> str:
-        """What a picture of it alone is of."""
+        """The title of a picture of it alone."""
         drawn = f", by offset of {DRAWS} draws" if self.similarity.is_drawn else ""
         return f"{self.label}: {self.similarity.quantity}{drawn}"
 
@@ -66,15 +66,14 @@ class Judged(Record):
 def profile_figures(
     judged: Sequence[Judged], *, most: int = MOST_POINTS, bounded: bool = False
 ) -> list[Curves]:
-    """S by offset: in one set of axes what is of one measure, in the order of the first of each.
+    """S by offset: one set of axes per measure, in the order of the first of each.
 
-    Where all are even, from offset 0 on. Of more offsets than ``most``, a curve is the mean of each
-    few, with an envelope from the lowest to the highest, so that no swing is lost; so it is where S
-    does not depend on the offset alone. Where offsets were left out of a sample, it breaks.
+    If all are even, offsets start at 0. With more offsets than ``most``, a curve is the mean of
+    each few, with an envelope from the lowest to the highest, so that no oscillation is lost. The
+    same holds if S does not depend only on the offset. A curve breaks where a sample left out
+    offsets. ``bounded`` adds RoFormer's bounds, in their own axes: they are many times as large.
 
-    ``bounded`` adds RoFormer's bounds, in axes of their own: they are many times as large.
-
-    Raises: InvalidInput where more of them share axes than can be told apart.
+    Raises: InvalidInput if more curves share axes than can be distinguished.
     """
     groups = grouped(judged, lambda item: item.similarity.measure)
     figures = [_profiles(group, most) for group in groups]
@@ -116,7 +115,7 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
 def _curves_of(
     item: Judged, most: int, label: str, *, mirrored: bool
 ) -> tuple[list[Curve], list[str]]:
-    """The curve of one, with its envelope, and what must be said of it."""
+    """The curve of one similarity with its envelope, and its notes."""
     similarity, verdict = item.similarity, item.verdict
     shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
     offsets = verdict.offsets[shown]
@@ -156,7 +155,7 @@ def _curves_of(
 def _curves_of_draws(
     item: Judged, offsets: Integers, most: int, label: str
 ) -> tuple[list[Curve], list[str]]:
-    """The mean of many random contents, by formula or by drawing them, with an envelope."""
+    """The mean of many random contents with an envelope, by formula or from draws."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
@@ -172,7 +171,7 @@ def _curves_of_draws(
         )
     else:
         assert draws is not None
-        with np.errstate(invalid="ignore"):  # between infinite ones there is no share
+        with np.errstate(invalid="ignore"):  # infinite values have no quantiles between them
             mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
         between = f"5–95 % of {DRAWS} draws"
         if not label:
@@ -185,7 +184,7 @@ def _curves_of_draws(
 
 
 def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
-    """RoFormer's bounds on what is of one measure, or their shape where content is unknown."""
+    """RoFormer's bounds for one measure, or their shape if the content is unknown."""
     mirrored = not all(item.verdict.symmetric for item in group)
     measure = group[0].similarity.measure
     known = [item for item in group if item.similarity.bound is not None and not item.is_mean]
@@ -213,7 +212,7 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
 
 
 def looked_offsets(item: Judged) -> str:
-    """How many of the offsets were looked at, where some were left out of a profile."""
+    """The number of offsets examined, if some were left out of a profile."""
     count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
     if item.verdict.proof is None or every is None or count == every:
         return ""
@@ -221,7 +220,7 @@ def looked_offsets(item: Judged) -> str:
 
 
 def sample_size(verdict: Verdict) -> str:
-    """How many of the pairs a sample has."""
+    """The number of pairs in a sample."""
     return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
 
 
@@ -229,21 +228,21 @@ _IN_JSON = 64
 """Rows and columns of the map in JSON."""
 
 _OFFSETS_IN_JSON = 1 << 14
-"""Offsets in JSON, at most."""
+"""The most offsets in JSON."""
 
 _DRAWN_IN_JSON = 1 << 11
-"""Offsets in JSON of which many draws are told, at most."""
+"""The most offsets in JSON for many draws."""
 
 _NEARLY = 0.01
-"""Of the peak: a spread that the eye does not see."""
+"""A spread relative to the peak that is not visible."""
 
 
 def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
-    """S as a map, of which only what is shown is computed.
+    """S as a map, computed only where it is shown.
 
-    Of more positions than there is room for, a cell has the mean of S over those it stands for
-    where S is known by offset, so that no swing between them passes for a slow one; unless
-    ``averaged`` is False.
+    With more positions than fit, a cell is the mean of S over the positions it represents, if S is
+    known by offset. So fast oscillations are not aliased to slow ones. ``averaged`` False turns
+    this off.
     """
     single = similarity.positions.ranges[0] if len(similarity.positions.ranges) == 1 else None
     names = ("query", "key") if similarity.pairs_queries else ("position", "position")
@@ -261,7 +260,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
 
 
 def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> list[Judged]:
-    """Similarities with the verdicts on them and their names, in their order."""
+    """Similarities with their verdicts and names, in order."""
     owners: dict[int, list[SimilarityPart]] = {}
     for part in parts:
         owners.setdefault(part.subject, []).append(part)
@@ -280,7 +279,7 @@ def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> l
 
 
 def maps_figure(judged: Sequence[Judged]) -> Heatmap | Panels:
-    """The maps of some similarities, side by side; those of one measure have one colour scale."""
+    """The maps of some similarities, side by side; those of one measure share a color scale."""
     maps = _maps(judged)
     return maps[0] if len(maps) == 1 else Panels(maps, title=_title(judged), shared=False)
 
@@ -304,9 +303,9 @@ def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
 def similarity_figure(
     judged: Sequence[Judged], *, profile_alone: bool = False, bounded: bool = False
 ) -> Figure:
-    """The maps and the curves of some similarities, the curves of one measure in one set of axes.
+    """The maps and curves of some similarities, with one set of axes per measure for curves.
 
-    ``bounded`` adds RoFormer's bounds, in axes of their own.
+    ``bounded`` adds RoFormer's bounds, in their own axes.
     """
     curves = profile_figures(judged, bounded=bounded)
     maps = () if profile_alone else _maps(judged)
@@ -327,7 +326,7 @@ def _title(judged: Sequence[Judged]) -> str:
 
 
 def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False) -> list[str]:
-    """The verdict in words; ``bounded`` says how near RoFormer's bound comes."""
+    """The verdict in words; ``bounded`` adds how near RoFormer's bound comes."""
     deviation = similarity.deviation(verdict.offsets)
     decay = (
         _on_decay(similarity, verdict) if deviation is None else _on_deviation(verdict, deviation)
@@ -347,11 +346,11 @@ SHOWS = {
     "independent": "content independent: q and k are independent normal vectors, by formula, not "
     "sampled; --content ones shows equal vectors",
 }
-"""What each content shows of a rotary scheme, and what it does not."""
+"""What each content of a rotary scheme shows, and what it does not."""
 
 
 def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
-    """How near RoFormer's bound comes to S, where there is one."""
+    """How near RoFormer's bound comes to S, if there is one."""
     if similarity.bound is None:
         return []
     offsets = verdict.offsets[verdict.offsets >= 0]
@@ -373,7 +372,7 @@ def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
 
 
 def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
-    """What means and deviations say of decay."""
+    """The decay in words, from means and deviations."""
     origin = int(np.searchsorted(verdict.offsets, 0))
     past, start = deviation[origin:], float(deviation[origin])
     start_text = (
@@ -393,12 +392,12 @@ def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
 def similarity_fields(
     similarity: Similarity, verdict: Verdict, *, bounded: bool = False
 ) -> Mapping[str, Any]:
-    """A similarity and its verdict as JSON has them; what is not finite is null.
+    """A similarity and its verdict for JSON; values that are not finite are null.
 
-    ``bounded`` adds RoFormer's bound, null where there is none.
+    ``bounded`` adds RoFormer's bound, null if there is none.
     """
     shown = matrix_figure(similarity, averaged=False).sample(_IN_JSON, _IN_JSON)
-    # Every so many from the offset 0 on, which is among them.
+    # Every n-th offset, with offset 0 among them.
     every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
     listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)
     deviation = similarity.deviation(verdict.offsets[listed])
@@ -442,13 +441,13 @@ def similarity_fields(
 
 
 def _draws_fields(similarity: Similarity, verdict: Verdict) -> dict[str, Any] | None:
-    """What many random contents give at some of the offsets, as JSON has it."""
+    """The results of many random contents at some of the offsets, for JSON."""
     every = -(-len(verdict.offsets) // _DRAWN_IN_JSON)
     offsets = verdict.offsets[int(np.searchsorted(verdict.offsets, 0)) % every :: every]
     draws = similarity.draws(offsets)
     if draws is None:
         return None
-    with np.errstate(invalid="ignore"):  # between infinite ones there is no share
+    with np.errstate(invalid="ignore"):  # infinite values have no quantiles between them
         low, high = np.quantile(draws, DRAWN_SHARES, axis=0)
     return {
         "count": len(draws),
@@ -462,7 +461,7 @@ def _draws_fields(similarity: Similarity, verdict: Verdict) -> dict[str, Any] | 
 
 
 def evidence_of(verdict: Verdict) -> str:
-    """What ``toeplitz`` rests on: a proof, all pairs of positions, or some."""
+    """The evidence for ``toeplitz``: a proof, all pairs of positions, or a sample."""
     if verdict.proof is not None:
         return "declaration"
     return "measured" if verdict.measured_all else "sample"
@@ -521,7 +520,7 @@ _EVIDENCE = {"declaration": "declared", "measured": "measured", "sample": "in a 
 
 
 def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
-    """What sets each but the first apart from the first of its measure."""
+    """The difference of each but the first from the first of its measure."""
     return [
         profile_difference(
             *((each.similarity, each.verdict) for each in (_reference(judged, item), item))
@@ -531,12 +530,12 @@ def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
 
 
 def _reference(judged: Sequence[Judged], item: Judged) -> Judged:
-    """What an encoding is compared with: the first of its measure."""
+    """The reference of an encoding: the first of its measure."""
     return next(each for each in judged if each.similarity.measure == item.similarity.measure)
 
 
 def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
-    """The rows of a table of `COLUMNS`."""
+    """The rows of a table with `COLUMNS`."""
     differences = [None, *differences_of(judged)]
     return [
         _row(item, _reference(judged, item), difference)
@@ -568,7 +567,7 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
 
 
 def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
-    """What is to be said below the table; ``bounded`` adds how near RoFormer's bounds come."""
+    """The lines below the table; ``bounded`` adds how near RoFormer's bounds come."""
     differences = [difference for difference in differences_of(judged) if difference]
     contents = dict.fromkeys(
         item.similarity.content for item in judged if item.similarity.content is not None
@@ -596,7 +595,7 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
 def compared_fields_of(
     parts: Sequence[SimilarityPart], judged: Sequence[Judged], *, bounded: bool
 ) -> dict[str, Any]:
-    """What was asked and what was found, as JSON has it; of several, of each, and how they differ.
+    """The request and results for JSON; for several encodings, those of each and the differences.
 
     ``bounded`` adds RoFormer's bound.
     """
@@ -618,6 +617,6 @@ def _difference_fields(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         if difference is None or reference is item:
             fields.append({**entry, "compared": False})
             continue
-        largest = difference.largest if math.isfinite(difference.largest) else None  # it overflows
+        largest = difference.largest if math.isfinite(difference.largest) else None  # overflow
         fields.append({**entry, "compared": True, **difference.as_dict(), "largest": largest})
     return fields

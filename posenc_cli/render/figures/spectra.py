@@ -46,24 +46,24 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS = 128
-"""Rows of a table; of more pairs or columns, some are shown."""
+"""Rows of a table; with more pairs or columns, some are shown."""
 
 _POINTS = 400
 
 _MOST_NAMES = 3
-"""Names that own one context: more are not listed where all have it."""
+"""The most names listed for one context; if all encodings have it, more are summarized."""
 
 _UNCHANGED = 1e-9
-"""By what share a wavelength differs that was not changed: of rounding."""
+"""The relative difference that rounding may cause in an unchanged wavelength."""
 _ENOUGH = 16
-"""Wavelengths from which on it can be said that none stands out."""
+"""The least number of wavelengths at which a flat spectrum can be reported."""
 
 
 class SpectrumSubject(Record):
-    """An encoding or a file and its spectrum.
+    """An encoding or a file, and its spectrum.
 
-    ``label`` says all that makes it what it is, ``short`` what it was named by; the ``original``
-    context is that of an extended encoding before.
+    ``label`` has all its parameters, ``short`` is its short name. ``original`` is the context
+    before an extension.
     """
 
     label: str
@@ -73,9 +73,9 @@ class SpectrumSubject(Record):
 
 
 class SpectrumReport(Record):
-    """A spectrum, ready to be shown: a table of so many rows in all, a figure, words, and JSON.
+    """A spectrum ready to be shown: a table with ``all_rows`` in all, a figure, text, and JSON.
 
-    Where no column changes there is no figure. ``subjects`` are what it is of.
+    If no column changes, there is no figure. ``subjects`` are its encodings or files.
     """
 
     columns: list[str]
@@ -90,14 +90,14 @@ class SpectrumReport(Record):
     def drawable(self) -> Curves | Panels:
         """The figure.
 
-        Raises: InvalidInput where there is none.
+        Raises: InvalidInput if there is none.
         """
         if self.picture is None:
             raise InvalidInput("--out: no column changes, so there is no spectrum to draw")
         return self.picture
 
     def notes(self, rows: int) -> list[str]:
-        """What is to be said below a table of so many of the rows."""
+        """The lines below a table that shows ``rows`` of the rows."""
         if rows == self.all_rows:
             return self.sentences
         elided = f"the table has {rows} of {self.all_rows} rows; --json has them all"
@@ -109,7 +109,7 @@ class SpectrumReport(Record):
 def choice_report(choice: Choice) -> SpectrumReport:
     """The waves of an encoding, or the power spectrum of its columns.
 
-    Raises: InvalidInput where it is a bias, or its positions are not evenly spaced.
+    Raises: InvalidInput if it is a bias, or its positions are not evenly spaced.
     """
     content = choice.encoding().bound.content
     if content.heads is not None:
@@ -125,8 +125,8 @@ def choice_report(choice: Choice) -> SpectrumReport:
     (request,) = choice.requests(Precision.of(FLOAT64, None))
     if waves:
         if choice.positions is None:
-            # Where frequencies depend on the length, those at the length that rotations are counted
-            # in.
+            # If frequencies depend on the length, take those at the length in which rotations are
+            # counted.
             context, _ = context_of(request.encoding, None, choice.context)
             request = replace(request, encoding=choice.encoding(context))
         return wave_report(request, stated_context=choice.context, source=choice.source)
@@ -138,9 +138,9 @@ def wave_report(
 ) -> SpectrumReport:
     """The waves of a request, whose positions may be None.
 
-    ``stated_context`` is what a model says of its context; ``source`` names the model or config.
+    ``stated_context`` is the context that a model states; ``source`` names the model or config.
 
-    Raises: InvalidInput where there are too many waves or places to go through.
+    Raises: InvalidInput if there are too many waves or coordinates.
     """
     bound, positions = request.encoding.bound, request.positions
     one_row = replace(request, positions=Positions.contiguous(0, 1))
@@ -177,7 +177,7 @@ def wave_report(
 def row_report(request: Request, engine_for: EngineFor, *, source: str) -> SpectrumReport:
     """The power spectrum of the columns of a request; ``source`` names the model or config.
 
-    Raises: InvalidInput where its positions are not evenly spaced.
+    Raises: InvalidInput if its positions are not evenly spaced.
     """
     assert request.positions is not None
     ranges = request.positions.ranges
@@ -201,7 +201,7 @@ def row_report(request: Request, engine_for: EngineFor, *, source: str) -> Spect
 def file_report(loaded: Loaded, *, name: str) -> SpectrumReport:
     """The power spectrum of the columns of a file.
 
-    Raises: InvalidInput where it is no matrix.
+    Raises: InvalidInput if it is not a matrix.
     """
     values = loaded.values[:, None] if loaded.values.ndim == 1 else loaded.values
     spectrum = power_spectrum(rows_of_array(values, loaded.dtype, name=name), name=name)
@@ -245,15 +245,15 @@ def _power_report(
 
 
 def _request_fields(request: Request) -> dict[str, Any]:
-    """What was asked for, as JSON has it."""
+    """The request for JSON."""
     description = request.description()
     return {name: description[name] for name in ("scheme", "params", "positions", "weights")}
 
 
 def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
-    """The wavelength of each pair, before an extension too, and the contexts to compare with.
+    """The wavelength of each pair, also before an extension, and the contexts to compare with.
 
-    ``places`` are those of the subjects among all that are shown, which their colours follow.
+    ``places`` are the indices of the subjects among all shown, which determine their colors.
     """
     alone = len(subjects) == 1
     curves: list[Curve] = []
@@ -261,7 +261,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
         spectrum = waves_of(subject)
         pairs = np.arange(len(spectrum.wavelengths))
         name = subject.short if not alone else "after" if spectrum.stretch else ""
-        breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # an axis has waves of its own
+        breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # each axis has its own waves
         curves.append(Curve.parted(pairs, spectrum.wavelengths, breaks, name, color=place))
         if spectrum.stretch:
             before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
@@ -286,12 +286,12 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
 
 
 def _labels(subjects: Sequence[SpectrumSubject]) -> tuple[str, ...]:
-    """What makes each of several what it is, beside the names that their curves have."""
+    """The labels of several subjects, for notes, if they differ from the curves' names."""
     return tuple(each.label for each in subjects if each.label != each.short and subjects[1:])
 
 
 def stretch_finding(stretch: Stretch) -> str:
-    """What an extension does to wavelengths, in a few words; empty where none is finite."""
+    """The effect of an extension on wavelengths in a few words; empty if no ratio is finite."""
     ratios = stretch.ratio[np.isfinite(stretch.ratio)]
     if not ratios.size:
         return ""
@@ -316,7 +316,7 @@ def waves_of(subject: SpectrumSubject) -> WaveSpectrum:
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
-    """The contexts, those before an extension too, each once, with whose they are."""
+    """The contexts, also those before an extension, each once, with their owners."""
     owners: dict[int, list[str]] = {}
     alone = len(subjects) == 1
     for subject in subjects:
@@ -352,7 +352,7 @@ def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
 
 
 def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns of a table of pairs, and its rows."""
+    """The column names and the rows of a table of pairs."""
     names = ["pair", "wavelength", "rotations"]
     columns = [spectrum.wavelengths, spectrum.turns]
     rows = [[str(pair)] for pair in range(len(spectrum.wavelengths))]
@@ -376,7 +376,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
 
 
 def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
-    """What there is to say of the waves of an encoding."""
+    """The findings on the waves of an encoding."""
     pairs = len(spectrum.wavelengths)
     where = (
         f"{spectrum.context} {spectrum.along} ({origin})"
@@ -404,8 +404,7 @@ def power_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0
     for place, subject in zip(places, subjects, strict=True):
         wavelengths, power = power_of(subject).wavelengths, power_of(subject).power
         if len(power) > _POINTS:
-            # Few to an octave at either end would say nothing: bins of equal width in the
-            # logarithm.
+            # Bins of equal width in the logarithm, taking the strongest wavelength of each.
             edges = np.unique(np.geomspace(1, len(power) + 1, _POINTS).astype(int) - 1)[:-1]
             ends = np.append(edges[1:], len(power))
             strongest = [a + int(power[a:b].argmax()) for a, b in zip(edges, ends, strict=True)]
@@ -432,7 +431,7 @@ def power_of(subject: SpectrumSubject) -> PowerSpectrum:
 
 
 def column_names(count: int, *, complex_values: bool) -> list[str]:
-    """The names of so many columns, where a complex one is two.
+    """The names of ``count`` columns; a complex column counts as two.
 
     >>> column_names(4, complex_values=True)
     ['0 real', '0 imaginary', '1 real', '1 imaginary']
@@ -443,7 +442,7 @@ def column_names(count: int, *, complex_values: bool) -> list[str]:
 
 
 def power_sentences(spectrum: PowerSpectrum) -> list[str]:
-    """What there is to say of the power of columns."""
+    """The findings on the power of columns."""
     lines = []
     if spectrum.transformed < spectrum.count:
         lines.append(f"of {spectrum.count} rows, the first {spectrum.transformed}")
@@ -464,7 +463,7 @@ def power_sentences(spectrum: PowerSpectrum) -> list[str]:
 
 
 def rounded(value: float) -> str:
-    """A wavelength or a number of rotations: six digits, no exponent where they do without."""
+    """A wavelength or a number of rotations: six digits, without an exponent if possible."""
     if not math.isfinite(value):
         return "none"
     return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"
@@ -480,13 +479,13 @@ def _some(rows: list[list[str]]) -> list[list[str]]:
 
 _REST = "longer: pairs of wavelengths longer than the context; --json has all of each"
 _MOST_RANGES = 3
-"""Runs of pairs that a cell of a table names."""
+"""Runs of pairs that a table entry names."""
 
 
 def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
-    """Several spectra together: a figure, a table of what sets them apart, and all in JSON.
+    """Several spectra together: a figure, a table of differences, and all in JSON.
 
-    Raises: InvalidInput where more of them share axes than can be told apart.
+    Raises: InvalidInput if more of them share axes than can be distinguished.
     """
     subjects = [subject for report in reports for subject in report.subjects]
     names = distinct_names([subject.short for subject in subjects])
@@ -544,7 +543,7 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
 def _finding(
     names: Sequence[str], differences: Sequence[WaveDifference | PowerDifference | None]
 ) -> str:
-    """How the waves of two differ, in a few words; empty for more than two, and for columns."""
+    """The difference between the waves of two in a few words; empty for columns and for more."""
     difference = differences[0]
     if len(names) != 2 or not isinstance(difference, WaveDifference):
         return ""
@@ -563,7 +562,7 @@ def _ratio_text(difference: WaveDifference) -> str:
 def _picture(
     subjects: Sequence[SpectrumSubject], reports: Sequence[SpectrumReport]
 ) -> Curves | Panels | None:
-    """The curves: in one set of axes those that can share one, the others beside them."""
+    """The curves, in one set of axes if they can share it, otherwise side by side."""
     drawable = [place for place, report in enumerate(reports) if report.picture is not None]
     figures: list[Curves] = []
     for places in grouped(drawable, lambda place: _axes(subjects[place])):
@@ -578,7 +577,7 @@ def _picture(
 
 
 def _axes(subject: SpectrumSubject) -> tuple[bool, str]:
-    """What spectra have in common that share axes."""
+    """The key that spectra with shared axes have in common."""
     return isinstance(subject.spectrum, WaveSpectrum), subject.spectrum.along
 
 
@@ -612,7 +611,7 @@ def _row(
 
 
 def _difference_texts(difference: WaveDifference | PowerDifference | None) -> tuple[str, str]:
-    """Which pairs differ, and by how much at most; of columns, how much of the power."""
+    """The pairs that differ and the largest ratio; for columns, the share of the power."""
     if difference is None:
         return "–", ""
     if isinstance(difference, PowerDifference):
@@ -632,7 +631,7 @@ def _ranges(pairs: Sequence[int]) -> str:
 
 
 def _difference_fields(difference: WaveDifference | PowerDifference | None) -> dict[str, Any]:
-    """A difference as JSON has it; an infinite ratio is null."""
+    """A difference for JSON; an infinite ratio is null."""
     if difference is None:
         return {"compared": False}
     fields = difference.as_dict()

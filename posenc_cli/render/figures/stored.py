@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
 
 _AT_ONCE = 1 << 22
-"""Values that are gone through at once."""
+"""Values that are read at once."""
 _JUDGED = 64
-"""Rows, and dimension pairs, by which alternating columns are recognised."""
+"""Rows, and dimension pairs, used to recognize alternating columns."""
 
 
 def figure_of_array(
@@ -37,13 +37,13 @@ def figure_of_array(
     dims: range | None = None,
     split: bool = True,
 ) -> Figure:
-    """The figure of a stored array: one matrix, or all of a stack as small multiples.
+    """The figure of a stored array: one matrix, or all matrices of a stack as small multiples.
 
-    A row of numbers is a matrix of one row; of an array with more than two axes the last two are a
-    matrix, ``head`` says which. Complex numbers show their parts side by side; columns that
-    alternate between two functions are drawn apart, if they are to be ``split``.
+    A one-dimensional array is a matrix of one row. If an array has more than two axes, the last two
+    are a matrix, and ``head`` selects one. Complex numbers show their parts side by side. Columns
+    that alternate between two functions are drawn separately if ``split``.
 
-    Raises: InvalidInput where ``head``, ``rows`` or ``dims`` name what is not there.
+    Raises: InvalidInput if ``head``, ``rows`` or ``dims`` name what does not exist.
     """
     values = loaded.values
     stack = values.reshape(-1, *(values.shape if values.ndim > 1 else (1, values.size))[-2:])
@@ -74,7 +74,7 @@ def figure_of_array(
         return matrix(stack[0], title)
     chosen = spread(len(stack), MOST_PANELS)
     panels = [matrix(stack[i], _place(i, leading)) for i in chosen]
-    if len(chosen) < len(stack):  # all values are gone through, those of the others too
+    if len(chosen) < len(stack):  # the survey covers all values, also those not shown
         panels = [replace(panel, survey=None) for panel in panels]
         whole = stack[:, rows.start : rows.stop].reshape(-1, stack.shape[2])
         panels[0] = replace(panels[0], survey=_survey(whole, dims))
@@ -82,7 +82,7 @@ def figure_of_array(
 
 
 def _place(index: int, leading: Sequence[int]) -> str:
-    """Where in an array a matrix is, as its indices along the leading axes."""
+    """The position of a matrix in an array, as indices along the leading axes."""
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
 
 
@@ -112,7 +112,7 @@ def _matrix(
 
 
 def _survey(values: NDArray[Any], wanted: range) -> ValueSummary:
-    """All values of some columns in brief, some rows at a time: a file may be larger than memory.
+    """A summary of all values of some columns, in blocks: a file may be larger than memory.
 
     Complex numbers count as two values.
     """
@@ -136,11 +136,11 @@ def _survey(values: NDArray[Any], wanted: range) -> ValueSummary:
 def _columns(
     values: NDArray[Any], wanted: range, *, split: bool
 ) -> tuple[Sequence[int], tuple[Band, ...]]:
-    """The columns in the order of drawing, and their bands."""
+    """The columns in drawing order, and their bands."""
     count = len(wanted)
     if values.dtype.kind == "c":
         return [*wanted, *wanted], (Band("real", 0, count), Band("imaginary", count, 2 * count))
-    # Judged by all columns, for a crop to look as the whole does.
+    # Judged by all columns, so that a crop looks like the whole.
     first, second = wanted[::2], wanted[1::2]
     if not split or not second or not _alternating(values):
         return wanted, ()
@@ -156,14 +156,14 @@ def _columns(
 
 
 def _alternating(values: NDArray[Any]) -> bool:
-    """Whether a column is far more like the next but one than like the next.
+    """Whether columns are far more similar to the second next than to the next.
 
-    So are sines and cosines that take turns.
+    This holds for alternating sines and cosines.
     """
     if values.shape[1] < 8 or len(values) < 2:
         return False
     rows = np.unique(np.linspace(0, len(values) - 1, _JUDGED).astype(np.int64))
-    start = max(0, values.shape[1] - 2 * _JUDGED)  # slow columns are last as a rule
+    start = max(0, values.shape[1] - 2 * _JUDGED)  # low-frequency columns are usually last
     sample = np.asarray(values[rows, start:], dtype=np.float64)  # (rows, columns)
     sample = np.where(np.isfinite(sample), sample, 0)
     with np.errstate(over="ignore"):
