@@ -30,38 +30,38 @@ if TYPE_CHECKING:
     from posenc_cli.render.colors import Srgb
 
 _ROWS, _COLUMNS = 12, 8
-"""Rows and columns of a table of some of the values."""
+"""Rows and columns of a table that shows some of the values."""
 _UNITS = 4000
-"""The side of a plot in units of its SVG: a fifth of a pixel of a page."""
+"""The side of a plot in units of its SVG: one unit is a fifth of a page pixel."""
 _TICKS, _FEW_TICKS = 5, 3
 _PAD = 0.03
-"""What is left around curves, as a share of their range."""
+"""The margin around curves, as a share of their range."""
 _SINGLE = 1e-30, 1e30
-"""Between which sizes numbers keep seven digits as float32."""
+"""The sizes between which float32 keeps seven digits of a number."""
 _LETTERS = 40
-"""Letters that have room side by side below a map on a telephone."""
+"""Letters that fit side by side below a map on a phone."""
 _FEW_COLORS = 64
-"""Colours of each of many small maps."""
+"""Colors of each of many small maps."""
 _COLORS = 6
-"""Colours of curves, as ``page.css`` has them."""
+"""Colors of curves in ``page.css``."""
 _DASH = 1.6
-"""Pixels of a unit of a dash."""
+"""Pixels per unit of a dash."""
 
 
 def text_of(text: str) -> str:
-    """A text as HTML has it: nothing in it is markup, nothing steers a terminal."""
+    """A text for HTML: markup and terminal control characters are escaped."""
     return escape(printable_text(text))
 
 
 def tag(name: str, text: str, kind: str = "") -> str:
-    """An element around a text, nothing where that is empty."""
+    """An element around a text, or nothing if the text is empty."""
     return f"<{name}{f' class={kind}' * bool(kind)}>{text_of(text)}</{name}>\n" if text else ""
 
 
 def packed(values: Sequence[Any] | RealRows, *, exactly: bool = False) -> Any:
-    """Values as the script unpacks them: equal steps by three numbers, floats by their bytes.
+    """Values packed for the script: equal steps as three numbers, floats as their bytes.
 
-    Unless ``exactly``, seven digits of each are enough where float32 reaches.
+    Unless ``exactly``, floats are stored as float32 (seven digits) if their sizes allow it.
     """
     if isinstance(values[0], str):
         return [*values]
@@ -87,7 +87,7 @@ class Range(Record):
 
     @classmethod
     def of(cls, values: Iterable[float], *, log: bool) -> Range:
-        """The range of those that have a place, with some room at its ends."""
+        """The range of the values that can be drawn, with a margin at its ends."""
         finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
         if not finite:
             raise InvalidInput("no value is finite, nothing to show")
@@ -99,7 +99,7 @@ class Range(Record):
         return cls(low - room, high + room)
 
     def places(self, values: Sequence[float]) -> RealRows:
-        """Where values lie between the ends, 0 … 1; NaN where one has no place."""
+        """Positions of values between the ends, 0 … 1; NaN for values that cannot be drawn."""
         array = np.asarray(values, np.float64)
         ends = np.array([self.low, self.high])
         if self.log:
@@ -110,7 +110,7 @@ class Range(Record):
         return places
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Places and names of about so many round values."""
+        """Positions and names of about ``most`` round values."""
         values = [self.low, self.high]
         if self.log:
             powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
@@ -125,7 +125,7 @@ class Range(Record):
 
 
 class _Plot:
-    """What maps and curves share: a frame with names and ticks, and a table of some values."""
+    """The common parts of maps and curves: a frame with labels and ticks, and a table of values."""
 
     data: dict[str, Any]
     title: str
@@ -139,7 +139,7 @@ class _Plot:
     names: tuple[str, str]
 
     def html(self, index: int, *, table: bool) -> str:
-        """The panel, whose numbers are those of an ``index``."""
+        """The panel; ``index`` selects its numbers in the script."""
         longest = max((name for _, name in self.down), key=len, default="")
         told = f"{self.title or 'plot'}: {self.names[1]} by {self.names[0]}"
         return (
@@ -157,7 +157,7 @@ class _Plot:
         )
 
     def table(self) -> str:
-        """Some of the values, for who sees no picture and runs no script."""
+        """A table of some values, for readers without pictures and scripts."""
         raise NotImplementedError
 
 
@@ -168,7 +168,7 @@ def _spans(named: Iterable[tuple[float, str]], side: str) -> str:
 
 
 def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]], summary: str) -> str:
-    """A table that opens when asked."""
+    """A table that opens on request."""
     head = "".join(f'<th scope="col">{text_of(name)}</th>' for name in heads)
     lines = "".join(
         f'<tr><th scope="row">{text_of(first)}</th>'
@@ -188,7 +188,7 @@ def _value(value: float) -> str:
 
 
 class MapPlot(_Plot):
-    """A heatmap: one pixel a cell, which the page stretches."""
+    """A heatmap: one pixel per cell, scaled up by the page."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class MapPlot(_Plot):
 
 
 def _ticks_of(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
-    """The ticks of a band: as many as have room on a telephone."""
+    """The ticks of a band: as many as fit on a phone."""
     points = columns[band.start : band.stop]
     longest = max(len(number(point)) for point in (points[0], points[-1]))
     most = min(most, _LETTERS // (longest + 2))
@@ -285,7 +285,7 @@ def _svg(told: str, content: str) -> str:
 
 
 def _image(levels: Any, scale: Scale, cmap: str | None, count: int, *, alt: str) -> str:
-    """Levels from 1 on of a map of so many colours, and gaps of 0, as a picture in the page."""
+    """A picture in the page: levels from 1 up are ``count`` colors of a map, and 0 is a gap."""
     colors = color_map(cmap or default_map(scale.kind))
     chosen = colors[np.rint(np.linspace(0, len(colors) - 1, count)).astype(int)]
     content = png_bytes(levels, np.concatenate([[[185, 185, 185]], chosen]).astype(np.uint8))
@@ -296,9 +296,9 @@ def _image(levels: Any, scale: Scale, cmap: str | None, count: int, *, alt: str)
 
 
 def png_bytes(levels: Any, palette: Srgb) -> bytes:
-    """A picture of as many pixels as there are levels, each a colour of a palette, as PNG.
+    """A PNG with one pixel per level, each a color of a palette.
 
-    Shape: levels (rows, columns) in uint8, palette (colours, 3).
+    Shape: levels (rows, columns) in uint8, palette (colors, 3).
 
     Source: ISO/IEC 15948:2004, PNG.
     """
@@ -321,7 +321,7 @@ def png_bytes(levels: Any, palette: Srgb) -> bytes:
 
 
 def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None) -> str:
-    """What the colours stand for: the ends of a scale, or each of one or two values."""
+    """The color scale: its two ends, or each value if there are only one or two."""
     gaps = any(part.gaps for part in shown)
     key = '<i class="swatch" style="background:var(--gap)"></i>not finite' if gaps else ""
     only = scale.only or ((scale.low,) if scale.low == scale.high else ())
@@ -342,7 +342,7 @@ def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None)
 
 
 class CurvePlot(_Plot):
-    """Curves over the same axes, of so many points each at most."""
+    """Curves over the same axes, with at most ``most`` points each."""
 
     def __init__(self, curves: Curves, title: str, most: int, *, small: bool = False) -> None:
         self.title, self.square = title, curves.square
@@ -390,7 +390,7 @@ class CurvePlot(_Plot):
         }
 
     def _ranges(self, curves: Curves) -> tuple[Range, Range]:
-        """What the axes reach over: all points, envelopes, levels and parts of the x axis."""
+        """The ranges of the axes: all points, envelopes, levels and spans of the x axis."""
         xs = [value for curve in self._curves for value in curve.x]
         xs += [end for span in curves.spans for end in span[:2]]
         ys = [height for height, _ in curves.levels]
@@ -401,7 +401,7 @@ class CurvePlot(_Plot):
         return Range.of(xs, log=curves.x_scale == "log"), Range.of(ys, log=curves.y_scale == "log")
 
     def _zones(self, curves: Curves) -> list[tuple[float, str]]:
-        """The names of parts of the x axis, in the middle of each, where there is room for one."""
+        """The names of spans of the x axis, in the middle of each span with room for its name."""
         ends = [self.x.places(span[:2]).tolist() for span in curves.spans]
         return [
             ((start + stop) / 2, name)
@@ -422,7 +422,7 @@ class CurvePlot(_Plot):
         return replace(curve, x=x, y=y, envelope=between)
 
     def _drawn(self, place: int, curve: Curve) -> tuple[str, str]:
-        """The path of a curve, and its line of the legend."""
+        """The path of a curve, and its legend entry."""
         x, y = self.x.places(curve.x), self.y.places(curve.y)
         if curve.faint:
             return f'<path class="faint" d="{_path(x, y)}"/>', ""
@@ -444,7 +444,7 @@ class CurvePlot(_Plot):
         return path, key
 
     def table(self) -> str:
-        """Some points of the curves, those of one axis in one table."""
+        """Some points of the curves that share x values, in one table."""
         named = [curve for curve in self._curves if not curve.faint]
         if self.square or not named:
             return ""
@@ -458,11 +458,11 @@ class CurvePlot(_Plot):
 
 _SIDES = "low", "high"
 _LETTER = 0.02
-"""The share of the width of a plot that a letter takes, about."""
+"""Approximate width of a letter as a share of the plot's width."""
 
 
 def _path(x: RealRows, y: RealRows) -> str:
-    """Lines through points in units of the plot, by what each adds; a gap begins a line anew."""
+    """Lines through points in units of the plot, as relative steps; a gap starts a new line."""
     parts, last = [], None
     across, up = np.rint(_UNITS * x), np.rint(_UNITS * (1 - y))
     for at in zip(across.tolist(), up.tolist(), strict=True):
@@ -478,13 +478,13 @@ def _path(x: RealRows, y: RealRows) -> str:
 
 
 def _dot(x: float, y: float) -> str:
-    """A point that stands alone: a line of no length, whose round ends keep their shape."""
+    """A single point: a line of zero length, whose round caps keep their shape."""
     seen = math.isfinite(x) and math.isfinite(y)
     return f"M{_UNITS * x:.0f} {_UNITS * (1 - y):.0f}h0" if seen else ""
 
 
 def _key(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:
-    """A line of a legend."""
+    """An entry of a legend."""
     shape = "M0 1H22V9H0Z" if area else "M11 5h0" if dot else "M0 5H22"
     path = f'<path {drawn} d="{shape}"/>'
     return f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{path}</svg>{text_of(name)}</li>'

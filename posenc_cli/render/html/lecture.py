@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from posenc_cli.choice import Choice
 
 _ROWS, _OFFSETS = 80, 256
-"""Positions of the map, and of the similarity, where nobody says how many."""
+"""Default numbers of positions of the map and of the similarity."""
 _CLOCKS = 8
 _FINDINGS = 3
-"""Sentences on a similarity that say what was found, and not which options show other content."""
+"""The number of sentences with findings on a similarity; later ones name options."""
 
 
 def lecture_of(choice: Choice) -> list[Section]:
-    """What an encoding is, and what attention makes of it: values, waves, clocks and scores.
+    """The sections on an encoding and its effect on attention: values, waves, clocks and scores.
 
-    Raises: InvalidInput where the choice is a hybrid, or its positions cannot be drawn.
+    Raises: InvalidInput if the choice is a hybrid, or its positions cannot be drawn.
     """
     content = choice.encoding().bound.content
     table, _ = figure_of_choice(choice, None, None, figure_of, first=_ROWS)
@@ -63,7 +63,7 @@ _ROTATION = (
 
 
 def _rotation(choice: Choice, heading: str) -> Section:
-    """Some pairs as clocks, whose positions go up to the context."""
+    """Some pairs as clocks, with positions up to the context."""
     encoding = choice.encoding()
     count = encoding.bound.rotation.waves.count
     pairs = Positions.parse(",".join(map(str, spread(count, _CLOCKS))))

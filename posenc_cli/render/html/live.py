@@ -1,7 +1,7 @@
 """The interactive parts of a page: clocks by position, wavelengths by base and factor.
 
-The script of a page multiplies a frequency, which is correctly rounded, by a position, and looks
-wavelengths up in a grid that is computed here in float64, and sent to seven digits.
+The script of a page multiplies a correctly rounded frequency by a position. It looks up wavelengths
+in a grid that is computed here in float64 and sent with seven digits.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 _BASES = 1e2, 1e3, 1e4, 3e4, 1e5, 3e5, 5e5, 1e6, 3e6, 1e7
 _FACTORS = 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0
 _MOST_WAVES = 256
-"""Waves of a ladder: of more, the grid of all wavelengths would not fit in a page."""
+"""The most waves of a ladder: with more, the grid of wavelengths would not fit in a page."""
 _STEPS = 1000
-"""Steps of a slider of positions."""
+"""Steps of a position slider."""
 
 
 class Clocks(Record):
     """Pairs as clocks: q at position m and k at n, each rotated from (amplitude, 0).
 
-    ``frequencies`` are those of all pairs, ``shown`` the pairs that have a clock, ``last`` the
+    ``frequencies`` are those of all pairs. ``shown`` are the pairs with a clock. ``last`` is the
     highest position of the sliders.
 
     Units: frequencies in radians per position.
@@ -53,7 +53,7 @@ class Clocks(Record):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The clocks as the script has them."""
+        """The clocks as data for the script."""
         return {
             "kind": "clocks",
             "frequencies": packed(self.frequencies, exactly=True),
@@ -64,7 +64,7 @@ class Clocks(Record):
 
     @property
     def html(self) -> str:
-        """The sliders, the score and the faces."""
+        """The sliders, the score and the clock faces."""
         sliders = "".join(
             f'<label><span><b class="{of}">{of}</b> at position {name}</span>'
             f'<input type="range" name="{name}-range" min="0" max="{_STEPS}" value="{at}" '
@@ -95,10 +95,11 @@ class Clocks(Record):
 class Ladder(Record):
     """The wavelengths of all pairs at each of some bases and factors.
 
-    ``own`` are the places of the base and the factor that were asked for. A scheme without one
-    of the two has a single one of it.
+    ``own`` has the indices of the requested base and factor. If a scheme has no base or no factor,
+    there is a single value for it.
 
     Shape: wavelengths (bases, factors, pairs).
+
     Units: positions.
     """
 
@@ -110,7 +111,7 @@ class Ladder(Record):
 
     @property
     def data(self) -> dict[str, Any]:
-        """The ladder as the script has it."""
+        """The ladder as data for the script."""
         return {
             "kind": "ladder",
             "bases": list(self.bases),
@@ -122,7 +123,7 @@ class Ladder(Record):
 
     @property
     def figure(self) -> Curves:
-        """The wavelengths as given, and at the sliders, in axes that hold all of them."""
+        """The wavelengths as given, and at the sliders, in axes that fit all values."""
         pairs = np.arange(self.wavelengths.shape[-1])
         ends = self.wavelengths[np.isfinite(self.wavelengths)]
         given = Curve.of(pairs, self.wavelengths[self.own], "as given")
@@ -142,7 +143,7 @@ class Ladder(Record):
 
     @property
     def html(self) -> str:
-        """A slider for each of the two that has more than one value, and what it does."""
+        """A slider for the base and the factor, if they have several values, and the result."""
         sliders = "".join(
             f'<label><span>{name} <b>{text_of(label(stops[at]))}</b></span><input type="range" '
             f'name="{name}" min="0" max="{len(stops) - 1}" value="{at}" aria-label="{name}">'
@@ -156,7 +157,7 @@ class Ladder(Record):
 
 
 def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ...]:
-    """The clocks of some pairs; none where they do not rotate by the position alone."""
+    """The clocks of some pairs; empty unless they rotate by the position alone."""
     amplitude = float(waves.scale)
     if waves.coordinates is not None or waves.growth is not None or not amplitude:
         return ()
@@ -165,7 +166,7 @@ def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ..
 
 
 def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
-    """The wavelengths of an encoding by base and factor; none where it has neither."""
+    """The wavelengths of an encoding by base and factor; empty if it has neither."""
     if choice.parts:
         return ()
     encoding = choice.encoding()
@@ -199,7 +200,7 @@ def _numbers(stops: Iterable[float | None]) -> tuple[float, ...]:
 
 
 def _stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
-    """The values of a slider with the one asked for among them, and its place."""
+    """The values of a slider, including the requested one, and its index."""
     if own is None:
         return (None,), 0
     stops = sorted({float(own), *usual})

@@ -1,7 +1,7 @@
 """A page of figures: one HTML file without network access, readable without script.
 
-Python writes maps as PNG and curves as SVG (`html_plots`), with a table of some values beside each;
-``page.js`` adds what a pointer, a key or a slider asks for, from the numbers in the page.
+Python writes maps as PNG and curves as SVG (`html_plots`), each with a table of some values.
+``page.js`` reacts to pointer, keys and sliders, using the numbers in the page.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     Live: TypeAlias = Clocks | Ladder
 
 _BYTES, _OF_CURVES = 240_000, 120_000
-"""What all panels of a page take of its 300 kB, and the points of curves beside maps."""
+"""Bytes of all panels out of a page's 300 kB, and of curve points when there are also maps."""
 _OF_PANEL, _OF_TABLE, _OF_CELL, _OF_POINT = 1_700, 2_600, 7, 20
-"""Bytes of a panel without its values, of its table, of a cell of a map and of a point."""
+"""Bytes of a panel without its values, of its table, of a map cell and of a point."""
 _MOST_PANELS = 64
-"""Panels of a figure: of more, some are shown."""
+"""The most panels of a figure; with more, some are shown."""
 _MOST_SIDE = 512
-"""Rows and columns of a map, at most: more are narrower than a pixel of a page."""
+"""The most rows and columns of a map: more are narrower than a page pixel."""
 _TABLES = 12
-"""Panels that have a table of values."""
+"""The number of panels that get a table of values."""
 _ACROSS = 8
-"""Small panels in a row, at most: as many as leave the fewest places empty, in few rows."""
+"""The most small panels per row, chosen for few empty places and few rows."""
 _MANY = 6
-"""Panels up to which each is large."""
+"""The most panels at which each one is large."""
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">"
@@ -58,11 +58,11 @@ _KEYS = (
     "(Shift: ten at a time)."
 )
 _IN_SCRIPT = {ord("<"): "\\u003c"}
-"""What could end the element that holds the numbers."""
+"""The character that could end the element with the numbers."""
 
 
 class Section(Record):
-    """A part of a page: a figure below a heading and some words, and what of it moves."""
+    """A part of a page: a figure below a heading and some text, and its interactive parts."""
 
     figure: Figure
     heading: str = ""
@@ -73,9 +73,9 @@ class Section(Record):
 def page_bytes(
     title: str, sections: Sequence[Section], *, cmap: str | None = None, theme: Theme | None = None
 ) -> Picture[bytes]:
-    """Figures as the bytes of one page, in the theme of who reads it unless one is said.
+    """Figures as the bytes of one page, in the reader's theme unless ``theme`` is given.
 
-    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
     page = _HtmlWriter(sections, cmap)
     body = "".join(map(page.section, sections))
@@ -97,7 +97,7 @@ def page_bytes(
 
 
 class _HtmlWriter:
-    """The sections of a page, and the numbers that its script gets."""
+    """Writes the sections of a page, and collects the numbers for its script."""
 
     def __init__(self, sections: Sequence[Section], cmap: str | None) -> None:
         panels = [panel for section in sections for panel in _panels_of(section.figure)]
@@ -118,7 +118,7 @@ class _HtmlWriter:
         self.shown: list[Shown] = []
 
     def section(self, section: Section) -> str:
-        """A section: what moves, then its panels with one colour scale where one will do."""
+        """A section: its interactive parts, then its panels; one color scale if it fits all."""
         figure, panels = section.figure, _panels_of(section.figure)
         shown = {id(each): self._sampled(each) for each in panels if isinstance(each, Heatmap)}
         self.shown += shown.values()
@@ -159,11 +159,11 @@ class _HtmlWriter:
         )
 
     def _sampled(self, heatmap: Heatmap) -> Shown:
-        """As many rows and columns of a map as a page has room for, each side its fair share."""
+        """As many rows and columns of a map as fit in the page, with a fair share for each side."""
         rows, columns = (min(_MOST_SIDE, len(a.points)) for a in (heatmap.rows, heatmap.columns))
         if rows * columns > self._cells:
             side = int(self._cells**0.5)
-            if not heatmap.square and columns <= 2 * side:  # all of them, of fewer rows
+            if not heatmap.square and columns <= 2 * side:  # all of them, and fewer rows
                 rows = self._cells // columns
             elif not heatmap.square and rows <= 2 * side:
                 columns = self._cells // rows
@@ -177,7 +177,7 @@ class _HtmlWriter:
         return plot.html(index, table=index < _TABLES)
 
     def _moving(self, live: Live) -> str:
-        """What moves: its sliders, which nobody sees without script."""
+        """An interactive part with its sliders, hidden without script."""
         index = len(self.live)
         self.live.append(live.data)
         plot = self._panel(CurvePlot(live.figure, "", self._points)) if live.figure else ""

@@ -24,7 +24,7 @@ class Answer(Record):
     next: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The answer as JSON has it, before all else."""
+        """The answer for JSON, where it comes first."""
         return {"ok": self.ok, "verdict": self.verdict, "cause": self.cause, "next": self.next}
 
     def lines(self) -> list[str]:
@@ -34,5 +34,5 @@ class Answer(Record):
         return [line for line in (self.verdict, cause, self.number, step) if line]
 
     def text(self, typesetter: Typesetter) -> str:
-        """The answer as a report begins with it."""
+        """The answer as the beginning of a report."""
         return "\n".join(map(typesetter.paragraph, self.lines()))

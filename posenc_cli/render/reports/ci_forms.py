@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from posenc_cli.errors import PosencError
 
 _OF_PROPERTIES = "%\r\n:,"
-"""What the runner unescapes in a property."""
+"""The characters that the runner unescapes in a property."""
 _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 class Case(Record):
     """A test case of a ``group``; ``title`` names it in an annotation.
 
-    A ``problem`` is its kind (``failure`` or ``error``), its code, its message and its text.
+    A ``problem`` has its kind (``failure`` or ``error``), its code, its message and its text.
     """
 
     group: str
@@ -32,10 +32,10 @@ class Case(Record):
 
 
 class CiReport(Record):
-    """What CI systems read of the check of a ``command``: in JUnit XML, annotations or Markdown.
+    """The report of a ``command``'s check for CI systems, as JUnit XML, annotations or Markdown.
 
-    ``state`` is the word of its heading, ``told`` are the paragraphs above its table of ``rows``,
-    ``notes`` those below it, ``printed`` what JUnit gives as the output of the run.
+    ``state`` is the word in its heading. ``told`` are the paragraphs above its table of ``rows``,
+    ``notes`` those below. ``printed`` is the run's output in JUnit.
     """
 
     command: str
@@ -81,7 +81,7 @@ class CiReport(Record):
                 problem.text = _xml(text)
         ET.SubElement(suite, "system-out").text = _xml(self.printed)
         ET.indent(root)
-        # In ASCII, which is UTF-8 whatever the stream makes of other characters.
+        # ASCII is valid UTF-8 even if the stream encodes other characters differently.
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
 
     def github(self, place: SourcePlace | None = None) -> str:
@@ -104,7 +104,7 @@ class CiReport(Record):
 
 
 class FailedSubject(Record):
-    """A subject of a ``command`` that gave nothing to judge: its name, why, after how long."""
+    """A subject of a ``command`` that could not be checked: its name, the error, the time taken."""
 
     command: str
     subject: str
@@ -113,7 +113,7 @@ class FailedSubject(Record):
 
     @property
     def report(self) -> CiReport:
-        """What CI systems read of it: one case, an error."""
+        """Its report for CI systems: a single case with an error."""
         hint, message = self.error.hint, self.error.message
         details = message + (f"\nhint: {hint}" if hint else "")
         problem = "error", "subject", message, details
@@ -130,7 +130,7 @@ class FailedSubject(Record):
 
 
 def _place(place: SourcePlace | None) -> dict[str, str]:
-    """A file, and a line of it where there is one, as attributes."""
+    """A file, and a line in it if known, as attributes."""
     if place is None:
         return {}
     line = {} if place.line is None else {"line": str(place.line)}
@@ -164,5 +164,5 @@ def _escaped(text: str, characters: str = "%\r\n") -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """A text in a table of Markdown."""
+    """A text escaped for a Markdown table."""
     return re.sub(r"([|<>`*_\\])", r"\\\1", " ".join(text.split()))

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 _SHOWN_PAIRS = 12
-"""Pairs that the text shows of a long list."""
+"""The number of pairs that the text shows of a long list."""
 
 _NAMED = 3
-"""Parameters that the line of the cause names."""
+"""The number of parameters that the cause names."""
 
 _LONGEST_VALUE = 24
 _DIGITS = {"bfloat16": 4, "float16": 5, "float32": 9, "complex64": 9}
-"""Digits that tell a number of a format from its neighbours; of any other, 17."""
+"""Digits that distinguish a number of a format from its neighbours; 17 for other formats."""
 
 
 def comparison_text(
@@ -35,7 +35,7 @@ def comparison_text(
     typesetter: Typesetter,
     identities: Identities | None = None,
 ) -> str:
-    """The answer, both sides, and where they differ."""
+    """The answer, both sides, and their differences."""
     blocks = [comparison_answer(result, identities).text(typesetter)]
     if isinstance(result, ArrayComparison):
         lines = [*_array_lines(result), *result.not_compared]
@@ -69,7 +69,7 @@ def comparison_answer(
 
 
 def _known(result: ArrayComparison, identities: Identities | None) -> Identities:
-    """What files are, where that is known; of a small one beside an encoding it is found."""
+    """The known identities of files; a small file compared with an encoding is identified here."""
     if identities is None and result.is_small and not result.ok:
         return replace(result.identities, summaries={})
     return identities or Identities({}, {})
@@ -78,7 +78,7 @@ def _known(result: ArrayComparison, identities: Identities | None) -> Identities
 def comparison_fields(
     result: ArrayComparison | RotationComparison, identities: Identities | None = None
 ) -> dict[str, Any]:
-    """What JSON holds of a comparison."""
+    """The JSON fields of a comparison."""
     if isinstance(result, ArrayComparison):
         fields = _array_fields(result)
     else:
@@ -117,7 +117,7 @@ def _array_lines(result: ArrayComparison) -> Iterator[str]:
 
 
 def _largest_text(result: ArrayComparison) -> str:
-    """The largest difference, where it is, and the root mean square."""
+    """The largest difference with its place, and the root mean square."""
     difference, dtypes = result.difference, [operand.dtype for operand in result.operands]
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"
@@ -145,7 +145,7 @@ def place_text(result: ArrayComparison) -> str:
 
 
 def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
-    """The largest differences of all lengths, and the pairs of the length that differs most."""
+    """The largest differences over all lengths, and the pairs at the length that differs most."""
     worst, differences = result.worst, [length.difference for length in result.lengths]
     shown = worst.difference
     counts_units = all(difference.counts_units for difference in differences)
@@ -193,7 +193,7 @@ def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
 
 
 def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iterator[str]:
-    """The parameters that differ, and the pairs."""
+    """Tables of the parameters that differ, and of the pairs."""
     shown = result.worst.difference
     if parameters := _parameter_rows(result):
         yield typesetter.table(["parameter", "A", "B"], parameters)
@@ -206,7 +206,7 @@ def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iter
 
 
 def _rotation_answer(result: RotationComparison) -> Answer:
-    """How two rotations differ, at the length at which they differ most, and in what."""
+    """The difference of two rotations at the length that differs most, and its cause."""
     worst, ok = result.worst, result.ok
     configs = any(side.sources for side in result.sides)
     step = "posenc explain shows where each value comes from" if configs else None
@@ -234,7 +234,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
 
 
 def _cause(result: RotationComparison) -> str | None:
-    """The parameters that differ, in a line; None of a comparison that holds."""
+    """The parameters that differ, in one line; None if the comparison holds."""
     rows = [] if result.ok else _parameter_rows(result, sourced=False)
     more = f"; {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     told = "; ".join(f"{name}: {a} in A, {b} in B" for name, a, b in rows[:_NAMED])
@@ -242,7 +242,7 @@ def _cause(result: RotationComparison) -> str | None:
 
 
 def _rotation_lines(result: RotationComparison) -> Iterator[str]:
-    """Both sides, and what differs beside frequencies."""
+    """Both sides, and the differences besides frequencies."""
     worst = result.worst
     difference = worst.difference
     scales = _side_by_side(*difference.scales)
@@ -262,7 +262,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
 
 
 def _length_lines(result: RotationComparison) -> Iterator[str]:
-    """What was compared at which lengths, where it matters."""
+    """The lengths that were compared with their results, if there are several."""
     if len(result.lengths) == 1:
         return
     for equal, word in ((True, "equal"), (False, "different")):
@@ -276,7 +276,7 @@ def _length_lines(result: RotationComparison) -> Iterator[str]:
 
 
 def _parameter_rows(result: RotationComparison, *, sourced: bool = True) -> list[list[str]]:
-    """The parameters that differ, each with where a config has it from if ``sourced``."""
+    """The parameters that differ, with their sources in a config if ``sourced``."""
     first, second = (bound.params for bound in result.worst.bounds)
     return [
         [
@@ -318,12 +318,12 @@ def _spread(pairs: Sequence[Pair], worst: Pair | None) -> list[Pair]:
 
 
 def _side_by_side(a: float, b: float) -> tuple[str, str]:
-    """Two numbers to six digits, or to as many as tell them apart."""
+    """Two numbers to six digits, or to as many as distinguish them."""
     return distinct_digits(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
 
 
 def size_text(size: float) -> str:
-    """A size to four digits, or to as many as tell it from a whole number.
+    """A size to four digits, or to as many as distinguish it from a whole number.
 
     >>> size_text(0.31), size_text(2.0), size_text(1.99953)
     ('0.31', '2', '1.9995')
@@ -333,7 +333,7 @@ def size_text(size: float) -> str:
 
 
 def factor_text(factor: float) -> str:
-    """A factor to four digits, or to as many as tell it from 1."""
+    """A factor to four digits, or to as many as distinguish it from 1."""
     if not math.isfinite(factor):
         return "∞"
     texts = (f"{factor:.{digits}g}" for digits in range(4, 18))
@@ -351,6 +351,6 @@ def _side_fields(side: Side) -> dict[str, Any]:
 
 
 def _encoding_text(side: Side) -> str:
-    """What is computed of a side, before its number format; nothing of an array."""
+    """The encoding of a side, before its number format; empty for an array."""
     scheme = "" if side.scheme is None or side.scheme.name == side.name else side.scheme.name
     return "".join(f"{text}, " for text in (scheme, side.random_weights) if text)

@@ -1,7 +1,7 @@
-"""The figure of a check: the error beside the tolerance, and where it is.
+"""The figure of a check: the error relative to the tolerance, and its place.
 
-Both panels show one quantity, error / tolerance: a curve of the largest by position, and a map of
-each pair below it. What lies within the tolerance has one colour, however small or large it is.
+Both panels show error / tolerance: a curve of the largest by position, and below it a map of each
+pair. Errors within the tolerance all have one color.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report
 
 _FEWEST = 2
-"""Positions from which on there is a course to draw."""
+"""The least number of positions for a curve."""
 _MOST_LETTERS = 160
-"""Letters of a cause in a title."""
+"""The most letters of a cause in a title."""
 _LEAST = 1e-3
-"""The least share of the tolerance that a curve shows: below it nothing is of interest."""
+"""The least share of the tolerance that a curve shows: smaller errors are not of interest."""
 
 
 def check_figure(report: Report) -> Panels | None:
-    """The error by position, and by position and pair; None where there is nothing to draw."""
+    """The error by position, and by position and pair; None if there is nothing to draw."""
     curve = error_curve(report)
     if curve is None:
         return None
@@ -55,7 +55,7 @@ def _failed(report: Report) -> tuple[str, ...]:
 
 
 def error_curve(report: Report) -> Curves | None:
-    """The largest error at each position; None where there is no course to draw."""
+    """The largest error at each position; None if there are too few positions to draw."""
     shares = np.array(report.shares, np.float64)  # (points, pairs)
     if len(shares) < _FEWEST or not np.isfinite(shares).any():
         return None
@@ -70,12 +70,12 @@ def error_curve(report: Report) -> Curves | None:
         x_scale="linear" if report.of is None else "log",  # as dense as the positions of a sample
         y_scale="log",
         levels=((1.0, "tolerance"),),
-        joined=report.of is None,  # of a sample, nothing is said of what lies between
+        joined=report.of is None,  # nothing is known between the positions of a sample
     )
 
 
 def _map(report: Report) -> Heatmap:
-    """Powers of ten above the tolerance: what is within it is 0."""
+    """The powers of ten by which errors exceed the tolerance, 0 if within it."""
     shares = np.array(report.shares, np.float64)
     positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -95,9 +95,9 @@ def _map(report: Report) -> Heatmap:
 
 
 def deviation_text(report: Report, width: int, medium: Medium) -> str | None:
-    """The error of a check that failed, by position, in `CURVE_LINES` lines.
+    """The error of a failed check by position, in `CURVE_LINES` lines of text.
 
-    None where there is no course to show.
+    None if there is no curve to show.
     """
     curves = None if report.ok else error_curve(report)
     if curves is None:

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import NumberArray, RealRows, Reals
 
 _MOST_CELLS = 1 << 30
-"""Entries that are gone through once more for a picture: some twenty seconds."""
+"""Entries that are read once more for a picture: about twenty seconds."""
 _SAID_BY_SIZES = ("dim", "heads", "grid")
 
 
 def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
-    """A − B as a map or a curve, or of two rotations the wavelengths of B over those of A.
+    """A − B as a map or a curve; for two rotations, wavelengths of B relative to those of A.
 
-    Of more entries than there is room for none is lost: what stands for several is the farthest of
-    them from 0.
+    If there are more entries than fit, none is lost: a value that stands for several is the one
+    farthest from 0.
 
-    Raises: InvalidInput where there are more entries than are gone through once more.
+    Raises: InvalidInput if there are too many entries to read once more.
     """
     if not isinstance(result, ArrayComparison):
         return _ratios(result)
@@ -86,14 +86,14 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
 
 
 class _MatrixPair(Record):
-    """A matrix of each of two arrays: of a ``shape``, from the entry ``start`` of both on."""
+    """A matrix in each of two arrays: of a ``shape``, from the entry ``start`` of both on."""
 
     operands: Sequence[Operand]
     start: int
     shape: tuple[int, int]
 
     def farthest(self, rows: Sequence[int], columns: Sequence[int]) -> RealRows:
-        """The difference farthest from 0 of the entries from each row and column up to the next."""
+        """The difference farthest from 0 among the entries from each row and column to the next."""
         of_column = np.searchsorted(columns, np.arange(self.shape[1]), side="right") - 1
         most = np.full(len(rows) * len(columns), -np.inf)
         least, end, place = -most, self.start + math.prod(self.shape), 0
@@ -105,7 +105,7 @@ class _MatrixPair(Record):
                 of_row = np.searchsorted(rows, cells // self.shape[1], side="right") - 1
                 where = of_row * len(columns) + of_column[cells % self.shape[1]]
                 apart = _differences(left[part], right[part])
-                with np.errstate(invalid="ignore"):  # NaN, which stays
+                with np.errstate(invalid="ignore"):  # NaN stays NaN
                     np.maximum.at(most, where, apart)
                     np.minimum.at(least, where, apart)
             place += left.size
@@ -113,7 +113,7 @@ class _MatrixPair(Record):
 
 
 def _differences(left: NumberArray, right: NumberArray) -> Reals:
-    """A − B entry by entry, |A − B| if they are complex; equal entries, NaN too, give 0."""
+    """A − B entry by entry, |A − B| if they are complex; equal entries, also NaN, give 0."""
     if "c" in (left.dtype.kind, right.dtype.kind):
         left, right = left.astype(np.complex128), right.astype(np.complex128)
     else:
@@ -126,7 +126,7 @@ def _differences(left: NumberArray, right: NumberArray) -> Reals:
 
 
 def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
-    """What rows and columns stand for, as far as a side knows."""
+    """The axes of the rows and columns, as far as a side defines them."""
     for side in sides:
         if side.scheme is None or side.positions is None:
             continue
@@ -148,7 +148,7 @@ def _largest_text(result: ArrayComparison) -> str:
 
 
 def _side_text(side: Side) -> str:
-    """A side with the parameters that make it what it is."""
+    """A side with its parameters."""
     if side.scheme is None:
         return side.title
     last = None if side.positions is None else side.positions.length - 1
@@ -158,7 +158,7 @@ def _side_text(side: Side) -> str:
 
 
 def _ratios(result: RotationComparison) -> Curves:
-    """By what factor each pair of B is longer than that of A, at the length that differs most."""
+    """The ratio of each pair's wavelength in B to A, at the length that differs most."""
     worst = result.worst
     ratios = dict.fromkeys(range(worst.difference.count), 1.0)
     ratios |= {pair.index: pair.ratio for pair in worst.difference.pairs}

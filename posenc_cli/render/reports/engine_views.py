@@ -40,10 +40,10 @@ def engine_views_text(
     *,
     compare: str,
 ) -> str:
-    """The verdict, the largest difference and what to do; the views that differ, then the others.
+    """The verdict, the largest difference and the next step, then the views, differing ones first.
 
-    ``name(layers)`` says which layers these are, ``compare`` is the command that compares one
-    engine, but for its name.
+    ``name(layers)`` returns the name of layers. ``compare`` is the command that compares one
+    engine, without the engine's name.
     """
     answer = engine_views_answer(result, title, compare=compare)
     head = [typesetter.paragraph(answer.verdict, hanging=2)]
@@ -67,7 +67,7 @@ def engine_views_text(
 
 
 def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Answer:
-    """Which engines differ, the largest difference, and the command that shows it whole."""
+    """The engines that differ, the largest difference, and the command that shows all of it."""
     worst = _worst(result)
     cause = worst and f"largest difference, {worst[0]}: {worst[1]}"
     return Answer(
@@ -76,7 +76,7 @@ def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Ans
 
 
 def _alike(one: LayerViews, other: LayerViews) -> bool:
-    """Whether every engine makes the same of two kinds of layers."""
+    """Whether every engine reads two kinds of layers the same way."""
     both = zip(one.views, other.views, strict=False)
     return [view.engines for view in one.views] == [view.engines for view in other.views] and all(
         a.layers.same_encoding(b.layers) for a, b in both
@@ -84,7 +84,7 @@ def _alike(one: LayerViews, other: LayerViews) -> bool:
 
 
 def _verdict(result: EngineViews) -> str:
-    """Which engines differ from the first, or that none does."""
+    """The engines that differ from the first, or that all agree."""
     having = [reading.runtime.name for reading in result.readings if reading.resolved]
     others = [reading.runtime.name for reading in result.readings if reading.otherwise]
     alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
@@ -114,7 +114,7 @@ def _worst(result: EngineViews) -> tuple[str, str] | None:
 
 
 def _versions(result: EngineViews) -> str:
-    """Which versions were read, and what of them was compared."""
+    """The versions that were read, and the settings that were compared."""
     having = [reading.runtime for reading in result.readings if reading.resolved]
     read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
     return f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
@@ -123,7 +123,7 @@ def _versions(result: EngineViews) -> str:
 def _view_lines(
     letter: str, view: EngineView, result: EngineViews, typesetter: Typesetter
 ) -> Iterator[str]:
-    """The engines of a view, what it is, and why it is not the first."""
+    """The engines of a view, its encoding, and the reasons why it differs from the first."""
     yield typesetter.paragraph(f"{letter}  {', '.join(view.engines)}", hanging=3)
     if view.apart is None and not view.why_not:
         texts = [_encoding_text(view.layers), *_strength(view.layers)]
@@ -147,7 +147,7 @@ def _strength(layers: Layers) -> Iterator[str]:
 
 
 def _apart(view: EngineView) -> Iterator[str]:
-    """How a view differs from the first: its parameters, then its numbers."""
+    """The differences of a view from the first: its parameters, then its numbers."""
     if view.apart is None:
         yield _encoding_text(view.layers)
         yield f"not compared with A: {view.why_not}"
@@ -175,7 +175,7 @@ def changed(apart: RotationComparison) -> list[str]:
 
 
 def _numbers(apart: RotationComparison) -> Iterator[str]:
-    """By how much two rotations differ at the length at which they differ most."""
+    """The differences of two rotations at the length that differs most."""
     worst = apart.worst
     difference = worst.difference
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
@@ -205,7 +205,7 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
 
 
 def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
-    """What each engine of a view does otherwise, and where that can be read."""
+    """How each engine of a view departs from the config, and the source of that."""
     for reading in result.readings:
         if reading.runtime.name in view.engines:
             for departure in reading.departures:
@@ -214,7 +214,7 @@ def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
 
 
 def short_place(evidence: str) -> str:
-    """Where a departure can be read, without the parts that its engine's name says.
+    """The source of a departure, without the parts that its engine's name implies.
 
     >>> short_place("https://github.com/vllm-project/vllm/blob/v0.33.0/vllm/models/gpt_oss.py")
     'vllm/models/gpt_oss.py'
@@ -228,7 +228,7 @@ def short_place(evidence: str) -> str:
 
 
 def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
-    """The engines that do not read the config, or read it ``otherwise``, by the reason."""
+    """The engines that do not read the config, or read it ``otherwise``, grouped by reason."""
     reasons: dict[str, list[str]] = {}
     for reading in result.readings:
         if reading.resolved is None and reading.traced and reading.otherwise is otherwise:
@@ -244,7 +244,7 @@ def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
 
 
 def engine_views_fields(result: EngineViews) -> dict[str, Any]:
-    """What JSON holds beside the reading of transformers: the engines, and the views by layers."""
+    """The JSON fields besides transformers' reading: the engines, and the views by layers."""
     return {
         "agree": result.agree,
         "compared": list(COMPARED),

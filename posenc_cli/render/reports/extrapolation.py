@@ -39,23 +39,23 @@ _AXES = {
     "first": "position, in symbols",
     "needle": "depth of the needle, in tenths",
 }
-"""What the points of a task's axis are; of the others they are places of the answer."""
+"""The label of a task's axis; for other tasks, points are places in the answer."""
 _BINS = 80
-"""Points of a curve by position: so many means are less ragged than every place is."""
+"""Points of a curve by position: means over bins are less noisy than single positions."""
 _DEPTHS = 5
-"""Columns of a table by position, of a task whose axis does not grow."""
+"""Columns of a table by position, for a task whose axis does not grow."""
 _DIGITS = 2
 _MOST_BANDS = 3
-"""Curves whose intervals are drawn: more bands hide each other, and the tables have them."""
+"""The most curves with intervals: more bands hide each other, and the tables have them."""
 _NAMED_TWICE = 4
-"""Curves that both panels name: more names would hide them."""
+"""The most curves that both panels name: more names would hide the curves."""
 
 _LONGER = "train longer (--steps)"
-"""What to do where something has not learnt its task."""
+"""The next step if something has not learned its task."""
 
 
 class ExperimentReport(Record):
-    """What an experiment found, with losses in a unit: ``nats`` or ``bits`` a token."""
+    """The results of an experiment, with losses in a unit: ``nats`` or ``bits`` per token."""
 
     request: ExperimentRequest
     results: tuple[JobResult, ...]
@@ -75,11 +75,11 @@ class ExperimentReport(Record):
 
     @property
     def runs(self) -> list[RunResult]:
-        """The runs of all jobs, in their order."""
+        """The runs of all jobs, in order."""
         return [run for result in self.results for run in result.runs]
 
     def text(self, typesetter: Typesetter) -> str:
-        """The report for a person: tables of each task, what may be said, and what it rests on."""
+        """The report for a reader: tables of each task, the verdicts, and the notes."""
         blocks = [block for items in self._by_task for block in self._task_blocks(items)]
         texts = [
             f"{typesetter.paragraph(title)}\n\n{typesetter.table(header, rows)}"
@@ -95,7 +95,7 @@ class ExperimentReport(Record):
     def _task_blocks(
         self, summaries: Sequence[EncodingSummary]
     ) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-        """The tables of a task: a title, a header and the rows of each."""
+        """The tables of a task: a title, a header and rows for each."""
         task, trained = TASKS[summaries[0].task], summaries[0].trained
         last = last_places(self.request, task.name)
         names = _name_columns(summaries)
@@ -145,7 +145,7 @@ class ExperimentReport(Record):
         return _estimate_text(loss, _UNITS[self.unit])
 
     def _verdict_lines(self) -> list[str]:
-        """What may be said of each row; of what has not learnt once, however it is extended."""
+        """The verdict on each row; one for all extensions of an encoding that has not learned."""
         several = len(self.request.tasks) > 1
         lines = [
             f"{f'{item.task}, ' if several else ''}"
@@ -155,7 +155,7 @@ class ExperimentReport(Record):
         return [*dict.fromkeys(lines)]
 
     def _notes(self) -> list[str]:
-        """What the tables rest on, and what of them is not as it seems."""
+        """The basis of the tables, and caveats."""
         notes = [RULE] if any(item.judged for item in self.summaries) else []
         notes += [text for item in self.summaries if (text := _untrained_text(item))]
         notes += self._unstretched()
@@ -172,7 +172,7 @@ class ExperimentReport(Record):
         return [*dict.fromkeys(notes)]
 
     def _unstretched(self) -> list[str]:
-        """Which encodings an extension that was asked for does not change."""
+        """The encodings that a requested extension does not change."""
         there = {(run.encoding, run.stretch) for run in self.runs}
         trained = {key.key for key in self.results}
         ended = {job.encoding.label for job in self.request.jobs() if job.key in trained}
@@ -188,7 +188,7 @@ class ExperimentReport(Record):
         return lines
 
     def fields(self) -> dict[str, Any]:
-        """The report as JSON has it; losses are in nats."""
+        """The report for JSON; losses are in nats."""
         runs: list[dict[str, Any]] = [
             {
                 "scheme": run.scheme,
@@ -239,7 +239,7 @@ class ExperimentReport(Record):
         }
 
     def _environment(self) -> dict[str, str]:
-        """What jobs ran with; where that differs all of it, with slashes between."""
+        """The environment of the jobs; differing values are joined by slashes."""
         names = dict.fromkeys(name for result in self.results for name in result.environment)
         return {
             name: " / ".join(
@@ -264,9 +264,9 @@ class ExperimentReport(Record):
                 text.truncate()
 
     def figure(self) -> Panels:
-        """Loss by position at the longest length, beside the loss over the last places by length.
+        """Loss by position at the longest length, and loss over the last places by length.
 
-        Raises: InvalidInput where there are too many encodings to be told apart.
+        Raises: InvalidInput if there are too many encodings to distinguish.
         """
         panels = []
         for items in self._by_task:
@@ -337,11 +337,11 @@ class ExperimentReport(Record):
     def _curve(
         self, item: EncodingSummary, places: Sequence[float], losses: Sequence[Estimate]
     ) -> Curve:
-        """A curve of means, with their intervals where there are several seeds."""
+        """A curve of means, with their intervals if there are several seeds."""
         unit = _UNITS[self.unit]
         envelope = None
         if len(item.seeds) > 1 and len(self.summaries) <= _MOST_BANDS:
-            # No loss is below 0, though Student's interval of a few seeds reaches there.
+            # No loss is below 0, though Student's interval of a few seeds may extend there.
             low = tuple(max(loss.low or 0.0, 0.0) / unit for loss in losses)
             high = tuple((loss.high or 0.0) / unit for loss in losses)
             envelope = Envelope(low, high, "95% of the mean")
@@ -350,7 +350,7 @@ class ExperimentReport(Record):
 
 
 def check_pictured(counts: Sequence[tuple[str, int]]) -> None:
-    """Refuse, before anything is trained, more curves of a task than can be told apart.
+    """Refuse, before training, more curves of a task than can be distinguished.
 
     ``counts`` has a task and a number of curves for each of its encodings.
 
@@ -361,7 +361,7 @@ def check_pictured(counts: Sequence[tuple[str, int]]) -> None:
 
 
 def _name_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:
-    """The header of what names a row, then the names of each row."""
+    """The header of the columns that name a row, then the names of each row."""
     if all(item.stretch == "none" for item in summaries):
         return [["encoding"], *([item.encoding] for item in summaries)]
     return [["encoding", "stretch"], *([item.encoding, item.stretch] for item in summaries)]
@@ -395,7 +395,7 @@ def _places_text(count: int) -> str:
 
 
 def _untrained_text(item: EncodingSummary) -> str:
-    """What of a learned table is met at a length that training never met."""
+    """The untrained parts of a learned table that some length uses."""
     met: dict[str, list[str]] = {}
     for length in item.lengths:
         if length.untrained:

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 _MOST_OFFSETS = 1200
 """Offsets of a curve: of more the first are shown, each of them, because waves rotate fast."""
 _MOST_TURNS = 24
-"""Turns of a curve that leave others to be seen."""
+"""The most reversals of a curve that does not hide others."""
 _SHARE_DIGITS = 3
 
 
 def heads_fields(results: Sequence[HeadResult], findings: Sequence[HeadFinding]) -> dict[str, Any]:
-    """Results as JSON has them."""
+    """The results for JSON."""
     head = results[0].head
     learned = sum(len(result.head.pairs) + result.head.basis.size for result in results)
     check_size("the heads", learned, LISTED_VALUES, "learned numbers in JSON")
@@ -79,7 +79,7 @@ def _result_fields(result: HeadResult) -> dict[str, Any]:
 
 
 def _learned_fields(head: FittedHead) -> dict[str, Any]:
-    """What was learned, where its numbers have a meaning by themselves."""
+    """The learned values, if they are meaningful by themselves."""
     numbers = [_rounded(number) for number in head.optimum.numbers.tolist()]
     if head.pairs:
         return {
@@ -109,9 +109,9 @@ def heads_text(
     *,
     pictured: bool = False,
 ) -> str:
-    """Results for a person: what is required, a table of each target, and what it rests on.
+    """The results for a reader: requirements, a table of each target, and notes.
 
-    Some of that a picture says, where the results are ``pictured``.
+    If the results are ``pictured``, notes that the picture has are left out.
     """
     targets = dict.fromkeys(result.head.target.name for result in results)
     blocks = [
@@ -153,7 +153,7 @@ def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
 
 
 def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
-    """A name for each head, by its id: of those of one encoding's name, told apart by letters."""
+    """A unique name for each head, by its id: letters distinguish encodings of one name."""
     heads = _distinct_heads(results)
     targets = dict.fromkeys(head.target.name for head in heads)
     by_target = [[head for head in heads if head.target.name == target] for target in targets]
@@ -178,7 +178,7 @@ def _cell(result: LengthResult) -> str:
 
 
 def _share_text(share: float) -> str:
-    """A share in three decimals; what is not all or nothing never looks so.
+    """A share in three decimals that never rounds to 0 or 1.
 
     >>> [_share_text(share) for share in (0.0001, 0.25, 0.9999)]
     ['<.001', '.250', '>.999']
@@ -204,7 +204,7 @@ def _finding_text(finding: HeadFinding, names: Mapping[int, str]) -> str:
 
 
 def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
-    """What the tables mean, and what they rest on."""
+    """The meaning of the tables, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
         "For each length: mean weight on the target's keys, then share of queries whose largest "
@@ -218,7 +218,7 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
 
 
 def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
-    """How heads were fitted, and what of."""
+    """How the heads were fitted."""
     head, names = results[0].head, _names_by_head(results)
     fitted = f"Fitted on positions below {head.trained}, l2 = {head.l2:g}"
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
@@ -229,7 +229,7 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
 
 
 def _slow_text(head: FittedHead, name: str) -> str:
-    """How much of what was learned is in pairs that no trained position has seen rotate."""
+    """The share of the learned values in pairs that complete no rotation in training."""
     if head.slow_share is None:
         return ""
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
@@ -241,7 +241,7 @@ def _slow_text(head: FittedHead, name: str) -> str:
 
 
 def _untrained_text(result: HeadResult, name: str) -> str:
-    """Which buckets are met at a length, that training never met."""
+    """The buckets that occur at a length but never in training."""
     untrained = [length for length in result.lengths if length.untrained]
     if not untrained:
         return ""
@@ -256,9 +256,9 @@ def _untrained_text(result: HeadResult, name: str) -> str:
 
 
 def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
-    """What heads learned: scores by offset, beside the amplitudes of pairs where there are any.
+    """The learned values: scores by offset, with the amplitudes of pairs if there are any.
 
-    Raises: InvalidInput where heads are of several targets, or too many to be told apart.
+    Raises: InvalidInput if heads have several targets, or are too many to distinguish.
     """
     targets = list(dict.fromkeys(result.head.target.name for result in results))
     if len(targets) > 1:
@@ -281,7 +281,7 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
 
 
 def _apart(kernel: Curves) -> list[Curves]:
-    """The scores as panels: one for each curve that would bury the others, one for the rest."""
+    """The scores as panels: one for each curve that would hide the others, one for the rest."""
     placed = [
         replace(curve, color=place) if curve.color is None else curve
         for place, curve in enumerate(kernel.curves)
@@ -298,14 +298,14 @@ def _apart(kernel: Curves) -> list[Curves]:
 
 
 def _swings(curve: Curve) -> bool:
-    """Whether a curve turns back so often that another one under it is not seen."""
+    """Whether a curve reverses so often that it hides the others."""
     steps = np.sign(np.diff(curve.y))
     steps = steps[steps != 0]
     return int(np.count_nonzero(steps[1:] != steps[:-1])) > _MOST_TURNS
 
 
 def _label(head: FittedHead) -> str:
-    """What tells a head from others: its model or config, its scheme and its parameters."""
+    """The text that identifies a head: its model or config, its scheme and its parameters."""
     tables = head.basis.buckets is not None
     parameters = parameters_text(
         head.bound,
@@ -340,7 +340,7 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
 
 
 def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
-    """The scores of a query by offset; of two where they depend on more than that."""
+    """The scores of a query by offset; of two queries if they depend on more than the offset."""
     head = result.head
     label = name if result.stretch == NONE else f"{name}, {result.stretch}"
     queries = {longest - 1: label}
@@ -355,9 +355,9 @@ def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
 
 
 def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> Curves | None:
-    """The amplitude of each pair by its wavelength; None where there are none.
+    """The amplitude of each pair by its wavelength, or None if there are none.
 
-    ``places`` are those of the looks of their scores.
+    ``places`` are the look indices of their score curves.
     """
     curves: list[Curve] = []
     drawn: set[int] = set()

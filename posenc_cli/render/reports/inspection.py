@@ -20,7 +20,7 @@ _COMMAND = "inspect"
 _WORDS = {True: "yes", False: "no", None: "-"}
 _LONGEST_WHOLE = 1e9
 _TINY = 1e-3
-_BETWEEN = 3  # columns of a table are so far apart
+_BETWEEN = 3  # spaces between columns of a table
 
 
 def inspection_fields(
@@ -88,13 +88,13 @@ def inspection_text(
 
 
 def inspection_answer(inspections: Sequence[Inspection], judgements: Sequence[Judgement]) -> Answer:
-    """What is required and holds or not; where nothing is required, which properties hold."""
+    """The requirements with their results; without any, the properties that hold."""
     ok = all(judgement.ok for judgement in judgements)
     return Answer(ok, "\n".join(judgement_lines(judgements) or map(_held, inspections)))
 
 
 def _held(known: Inspection) -> str:
-    """How many properties hold, and which do not, in a sentence."""
+    """The number of properties that hold, and those that do not, in a sentence."""
     asked = [found for found in known.properties if found.holds is not None]
     held = [found for found in asked if found.holds]
     proved = sum(found.evidence == "proved" for found in held)
@@ -104,7 +104,7 @@ def _held(known: Inspection) -> str:
 
 
 def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
-    """Whether what is required holds, and what does not; nothing where nothing is required."""
+    """Whether the requirements are met, and which are not; empty without requirements."""
     if not judgements:
         return []
     failed = [judgement for judgement in judgements if not judgement.ok]
@@ -146,7 +146,7 @@ def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[st
 
 
 def _notes(known: Inspection) -> list[str]:
-    """What the table has no room for: three maps, contents, what does not apply and samples."""
+    """Notes that do not fit in the table: linear maps, contents, reasons and samples."""
     notes = [_shift_note(known), _decay_note(known)]
     told = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
     by_reason: dict[str, list[str]] = {}
@@ -222,7 +222,7 @@ def _several(
 
 
 def _column(known: Inspection) -> list[str]:
-    """What stands below the name of one of several."""
+    """The column of one of several inspections, from its name down."""
     cells = [_cell(known.property(name)) for name in PROPERTIES]
     count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
     return [known.name, count, *cells, str("-" if known.parameters is None else known.parameters)]
@@ -231,7 +231,7 @@ def _column(known: Inspection) -> list[str]:
 def _legend(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, values: bool
 ) -> list[str]:
-    """How values are known, what applying costs, what is random; and what ``values`` are."""
+    """The evidence of values, costs of applying, random weights, and the meaning of ``values``."""
     told = (f"{name}: {what}" for name, what in PROPERTIES.items())
     lines = ["; ".join(told)] if values else []
     evidence = "* proved for all positions, else measured on these rows; - does not apply"
@@ -256,7 +256,7 @@ def _cell(known: Property) -> str:
 
 
 def _value_text(known: Property) -> str:
-    """A value in a few digits, of what is tiny in one."""
+    """A value in a few digits; a tiny one in one digit."""
     if known.value is None:
         return ""
     sample = "~" if known.sample else ""
@@ -272,7 +272,7 @@ def _count_text(count: int, noun: str) -> str:
 def inspection_ci_report(
     inspections: Sequence[Inspection], judgements: Sequence[Judgement], seconds: float
 ) -> CiReport:
-    """What CI systems read of what is required: a case for each encoding and requirement."""
+    """The requirements' report for CI: a case for each encoding and requirement."""
     share = seconds / max(1, len(judgements))
     cases = tuple(
         Case(

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 CAVEAT = "These are necessary conditions: only running the model tells."
 _SHOWN_INTERVALS = 3
 _DIGITS = 9
-"""Letters of a base in the table, so that its row stays one line of 80."""
+"""The most letters of a base in the table, so that its row fits in one line of 80."""
 _PREFERRED = "yarn"
-"""The recipe whose keys and flags are shown where none is asked for."""
+"""The recipe whose keys and flags are shown by default."""
 
 
 def plan_fields(
     planned: LengthPlan | NoPlan, judgements: Sequence[Judgement], recipe: str | None = None
 ) -> dict[str, Any]:
-    """A plan as JSON has it."""
+    """A plan for JSON."""
     required: dict[str, Any] = {}
     if judgements:
         required["requirements"] = [
@@ -142,9 +142,9 @@ def plan_text(
     recipe: str | None = None,
     height: int | None = None,
 ) -> str:
-    """A plan for a person: what to set, why, the keys; the recipes; notes and engines' flags.
+    """A plan for a reader: the settings, why, the keys; the recipes; notes and flags for engines.
 
-    Where no ``recipe`` is named, notes and flags are left out if a ``height`` of lines has no room.
+    Without a ``recipe``, notes and flags are left out if they do not fit in ``height`` lines.
     """
     head = plan_answer(planned, judgements, recipe)
     told = replace(head, cause=None, number=head.cause).lines()
@@ -166,9 +166,9 @@ def plan_text(
 
 
 def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
-    """The recipe whose keys are shown: that of a name, else YaRN or the first other to improve.
+    """The recipe whose keys are shown: the named one, else YaRN or the first that improves.
 
-    Where none does, ``as-is``; None where there is no recipe at all.
+    If none improves, ``as-is``; None if there are no recipes.
     """
     by_name = {recipe.name: recipe for recipe in planned.recipes}
     if name is not None:
@@ -179,7 +179,7 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
 
 
 def _improves(recipe: Recipe, as_is: Recipe) -> bool:
-    """Whether a recipe is worse in neither unseen angles nor the sum, and better in one of them."""
+    """Whether a recipe is better in unseen angles or in the sum, and not worse in either."""
     new, old = (
         (-len(own.unseen), own.unseen_from or math.inf, own.negative_from or math.inf)
         for own in (recipe, as_is)
@@ -190,7 +190,7 @@ def _improves(recipe: Recipe, as_is: Recipe) -> bool:
 def plan_answer(
     planned: LengthPlan | NoPlan, judgements: Sequence[Judgement], recipe: str | None
 ) -> Answer:
-    """The verdict, what fails or else what the verdict rests on, and what to set."""
+    """The verdict, failed requirements or the basis of the verdict, and what to set."""
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
     if failed := "; ".join(_judgement_line(each) for each in judgements if not each.ok):
         told = plan_answer(planned, (), recipe)
@@ -222,7 +222,7 @@ _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without w
 
 
 def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
-    """How many pairs show unseen angles, as the config is and as it is to be."""
+    """The number of pairs with unseen angles, for the present config and with the recipe."""
     as_is, never = planned.recipes[0], planned.never_turned
     if not never:
         return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
@@ -238,7 +238,7 @@ def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
 
 
 def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
-    """What no column of the table says."""
+    """Notes that no column of the table has."""
     yield _sum(planned)
     if planned.bases is not None:
         yield _bases_line(planned.bases)
@@ -271,7 +271,7 @@ def _bases_line(bases: QualifyingBases) -> str:
 
 
 def _interval(interval: BaseInterval) -> str:
-    """An interval by its ends.
+    """The text of an interval from its ends.
 
     >>> from posenc_cli.analysis.planning.cosine_sums import BaseInterval
     >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
@@ -300,7 +300,7 @@ def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
 
 
 def _set_text(recipe: Recipe) -> str:
-    """What is set above all, in few letters."""
+    """The most important setting, in few letters."""
     if recipe.name == AS_IS:
         return "-"
     if recipe.scheme in ("rope", "mrope"):
@@ -310,7 +310,7 @@ def _set_text(recipe: Recipe) -> str:
 
 
 def _left_out(planned: LengthPlan) -> Iterator[str]:
-    """Why there is no recipe of some names, those of one reason together."""
+    """The reasons why recipes are missing, grouped by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in planned.left_out.items():
         names.setdefault(reason, []).append(name)
@@ -320,7 +320,7 @@ def _left_out(planned: LengthPlan) -> Iterator[str]:
 
 
 def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
-    """The flags by which engines override the config."""
+    """The flags with which engines override the config."""
     for setting in recipe.engines:
         name = f"{recipe.name}, {setting.engine}"
         if setting.flags is None:
@@ -335,7 +335,7 @@ def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
 
 
 def _shell_text(flags: str, typesetter: Typesetter) -> str:
-    """Flags on several lines that a shell takes for one; the JSON of one may have them anyway."""
+    """Flags on several lines that a shell joins; JSON may contain line breaks anyway."""
     narrower = replace(typesetter, width=typesetter.width - 2)
     lines: list[str] = []
     for part in re.split(r" (?=--)", flags):

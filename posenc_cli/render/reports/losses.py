@@ -22,7 +22,7 @@ _OF_LAYERS = ("sliding-layers", "unturned-layers")
 
 
 def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
-    """The answer, both models, and each value that they do not share."""
+    """The answer, both models, and each value that differs."""
     lines = [
         f"{key} {_title(model)}: {reading.noun} {', '.join([reading.model_type, *schemes])}"
         for key, model in zip("AB", result.models, strict=True)
@@ -41,7 +41,7 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
 
 
 def losses_answer(result: ModelComparison) -> Answer:
-    """Which settings the models do not share."""
+    """The settings that differ between the models."""
     count = len(result.compared)
     if result.ok:
         return Answer(True, f"ok: all {count} settings of A and B agree")
@@ -57,7 +57,7 @@ def losses_answer(result: ModelComparison) -> Answer:
 
 
 def losses_fields(result: ModelComparison) -> dict[str, Any]:
-    """What JSON holds of a comparison of models."""
+    """The JSON fields of a comparison of models."""
     return {
         **losses_answer(result).fields(),
         "kind": "models",

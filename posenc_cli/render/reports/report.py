@@ -38,11 +38,11 @@ _NEXT: Mapping[Cause, str] = {
     Cause.UNINITIALISED: "compute the buffers again after loading: a checkpoint may not hold them",
     Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and uninitialized memory",
 }
-"""What to do about a cause, for those that say it."""
+"""The next step for each cause that implies one."""
 
 
 COLUMNS = "check", "result", "worst", "allowed", "where"
-"""What the columns of a table of findings are."""
+"""The column heads of a table of findings."""
 
 
 def fields(report: Report) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def rows(report: Report) -> list[list[str]]:
 
 
 def place(finding: Finding) -> str:
-    """Where a finding is worst, in words.
+    """The place where a finding is worst, in words.
 
     >>> from posenc_cli.rotary.codes import FindingName
     >>> from posenc_cli.rotary.findings import Finding
@@ -96,7 +96,7 @@ def _number_text(value: float | None) -> str:
 
 
 def answer(report: Report) -> Answer:
-    """The verdict, the causes or how far what is right is from exact, and the next step."""
+    """The verdict, the causes or the largest error of a correct subject, and the next step."""
     return Answer(
         report.ok,
         verdict(report),
@@ -107,7 +107,7 @@ def answer(report: Report) -> Answer:
 
 
 def _next_step(report: Report) -> str | None:
-    """What to do about what failed, None where all is right."""
+    """The next step after a failure, or None if all is right."""
     if report.ok:
         return None
     if report.accepted_by is not None:
@@ -135,7 +135,7 @@ def verdict(report: Report) -> str:
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
         told = f"{sample}{unchecked}{_of_calls(report)}{_other_order(report)}"
         return f"ok: {name} {match} {report.title}{told}"
-    # What is not linear was not measured.
+    # Checks without a worst value were not measured, because the function is not linear.
     holds = {each.check: each.ok for each in report.findings if each.ok or each.worst is not None}
     alone = "q·k does not depend on m − n alone"
     if all(finding.check != FindingName.REFERENCE for finding in report.findings):
@@ -152,7 +152,7 @@ def verdict(report: Report) -> str:
 
 
 def _of_calls(report: Report) -> str:
-    """What no call of a function tested, and what is unusual of its results and axes."""
+    """What no call of a function tested, and what is unusual about its results and axes."""
     call = report.subject.get("call") or {}
     wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
     untested = "; float32 comes back as float64" * wider
@@ -166,7 +166,7 @@ def _of_calls(report: Report) -> str:
 
 
 def _other_order(report: Report) -> str:
-    """That dimensions come out in another order than they go in; empty where they do not."""
+    """A note if dimensions are returned in another order than they are passed, else empty."""
     going_in, coming_out = report.subject["layout"], report.subject["out_layout"]
     if coming_out == going_in:
         return ""
@@ -179,13 +179,13 @@ def _subject(report: Report) -> str:
 
 
 def scope(report: Report) -> str:
-    """What was checked, on one line."""
+    """The scope of the check, on one line."""
     pairs = [_count_text(report.pairs, "frequency pair")] * bool(report.pairs)
     return ", ".join([_places(report), *pairs, str(report.subject["dtype"])])
 
 
 def farthest_text(report: Report) -> str | None:
-    """How far a subject that is right is from exact, and where; None of one that is not."""
+    """The largest error of a correct subject, and its place; None if the subject is wrong."""
     farthest = report.farthest
     if farthest is None:
         return None
@@ -199,7 +199,7 @@ def farthest_text(report: Report) -> str | None:
 
 
 def _places(report: Report) -> str:
-    """How many positions were looked at, and of how many where they are a sample."""
+    """The number of positions examined, and of how many if they are a sample."""
     if not report.count:
         return "no position" if report.pairs else "any positions, by the form of the scheme"
     if report.of is None:
@@ -224,9 +224,9 @@ def _details(report: Report, finding: Finding) -> str:
 
 
 def ci_report(report: Report) -> CiReport:
-    """What CI systems read of a report: a test case a finding.
+    """The report for CI systems: one test case per finding.
 
-    One pass over the subject shows several findings, so each has its share of the time.
+    One pass over the subject yields several findings, so each gets an equal share of the time.
     """
     share = report.seconds / max(1, len(report.findings))
     group = str(report.reference["scheme"])
@@ -265,13 +265,13 @@ def ci_report(report: Report) -> CiReport:
 
 
 CURVE_LINES = 14
-"""Lines of the curve, where there is room for so many."""
+"""Lines of the curve, if they fit."""
 
 
 def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False) -> str:
-    """The report for a person: the answer, the findings, and what shows the cause.
+    """The report for a reader: the answer, the findings, and the evidence for the cause.
 
-    ``verbose`` adds how a function was called, and what was tried and not.
+    ``verbose`` adds how a function was called, and what was tried or not.
     """
     text = typesetter.paragraph
     details = [f"{one.check}: {one.message}" for one in report.findings if not one.ok]
@@ -289,11 +289,11 @@ def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False
 
 
 _OF_CALLS = ("called as ", "it was also called in ", "not tried: ")
-"""How the notes begin that say how a function was called."""
+"""The beginnings of notes that describe how a function was called."""
 
 
 def _notes(report: Report, *, verbose: bool) -> Sequence[str]:
-    """The notes of a report; those of calls are counted in one, unless it is verbose."""
+    """The notes of a report; unless verbose, notes on calls are summarized in one."""
     call = report.subject.get("call") or {}
     if verbose or not call:
         return report.notes

@@ -42,9 +42,9 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
 
 
 def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = False) -> str:
-    """A report for a person: the verdict, the cause, the next step, then where values differ.
+    """A report for a reader: the verdict, the cause, the next step, then where values differ.
 
-    ``verbose`` adds what the subject was compared with, and within which tolerance.
+    ``verbose`` adds the reference, the positions and the tolerance.
     """
     text = typesetter.paragraph
     why = {} if report.ok else {"cause": report.cause_text, "next": report.next_step}
@@ -63,7 +63,7 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
 
 
 def _rows(report: ValueReport) -> list[list[str]]:
-    """The worst value as a row of a table; none where nothing was compared."""
+    """The worst value as a row of a table; empty if nothing was compared."""
     worst = report.worst
     if worst is None:
         return []
@@ -72,7 +72,7 @@ def _rows(report: ValueReport) -> list[list[str]]:
 
 
 def value_ci_report(report: ValueReport) -> CiReport:
-    """What CI systems read of a report: one test case."""
+    """The report for CI systems: one test case."""
     told = [line for line in _told(report) if line]
     details = "\n".join([report.verdict, *told])
     problem = None if report.ok else ("failure", str(report.cause), report.verdict, details)
@@ -95,7 +95,7 @@ def value_ci_report(report: ValueReport) -> CiReport:
 
 
 def _told(report: ValueReport) -> list[str]:
-    """The cause, the next step and the place of a report that failed, and its notes."""
+    """The cause, the next step and the place of a failure, and the notes."""
     lines = [f"note: {note}" for note in report.notes]
     if report.ok:
         return lines
