@@ -1,4 +1,4 @@
-"""The style of figures in files: size, text and colours, as matplotlib settings."""
+"""The style of figures in files: size, text and colors, as matplotlib settings."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from posenc_cli.records import Record
 Theme = Literal["light", "dark"]
 
 SMALLEST, LARGEST = 64, 10_000
-"""Pixels on a side."""
+"""The least and most pixels on a side."""
 
 _POINTS = 9.0
-"""The size of text where a picture has room for it."""
+"""The size of text if a picture has room for it."""
 _TEXT_LINES, _TEXT_COLUMNS = 28, 42
-"""Lines of text in the height of a smaller picture, and sizes of text in its width."""
+"""Lines of text in the height of a smaller picture, and text sizes in its width."""
 _FEWEST = 8
-"""Characters in a line of text, however little room it has."""
+"""The least number of characters in a line of text, however narrow."""
 _LINE = 1.35
-"""The height of a line of text, in sizes of the text."""
+"""The height of a line of text, in text sizes."""
 TITLE_SIZE, HEAD_SIZE, NOTE_SIZE, TICK_SIZE = 1.15, 0.9, 0.85, 0.9
-"""What is written larger or smaller than names of axes, and by how much."""
+"""Sizes of other texts relative to axis labels."""
 
 
 class _Palette(NamedTuple):
-    """The colours of what surrounds the values."""
+    """The colors of everything except the values."""
 
     page: str
     ink: str
@@ -48,10 +48,10 @@ PALETTES: dict[Theme, _Palette] = {
 
 
 class LineStyle(NamedTuple):
-    """What tells a curve from others besides its colour.
+    """The properties besides color that distinguish a curve.
 
-    ``dashes`` are the lengths drawn and left out in turn, in widths of the line, ``dots`` the same
-    in dots of Braille; ``marker`` stands at points and ``key`` in a legend of text.
+    ``dashes`` are the lengths drawn and skipped in turn, in line widths; ``dots`` are the same in
+    Braille dots. ``marker`` is drawn at points, ``key`` in a text legend.
     """
 
     dashes: tuple[float, ...]
@@ -66,14 +66,14 @@ LINE_STYLES = (
     LineStyle((1.2, 1.5), (1, 2), "^", "┈┈"),
     LineStyle((6, 2, 1.2, 2), (6, 2, 1, 2), "D", "─·"),
 )
-"""By the order of curves, as their colours are."""
+"""By the order of curves, like their colors."""
 
 
 class Style(Record):
-    """How large a figure is, and in which colours: pixels, pixels an inch, and names.
+    """The size of a figure in pixels, its resolution in pixels per inch, and its colors by name.
 
-    A ``fixed`` side is as long as it says; of another, what the figure does not need is cut off,
-    and where a figure ``grows`` it gets longer before rows or columns are left out.
+    A ``fixed`` side keeps its length. Other sides are cut to what the figure needs. If a figure
+    ``grows``, they become longer before rows or columns are left out.
     """
 
     width: int = 1200
@@ -95,10 +95,10 @@ class Style(Record):
         theme: Theme = "light",
         cmap: str | None = None,
     ) -> Style:
-        """A style of sides in pixels as asked for, and of ``usual`` sides where none are.
+        """A style with the given sides in pixels, or ``usual`` ones by default.
 
-        A usual side is so many pixels at the usual resolution, and as many inches at any other:
-        text and lines, which grow with the resolution too, keep their share of it.
+        A usual side is in pixels at the default resolution, and has the same length in inches at
+        any other. Text and lines scale with the resolution too, and keep their proportion.
 
         >>> Style.of(None, 500, 300).width, Style.of(None, 500, 300).height
         (2400, 500)
@@ -119,22 +119,22 @@ class Style(Record):
 
     @classmethod
     def resolution_for(cls, line: float) -> int:
-        """The resolution at which a line of text is so many pixels high."""
+        """The resolution at which a line of text is ``line`` pixels high."""
         return max(1, round(72 * line / (_LINE * _POINTS)))
 
     @property
     def growing(self) -> tuple[bool, bool]:
-        """Whether its width and its height may get longer."""
+        """Whether its width and its height may grow."""
         return self.grows and not self.fixed[0], self.grows and not self.fixed[1]
 
     @property
     def palette(self) -> _Palette:
-        """The colours of the theme."""
+        """The colors of the theme."""
         return PALETTES[self.theme]
 
     @property
     def points(self) -> float:
-        """The size of the text: smaller where the picture is."""
+        """The size of the text in points, smaller in a smaller picture."""
         most = min(self.height / _TEXT_LINES, self.width / _TEXT_COLUMNS)
         return min(_POINTS, most * 72 / self.dpi)
 
@@ -145,7 +145,7 @@ class Style(Record):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What matplotlib's ``rcParams`` are to be for this style, besides their defaults."""
+        """The matplotlib ``rcParams`` of this style that differ from the defaults."""
         palette, points = self.palette, self.points
         ticks = {
             f"{axis}tick.{name}": value
@@ -165,7 +165,7 @@ class Style(Record):
             "svg.hashsalt": "posenc",
             "svg.fonttype": "none",  # text that can be read, searched and copied
             "hatch.linewidth": 0.4,
-            "pdf.fonttype": 42,  # TrueType, which editors of PDF know
+            "pdf.fonttype": 42,  # TrueType, which PDF editors support
             "text.parse_math": False,  # a $ in a title is a $
             "text.color": palette.ink,
             "font.size": points,
@@ -195,7 +195,7 @@ class Style(Record):
         }
 
     def text_width(self, text: str, size: float = 1.0) -> float:
-        """How wide a line of text is, in pixels; ``size`` is in sizes of the names of axes."""
+        """The width of a line of text in pixels; ``size`` is relative to axis labels."""
         from matplotlib.backends.backend_agg import RendererAgg
         from matplotlib.font_manager import FontProperties
 
@@ -204,7 +204,7 @@ class Style(Record):
         return float(renderer.get_text_width_height_descent(text, font, False)[0])  # type: ignore[no-untyped-call]
 
     def wrapped_text(self, text: str, width: float, *, most: int, size: float = 1.0) -> str:
-        """A text in lines of at most ``width`` pixels, so many at most."""
+        """A text wrapped into at most ``most`` lines of at most ``width`` pixels."""
         letter = max(1.0, self.text_width(text, size) / max(1, len(text)))
         for characters in range(int(1.2 * width / letter), _FEWEST, -1):
             lines = textwrap.wrap(text, characters, max_lines=most, placeholder=" …")

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 _IN_FULL = 1e7
 """Whole numbers below it are written without an exponent."""
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 17
-"""Of numbers that are not whole: as few as most need, and all that a float has."""
+"""Digits of numbers that are not whole: the usual minimum, and all that a float has."""
 _FINE = 2
-"""Points at equal steps no further apart are named themselves, not by the round number near."""
+"""Points at equal steps up to this are labelled by themselves, not by a round number nearby."""
 
 
 def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
-    """At most about ``most`` of the points: the index and the name of each.
+    """At most about ``most`` of the points: the index and the label of each.
 
-    Of numbers at equal steps, those at round ones are named: multiples of a power of two where
-    they are integers, as lengths and dimensions are. Where only every so many numbers are points,
-    the nearest point stands for a round one.
+    For numbers at equal steps, round ones are labelled. For integers, such as lengths and
+    dimensions, these are multiples of a power of two. If the step is larger, the point nearest to a
+    round number gets its label.
 
     >>> ticks(range(64), 4), ticks(range(1, 64, 2), 4)
     ([(0, '0'), (16, '16'), (32, '32'), (48, '48')], [(0, '1'), (8, '17'), (16, '33'), (24, '49')])
@@ -40,8 +40,8 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     whole = all(isinstance(point, int) for point in (first, last))
     step = round_step((last - first) / most, least=abs(gap), whole=whole)
     low, high = min(first, last), max(first, last)
-    # On a fine axis names are exact; on a coarse one they are to scale, but for a round number
-    # just before the first point, which is named itself.
+    # On a fine axis labels are exact. On a coarse axis they are the round numbers, but a round
+    # number just before the first point is replaced by that point.
     fine = abs(gap) <= _FINE and (not whole or gap == int(gap))
     names: dict[int, str] = {}
     for multiple in range(math.floor(low / step), math.floor(high / step) + 1):
@@ -54,7 +54,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
 
 
 def longest_of(points: Sequence[Any]) -> Sequence[Any]:
-    """Those of some points among which is the one with the longest name: the ends of numbers.
+    """The points that include the one with the longest name: for numbers, the two ends.
 
     >>> longest_of(range(64)), longest_of(["a", "word", "b"])
     ((0, 63), ['a', 'word', 'b'])
@@ -74,7 +74,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def label(value: float, digits: int = 4) -> str:
-    """A number as a label, without a decimal point where it is whole, in full below ten million.
+    """A number as a label: whole numbers below ten million in full, without a decimal point.
 
     >>> label(131072.0), label(0.25), label(1e9)
     ('131072', '0.25', '1e+09')
@@ -84,7 +84,7 @@ def label(value: float, digits: int = 4) -> str:
 
 
 def finite_or_null(value: Any) -> Any:
-    """A value as JSON has it: null where a number is not finite, two parts of a complex one.
+    """A value for JSON: null if a number is not finite, two parts for a complex one.
 
     >>> finite_or_null({"a": [1, math.inf], "b": (2j,)})
     {'a': [1, None], 'b': [[0.0, 2.0]]}
@@ -102,7 +102,7 @@ def finite_or_null(value: Any) -> Any:
 
 
 def minus(text: str) -> str:
-    """A number as a figure has it: with a minus sign, as wide as a plus.
+    """A number for a figure: with a minus sign as wide as a plus.
 
     >>> minus("-1e-05")
     '−1e−05'
@@ -111,7 +111,7 @@ def minus(text: str) -> str:
 
 
 def _digits_apart(points: Sequence[Any]) -> int:
-    """How many digits tell neighbours apart, at least four: 1000.25 from 1000.5.
+    """The digits needed to distinguish neighbours, at least four: 1000.25 from 1000.5.
 
     >>> _digits_apart([100000.0, 100000.25]), _digits_apart(range(4)), _digits_apart(["a", "b"])
     (7, 4, 4)
@@ -139,7 +139,7 @@ def _evenly_spaced(points: Sequence[Any]) -> bool:
 
 
 def round_step(rough: float, *, least: float, whole: bool) -> Any:
-    """The least round number that is at least ``rough``."""
+    """The smallest round number that is at least ``rough``."""
     rough = max(abs(rough), least)
     if whole:
         return 1 << max(0, math.ceil(math.log2(rough)))

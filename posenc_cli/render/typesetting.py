@@ -22,18 +22,18 @@ _MARKED = (
     (r"^ok(?=: )|\bok(?=  )", "green"),
     (r"^(cause: [\w-]+|next:)", "bold"),
 )
-"""Words of the answer and of entries of the table, and their styles."""
+"""Words in answers and in table entries, and their styles."""
 
 _NARROWEST_COLUMN = 4
-"""Letters on a line of an entry, at least: a word of one letter a line is not read."""
+"""The least letters per line of an entry: one letter per line is not readable."""
 _BETWEEN = "   "
-"""What stands between two columns of a table."""
+"""The separator between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
 """The last character before those that combine, or are two columns wide."""
 
 
 class Typesetter(Record):
-    """How text is set: columns at most, in bold or not, ``spelled`` in what can be shown.
+    """The settings for text: the width in columns, bold or not, and ``spelled`` for the stream.
 
     >>> print(Typesetter(20).paragraph("one, two, three, four and five"))
     one, two, three,
@@ -45,10 +45,9 @@ class Typesetter(Record):
     spelled: Callable[[str], str] = str
 
     def paragraph(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
-        """A paragraph, wrapped.
+        """A wrapped paragraph.
 
-        Its lines stand in by ``indent`` columns, all but the first by ``hanging`` where that is
-        given.
+        All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
         """
         return textwrap.fill(
             self.spelled(" ".join(text.split())),
@@ -59,29 +58,29 @@ class Typesetter(Record):
         )
 
     def marked(self, text: str, words: str, style: str) -> str:
-        """A text with the words that a pattern finds in a style: ``bold``, ``red``, ``green``."""
+        """A text with the matches of a pattern in a style: ``bold``, ``red``, ``green``."""
         if not self.colored:
             return text
         start = _STYLES[style]
         return re.sub(words, lambda found: f"\x1b[{start}m{found[0]}\x1b[0m", text, flags=re.M)
 
     def report(self, *blocks: str) -> str:
-        """The blocks of a report that say something, with its verdicts and causes in styles."""
+        """The blocks of a report that are not empty, with verdicts and causes in styles."""
         text = "\n\n".join(filter(None, blocks))
         for words, style in _MARKED:
             text = self.marked(text, words, style)
         return text
 
     def line(self, text: str) -> str:
-        """A line, wrapped between words alone: a path is never cut."""
+        """A line, wrapped only between words: a path is never cut."""
         return textwrap.fill(
             self.spelled(text), self.width, break_long_words=False, break_on_hyphens=False
         )
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, its entries wrapped where it would be wider.
+        """A table, with its entries wrapped if it would be too wide.
 
-        Raises: InvalidInput where it has more rows than are laid out.
+        Raises: InvalidInput if it has too many rows.
         """
         check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
         lines = self._lines_that_fit(columns, rows)
@@ -95,9 +94,9 @@ class Typesetter(Record):
     def _lines_that_fit(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]]
     ) -> list[str] | None:
-        """The lines of a table whose entries need no wrapping, as rich sets them.
+        """The lines of a table whose entries need no wrapping, in the format of rich.
 
-        To import rich, and to ask it, takes a quarter of a short command.
+        Importing rich and calling it takes a quarter of a short command.
         """
         cells = [[*map(self.spelled, row)] for row in (columns, *rows)]
         text = "".join(map("".join, cells))

@@ -1,7 +1,7 @@
-"""Cells of text for the values of a picture: half-blocks in colour, shades, or ASCII.
+"""Cells of text for the values of a picture: colored half-blocks, shades, or ASCII.
 
-A line of text shows two rows of pixels in colour (the upper half of a cell in the foreground, the
-lower in the background), and one in shades.
+In color, a line of text shows two rows of pixels: the upper half of a cell in the foreground, the
+lower in the background. In shades, it shows one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Depth = Literal["truecolor", "256", "none"]
 
 GAP = -1
-"""The level of a value that is missing."""
+"""The level of a missing value."""
 
 _SHADES, _ASCII_SHADES = " ░▒▓█", " .:-=+*#%@"
 _DRAWN = "▀▄█░▒▓│─┬┤└┴▴⣿"
@@ -36,9 +36,10 @@ _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 
 
 class Medium(Record):
-    """What the text is for: how many colours it may have, and whether more than ASCII.
+    """The capabilities of the output: how many colors, and whether more than ASCII.
 
-    ``spelled`` is how the stream spells what is not ASCII, ``braille`` whether it has such dots.
+    ``spelled`` writes non-ASCII text for the stream. ``braille`` says whether it can show Braille
+    dots.
     """
 
     depth: Depth = "none"
@@ -56,7 +57,7 @@ class Medium(Record):
         spelled: Callable[[str], str] = str,
         environment: Mapping[str, str] = os.environ,
     ) -> Medium:
-        """What a stream of this ``encoding`` can show; ``colored`` allows it escape codes.
+        """The capabilities of a stream with this ``encoding``; ``colored`` allows escape codes.
 
         >>> Medium.of(colored=True, encoding="utf-8", environment={"COLORTERM": "24bit"}).depth
         'truecolor'
@@ -73,7 +74,7 @@ class Medium(Record):
 
     @property
     def shades(self) -> str:
-        """The glyphs that stand for values where there is no colour, the lowest first."""
+        """The glyphs for values without color, the lowest first."""
         return _ASCII_SHADES if self.ascii_only else _SHADES
 
     @property
@@ -83,16 +84,16 @@ class Medium(Record):
 
     @property
     def gap(self) -> str:
-        """What stands for a value that is missing."""
+        """The character for a missing value."""
         return "?" if self.depth == "none" else " "
 
     def glyph(self, glyph: str) -> str:
-        """A glyph of a frame, as this medium has it."""
+        """A glyph of a frame, in ASCII if necessary."""
         return {"▴": "^", "│": "|", "─": "-"}.get(glyph, "+") if self.ascii_only else glyph
 
 
 class Page(Record):
-    """The columns and lines of text that a picture may take, in a medium, and its colour map."""
+    """The columns and lines of text available for a picture, its medium and its color map."""
 
     width: int
     height: int
@@ -104,25 +105,25 @@ class Page(Record):
         return replace(self, width=width, height=height)
 
     def colors(self, scale: Scale) -> NDArray[np.uint8]:
-        """The colours of a scale: those asked for, or those that suit it."""
+        """The colors of a scale: those requested, or the default ones."""
         return color_map(self.cmap or default_map(scale.kind))
 
     def wrapped_lines(self, text: str, *, most: int | None = None) -> list[str]:
-        """A paragraph as lines, ``most`` of them."""
+        """A paragraph as lines, at most ``most`` of them."""
         return textwrap.wrap(
             self.medium.spelled(text), self.width, max_lines=most, placeholder=" ..."
         )
 
 
 def levels(places: NDArray[np.float64]) -> NDArray[np.int16]:
-    """The colours, by number, of places 0 … 1 along a map; NaN is a gap."""
+    """The color numbers of positions 0 … 1 along a map; NaN is a gap."""
     finite = np.isfinite(places)
     numbers = np.where(finite, places, 0) * (LEVELS - 1)
     return np.where(finite, np.rint(numbers), GAP).astype(np.int16)
 
 
 def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Medium) -> list[str]:
-    """Lines of text that show the levels ``pixels``, each a colour of ``colors`` or a gap.
+    """Lines of text that show the levels ``pixels``, each a color of ``colors`` or a gap.
 
     Shape: pixels (rows, columns), colors (256, 3).
     """
@@ -141,12 +142,12 @@ def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Med
 
 
 def width_of(text: str) -> int:
-    """How many columns ``text`` takes; escape codes take none."""
+    """The number of columns of ``text``; escape codes have none."""
     return len(re.sub(_ESCAPE, "", text))
 
 
 def pad(text: str, width: int) -> str:
-    """``text`` with spaces after it, up to ``width`` columns."""
+    """``text`` padded with spaces to ``width`` columns."""
     return text + " " * (width - width_of(text))
 
 
@@ -158,7 +159,7 @@ def _shade_lines(pixels: NDArray[np.int16], medium: Medium) -> list[str]:
 
 
 def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
-    """What follows 38; or 48; in an escape code, for each level; none for a gap, the last."""
+    """The color code after 38; or 48; in an escape code, per level; empty for a gap, the last."""
     if depth == "truecolor":
         codes = [f"2;{r};{g};{b}" for r, g, b in colors.tolist()]
     else:
@@ -167,7 +168,7 @@ def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
 
 
 def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str], *, glyph: str) -> str:
-    """A line of cells, with an escape code only where the colours change."""
+    """A line of cells, with an escape code only where the colors change."""
     text: list[str] = []
     now: tuple[str, str] = ("", "")
     for above, below in zip(upper, lower, strict=True):

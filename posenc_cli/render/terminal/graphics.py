@@ -1,7 +1,7 @@
 """Pictures of pixels in the escape sequences of terminals that show them.
 
-kitty and iTerm2 take a PNG file as it is. Sixel takes bands of six rows, colour by colour, and at
-most 256 colours: Pillow, which comes with matplotlib, chooses them.
+kitty and iTerm2 take a PNG file as it is. Sixel takes bands of six rows, color by color, with at
+most 256 colors. Pillow, which comes with matplotlib, chooses them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _COLORS = 256
 _BAND = 6
 """Rows of pixels in a line of sixels."""
 _LEAST_RUN = 4
-"""Equal sixels from which on their number is shorter than they are."""
+"""The number of equal sixels from which a repeat count is shorter."""
 
 
 def picture_sequence(png: bytes, protocol: Protocol) -> str:
-    """A picture as the escape sequence that shows it at its own size."""
+    """The escape sequence that shows a picture at its own size."""
     if protocol == "kitty":
         return "".join(_kitty_chunks(b64encode(png).decode()))
     if protocol == "iterm":
@@ -38,7 +38,7 @@ def picture_sequence(png: bytes, protocol: Protocol) -> str:
 
 
 def through_tmux(sequence: str) -> str:
-    """A sequence that tmux hands on to the terminal around it, where its user lets it."""
+    """A sequence that tmux passes to the terminal around it, if its user allows that."""
     doubled = sequence.replace("\x1b", "\x1b\x1b")
     return f"\x1bPtmux;{doubled}\x1b\\"
 
@@ -59,7 +59,7 @@ def _sixel(png: bytes) -> str:
     image = Image.open(io.BytesIO(png)).convert("RGB")
     few = image.quantize(_COLORS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     shares = [round(channel * 100 / 255) for channel in few.getpalette() or ()]
-    pixels = np.asarray(few)  # (rows, columns): numbers of colours
+    pixels = np.asarray(few)  # (rows, columns): color numbers
     height, width = pixels.shape
     parts = [f'\x1bP0;1;0q"1;1;{width};{height}']
     parts += [
@@ -78,7 +78,7 @@ def _sixel(png: bytes) -> str:
 
 
 def _runs(sixels: NDArray[np.integer]) -> str:
-    """Sixels of one colour as letters, those that repeat with their number.
+    """Sixels of one color as letters, with repeat counts.
 
     >>> import numpy as np
     >>> _runs(np.array([1, 1, 1, 1, 1, 63, 0]))

@@ -1,4 +1,4 @@
-"""Heatmaps as text: values, frame, ticks, bands and colour scale.
+"""Heatmaps as text: values, frame, ticks, bands and color scale.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 _WIDEST_CELL = 8
-"""Columns or pixels of a cell, of which more show nothing new."""
+"""The most columns or pixels of a cell: more show nothing new."""
 _NAMED_FROM = 40
-"""Columns of a picture from which there is room for the names of the axes."""
+"""The least width of a picture, in columns, with room for the names of the axes."""
 _LONGEST_NAME = 12
-"""Letters of an axis's name for which the margin may grow wider than its numbers need."""
+"""The most letters of an axis's name for which the margin may exceed its numbers' width."""
 _SCALE = 24
-"""Columns of the colour scale, at most: steps of colour finer than these are hard to see."""
+"""The most columns of the color scale: finer steps of color are hard to see."""
 _FEW = 4
-"""Columns of the scale of a single colour."""
+"""Columns of the scale of a single color."""
 TITLE_LINES = 2
 
 
 class Frame(Record):
-    """What surrounds the cells: room for labels at the left, and lines of ticks below."""
+    """The surroundings of the cells: the margin for labels on the left, and tick lines below."""
 
     margin: int
     row_labels: bool = True
@@ -54,7 +54,7 @@ class Plate(Record):
 
     @classmethod
     def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
-        """The plate that fills a page, frame and all."""
+        """The plate that fills a page, including its frame."""
         medium, bands = page.medium, heatmap.columns.bands
         columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
         rows = max(1, page.height - 2 * frame.column_labels - frame.headings)
@@ -78,17 +78,17 @@ class Plate(Record):
 
     @cached_property
     def bands(self) -> tuple[Band, ...]:
-        """The bands of the columns shown, at least one."""
+        """The bands of the shown columns, at least one."""
         return self.shown.column_bands or (Band("", 0, len(self.shown.columns)),)
 
     @property
     def width(self) -> int:
-        """How many columns of text the picture takes."""
+        """The width of the picture in columns of text."""
         cells = len(self.shown.columns) * self.cell[1] + len(self.bands) - 1
         return self.frame.margin + self.frame.row_labels + cells
 
     def _column(self, index: int) -> int:
-        """Where in a line the cell of a column begins."""
+        """The text column at which the cell of a heatmap column begins."""
         before = sum(index >= band.stop for band in self.bands)
         return self.frame.margin + self.frame.row_labels + index * self.cell[1] + before
 
@@ -132,7 +132,7 @@ class Plate(Record):
 
     @cached_property
     def _column_ticks(self) -> list[tuple[int, str]]:
-        """The ticks of each band, as far from each other as their names are long."""
+        """The ticks of each band, spaced by the length of their names."""
         column_ticks = []
         for band in self.bands:
             points = self.shown.columns[band.start : band.stop]
@@ -174,16 +174,16 @@ class _Line:
 
     @property
     def free(self) -> int:
-        """The first column that is free, a space after what is there."""
+        """The first free column, with a space after the text."""
         return len(self.text) + bool(self.text.strip())
 
     def put(self, column: int, text: str) -> None:
-        """Put ``text`` at a column, or right after what is there."""
+        """Put ``text`` at a column, or right after the present text."""
         self.text = self.text.ljust(column) + text
 
 
 def _name_that_fits(name: str, width: int) -> str:
-    """A label as wide as there is room: a number to fewer digits, or nothing.
+    """A label that fits the width: a number with fewer digits if necessary, or nothing.
 
     >>> _name_that_fits("1099511627776", 7), _name_that_fits("a name", 3)
     ('1.1e+12', '')
@@ -198,14 +198,14 @@ def _name_that_fits(name: str, width: int) -> str:
 
 
 def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
-    """The ticks of rows that take so many lines: one every three or so, of words all with room."""
+    """The ticks of rows over ``lines`` lines: about every third line, or every word that fits."""
     if isinstance(points[0], str):
         return ticks(points, lines)
     return ticks(points, max(1, (lines + 2) // 3 if lines > 4 else (lines + 1) // 2))
 
 
 def frame_of(heatmap: Heatmap, page: Page) -> Frame:
-    """The frame of a heatmap that stands alone, with a margin as wide as its labels need."""
+    """The frame of a single heatmap, with a margin as wide as its labels need."""
     names = page.width >= _NAMED_FROM
     margin = label_width(heatmap, page)
     if names:
@@ -216,21 +216,21 @@ def frame_of(heatmap: Heatmap, page: Page) -> Frame:
 
 
 def label_width(heatmap: Heatmap, page: Page) -> int:
-    """How many columns the names of rows take."""
+    """The width of the row names, in columns."""
     indices, _ = heatmap.rows.sample(page.height * page.medium.pixels_a_line)
     points = [heatmap.rows.points[i] for i in indices]
     return max(len(name) for _, name in row_ticks(points, page.height))
 
 
 def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """A heatmap that stands alone, line by line, and what to warn of.
+    """A single heatmap, line by line, and its warnings.
 
-    Raises: InvalidInput where nothing is finite, or no map has the name asked for.
+    Raises: InvalidInput if no value is finite, or no map has the requested name.
     """
     title = page.wrapped_lines(heatmap.title, most=TITLE_LINES)
     notes: list[str] = []
     reserved = -1
-    while len(notes) > reserved:  # notes say what is shown, which makes room for them
+    while len(notes) > reserved:  # notes depend on what is shown, and reduce the room for it
         reserved = len(notes)
         room = page.part(page.width, page.height - len(title) - reserved - 1)
         frame = frame_of(heatmap, room)
@@ -247,7 +247,7 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
 
 
 def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = ()) -> str:
-    """All that a reader must know, as one paragraph."""
+    """All notes for the reader, as one paragraph."""
     notes = dict.fromkeys([*first, *(note for part in shown for note in part.notes)])
     if any(part.undersampled for part in shown):
         notes[f"{medium.glyph('▴')} aliased: wavelength under two samples"] = None
@@ -259,9 +259,9 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
 def scale_line(
     shown: Sequence[Shown], scale: Scale, page: Page, *, margin: int = 0, after: str = ""
 ) -> str:
-    """The colour scale on one line: what its ends stand for, and what a gap looks like.
+    """The color scale on one line: the values at its ends, and the look of a gap.
 
-    What comes ``after`` it is left out where there is no room.
+    The text ``after`` it is left out if it does not fit.
     """
     medium, colors = page.medium, page.colors(scale)
     name = scale.named(shown[0].heatmap.value_label)

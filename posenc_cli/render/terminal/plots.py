@@ -1,9 +1,9 @@
 """Curves as text, with axes labelled by the values of their lines.
 
-Owns the grid of lines: its step is a round fraction of the distance between labels, so that a label
-stands on the very line that has its value. Dots of Braille, eight to a cell, draw the curves;
-where those cannot be shown, or tell no curves apart, plotext draws lines in characters. To import
-it takes longer than all else that a command does.
+The step of the grid lines is a round fraction of the distance between labels, so that a label
+stands exactly on the line with its value. Braille dots, eight per cell, draw the curves. If Braille
+cannot be shown, or cannot distinguish the curves, plotext draws lines in characters. Importing
+plotext takes longer than everything else in a command.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 
 
 BRAILLE = "braille"
-"""The marker that draws dots, two across and four down a cell."""
+"""The marker that draws Braille dots, two across and four down per cell."""
 _FIRST_BRAILLE, _BRAILLE = 0x2800, range(0x2800, 0x2900)
 _ACROSS, _DOWN = 2, 4
 _BITS = np.array([[64, 128], [4, 32], [2, 16], [1, 8]])  # (down, across), the lowest dots first
 
 _HALF = 0.5 + 1e-9
-"""Of a dot: with the slack, neighbours that lie between two dots are rounded alike."""
+"""In dots: with the slack, neighbours halfway between two dots are rounded alike."""
 
 
 class Stroke(Record):
-    """Runs of points, by column and by line from the lowest, and how they are drawn.
+    """Runs of points, by column and by line from the lowest, and their style.
 
-    ``marker`` is a character or `BRAILLE`; the points of a run are ``joined`` by lines or stand
-    alone; ``color`` is the parameter of an escape sequence, empty where there is none. Of a line of
-    dots, ``dash`` says how many are drawn and how many are left out in turn.
+    ``marker`` is a character or `BRAILLE`. The points of a run are ``joined`` by lines or stand
+    alone. ``color`` is the parameter of an escape sequence, or empty. ``dash`` says how many dots
+    of a line are drawn and skipped in turn.
     """
 
     runs: Sequence[Sequence[tuple[float, float]]]
@@ -68,7 +68,7 @@ def stroke_lines(strokes: Iterable[Stroke], width: int, height: int) -> list[str
 
 
 def _together(under: str, over: str) -> str:
-    """The mark of a cell that has two: the dots of both, else the upper one."""
+    """The mark of a cell with two marks: the dots of both, else the upper one."""
     if ord(under) in _BRAILLE and ord(over) in _BRAILLE:
         return chr(ord(under) | ord(over))
     return over
@@ -98,7 +98,7 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
 
 
 def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Places on the lines from each place to the next, no further apart than two dots.
+    """Points on the lines from each place to the next, at most one dot apart.
 
     Shape: (points, 2) → (places, 2).
 
@@ -150,39 +150,39 @@ def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
 
 _MARKERS = "•×+o#@%&=$^~"
 _LEVEL = LineStyle((), (1, 3), "", "- -")
-"""How a height to compare with is drawn, in dots; in characters with `_LEVEL_MARKER`."""
+"""The style of a level, in dots; in characters it is `_LEVEL_MARKER`."""
 _LEVEL_MARKER, _FAINT_MARKER, _FAINT = "-", ".", "2"
 _THIN = LineStyle((), (1, 4), "", "· ·")
-"""How a curve to compare with is drawn, in dots."""
+"""The style of a thin curve, in dots."""
 _SHADE, _SHADE_KEY = ":", "⡂⠅"
-"""What fills envelopes in characters, and what stands for the dots that fill others."""
+"""The character that fills envelopes, and the legend key of envelopes filled with dots."""
 _NO_ROOM = "some names have no room here"
 _UNBROKEN = "\x1f"
-"""What stands for a space at which a legend is not wrapped: one of ASCII, that is none of text."""
+"""A placeholder for a space at which a legend is not wrapped: an ASCII character not in texts."""
 _TITLE_LINES = 2
 _LOWEST = 6
-"""Lines of cells that names and notes leave, of a third of a page at most."""
+"""Lines for names and notes, at most a third of a page."""
 _FEWEST = 3
-"""Lines of a grid."""
+"""The least lines of a grid."""
 _APART = 3
-"""Lines from one label to the next where no line has a round value."""
+"""Lines between labels if no line has a round value."""
 _LEAST_DECADES = 1.5
-"""Of a logarithmic axis that has powers of ten for labels."""
+"""Least decades of a logarithmic axis that has powers of ten as labels."""
 _MOST_DECADES = 308  # of float64
 _TIED = 1e-9
 """Relative: values no further apart are drawn as equal."""
-_FAINTEST = 1e-300  # a step from which a fifth is still a normal float64
-_DIGITS = 12  # a step of a grid is a product of two short decimals, whose last bits may be off
+_FAINTEST = 1e-300  # the smallest step of which a fifth is still a normal float64
+_DIGITS = 12  # a step of a grid is a product of two short decimals, whose last bits may be wrong
 _FRAME = 2
-"""Lines of the axis below, and of its labels."""
+"""Lines of the axis below and of its labels."""
 _COLUMNS_A_LINE = 2
-"""How many columns are as long as a line is high, about."""
+"""The approximate ratio of a line's height to a column's width."""
 
 
 class Gridlines(Record):
     """Lines at equal distances, of values or of their decimal logarithms.
 
-    Line i, counted from the lowest, has the value (first + i) · apart / every; those whose number,
+    Line i, counted from the lowest, has the value (first + i) · apart / every. Lines whose number,
     first + i, is a multiple of ``every`` have a label.
     """
 
@@ -194,7 +194,7 @@ class Gridlines(Record):
 
     @property
     def step(self) -> float:
-        """The distance of two lines."""
+        """The distance between two lines."""
         return self.apart / self.every
 
     def line(self, value: float) -> int:
@@ -202,7 +202,7 @@ class Gridlines(Record):
         return math.floor(self.height(value) + 0.5)
 
     def height(self, value: float) -> float:
-        """Where a value is, in lines from the lowest."""
+        """The height of a value, in lines from the lowest."""
         place = math.log10(value) if self.logarithmic else value
         return min(max(0.0, place / self.step - self.first), self.count - 1.0)
 
@@ -215,7 +215,7 @@ class Gridlines(Record):
 
     @property
     def labels(self) -> dict[int, str]:
-        """The labels, by line: round numbers, or powers of ten where those are two or more."""
+        """The labels by line: round numbers, or powers of ten if there are at least two."""
         lines = [i for i in range(self.count) if (self.first + i) % self.every == 0]
         if self.logarithmic and (self.apart < 1 or len(lines) < 2):
             values = {i: self.value(i) for i in range(0, self.count, _APART)}
@@ -225,7 +225,7 @@ class Gridlines(Record):
 
 
 def _short(value: float, slack: float) -> str:
-    """A number to as many digits as it takes to say it within ``slack``."""
+    """A number with the fewest digits that are accurate within ``slack``."""
     value = 0.0 if abs(value) <= slack else value
     for digits in range(1, _DIGITS):
         text = f"{value:.{digits}g}"
@@ -236,7 +236,7 @@ def _short(value: float, slack: float) -> str:
 
 
 def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> Gridlines:
-    """The finest grid of at most so many lines, three or more, that holds two values.
+    """The finest grid of at most ``lines`` lines, and at least three, that contains two values.
 
     >>> tenths = grid(0.17, 1.0, 10)
     >>> tenths.labels, tenths.value(3)
@@ -263,14 +263,14 @@ def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> G
                 count = math.ceil(high / step - 1e-9) - first + 1
                 if count <= lines:
                     grids.append(Gridlines(first, count, apart, every, logarithmic))
-    # Rather a label at every power of ten than a few lines more.
+    # Prefer a label at every power of ten to a few lines more.
     return min(grids, key=lambda lines: lines.step * (1.5 if whole and lines.apart > 1 else 1))
 
 
 def curves_lines(curves: Curves, page: Page) -> list[str]:
     """Curves as lines of text that fit a page.
 
-    Raises: InvalidInput where nothing is finite.
+    Raises: InvalidInput if no value is finite.
     """
     medium = page.medium
     shown = [_runs(curve.x, (curve.y,), curves) for curve in curves.curves]
@@ -361,7 +361,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
 
 
 def _values_up(rows: Gridlines, across: _Across) -> dict[int, str]:
-    """The labels of columns where a unit is as long as up: values that lines have, 0 with them."""
+    """The column labels if both axes have one unit: values of lines, including 0."""
     labels = {round(rows.value(i) / rows.apart): label for i, label in rows.labels.items()}
     widest = 1 + max(map(len, labels.values()))
     every = -(-widest // (_COLUMNS_A_LINE * rows.every))
@@ -373,7 +373,7 @@ def _values_up(rows: Gridlines, across: _Across) -> dict[int, str]:
 
 
 class _Across(Record):
-    """The columns of a plot, and the values that stand at them."""
+    """The columns of a plot, and their values."""
 
     low: float
     high: float
@@ -385,7 +385,7 @@ class _Across(Record):
         return round(self.place(value))
 
     def place(self, value: float) -> float:
-        """Where a value is, in columns from the first."""
+        """The position of a value, in columns from the first."""
         low, high, at = (self._scaled(number) for number in (self.low, self.high, value))
         share = (at / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
         return share * (self.width - 1)
@@ -401,7 +401,7 @@ class _Across(Record):
                 return {self.column(10.0**e): _short(10.0**e, 0.0) for e in powers}
             return {self.column(p): number(p, 3) for p in points[:: -(-len(points) // most)]}
         whole = all(point == int(point) for point in points)
-        if whole and len(points) > 2:  # lengths and numbers of pairs: as maps have them
+        if whole and len(points) > 2:  # lengths and pair numbers: as in maps
             named = range(int(self.low), int(self.high) + 1)
             return {self.column(named[i]): name for i, name in ticks(named, most)}
         return {self.column(points[i]): name for i, name in ticks(points, most)}
@@ -413,7 +413,7 @@ class _Across(Record):
 def _runs(
     x: Sequence[float], values: Sequence[Sequence[float]], curves: Curves
 ) -> list[list[tuple[float, ...]]]:
-    """The points that the axes can show, with values of each, parted where some between cannot."""
+    """The points that the axes can show, with all their values, split where points are left out."""
     runs: list[list[tuple[float, ...]]] = [[]]
     for point in zip(x, *values, strict=True):
         if _is_drawable(point[0], curves.x_scale) and all(
@@ -428,7 +428,7 @@ def _runs(
 def _shade(
     sides: Sequence[tuple[float, float, float]], *, dotted: bool
 ) -> list[tuple[float, float]]:
-    """The places between two sides, by column: a dot of four, or every cell."""
+    """The points between two sides, by column: one dot in four, or every cell."""
     across, down = (_ACROSS, _DOWN) if dotted else (1, 1)
     columns, low, high = np.array(sides).T
     first, last = (math.floor((end + 0.5) * across) for end in (columns[0], columns[-1]))
@@ -450,7 +450,7 @@ def _is_drawable(value: float, scale: str) -> bool:
 
 
 class _Pen(Record):
-    """What curves are drawn with: a character or dots, in a colour, and its key in the legend."""
+    """The pen of a curve: a character or dots, a color, and its key in the legend."""
 
     marker: str
     key: str
@@ -458,14 +458,15 @@ class _Pen(Record):
     dash: tuple[int, ...] = ()
 
     def stroke(self, runs: Sequence[Sequence[tuple[float, float]]], *, joined: bool) -> Stroke:
-        """A stroke of it."""
+        """A stroke of this pen."""
         return Stroke(runs, self.marker, joined, self.color, self.dash)
 
 
 def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
-    """What each curve is drawn with, and what levels are.
+    """The pen of each curve, and the pen of levels.
 
-    Curves are lines of dots where those show, and where dashes or colours tell all apart.
+    Curves are lines of dots if the medium shows dots, and if dashes or colors distinguish all
+    curves.
     """
     shown = [curve for curve in curves.curves if not curve.faint]
     styles = [
@@ -494,7 +495,7 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
 
 
 def _colors(medium: Medium) -> list[str]:
-    """The colours of curves, as in figures: parameters of escape sequences."""
+    """The colors of curves, as in figures: parameters of escape sequences."""
     if medium.depth == "none":
         return [""]
     colors = [[*bytes.fromhex(color[1:])] for color in PALETTES["light"].lines]
@@ -503,7 +504,7 @@ def _colors(medium: Medium) -> list[str]:
 
 
 def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, str]]:
-    """What stands for curves in a legend, and for each kind of envelope: key, name and colour."""
+    """The legend entries of curves, and of each kind of envelope: key, name and color."""
     keys: list[tuple[str, str, str]] = []
     for curve, pen in zip(curves.curves, pens, strict=True):
         if curve.name:
@@ -517,7 +518,7 @@ def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, st
 def _lines_that_fit(
     legend: list[str], notes: Sequence[str], page: Page, room: int
 ) -> tuple[list[str], list[str]]:
-    """The lines of a legend and of notes: names make room for notes, which then say so."""
+    """The lines of a legend and of notes: if names are cut to fit notes, a note says so."""
     lines = page.wrapped_lines("; ".join(notes))
     if len(legend) + len(lines) > room:
         lines = page.wrapped_lines("; ".join([*notes, _NO_ROOM]))
@@ -526,7 +527,7 @@ def _lines_that_fit(
 
 
 def _colored_keys(lines: list[str], keys: Iterable[tuple[str, str]]) -> list[str]:
-    """The lines of a legend with its keys, in their order, in their colours."""
+    """The lines of a legend with its keys, in order, in their colors."""
     text, at = "\n".join(lines), 0
     for key, color in keys:
         found = re.compile(rf"(?<!\S){re.escape(key)}(?!\S)").search(text, at)

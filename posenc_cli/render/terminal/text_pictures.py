@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 _GAP = 2
 _LEAST = 16, 8
-"""Columns and lines that a small heatmap needs."""
+"""The least columns and lines of a small heatmap."""
 _MOST_TITLE = 24
-"""Letters of the title of a small heatmap for which it may grow wider."""
+"""The most letters of a small heatmap's title for which it may grow wider."""
 _LEAST_MAP, _LEAST_CURVES = (25, 15), (37, 11)
-"""Those that a heatmap with a scale of its own needs, and curves."""
+"""The least columns and lines of a heatmap with its own scale, and of curves."""
 _TITLE_LINES_OF_MAP = 3
 _ONE_BY_ONE = ("panel", "part")
-"""What panels are called that are all shown."""
+"""The nouns of panels that are always all shown."""
 
 
 def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """Heatmaps of the same axes: one scale for all, labels at the left and below."""
+    """Heatmaps with the same axes: one scale for all, labels on the left and below."""
     heatmaps: Sequence[Heatmap] = heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     # Besides the title: ticks on two lines, the scale, and notes on up to two.
@@ -63,7 +63,7 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
         down, across = grid_of(len(few), size, least, aspect=2, multiple=multiple)
         if len(few) <= down * across:
             break
-        few, multiple = heatmaps[panels.across - 1 :: panels.across], 1  # the last says most
+        few, multiple = heatmaps[panels.across - 1 :: panels.across], 1  # the last shows most
     chosen = [few[i] for i in spread(len(few), down * across)]
     size = (page.width - inset + _GAP) // across - _GAP, height // down
     plates = []
@@ -110,9 +110,10 @@ def _separate_lines(
 ) -> tuple[list[str], tuple[str, ...]]:
     """Figures of any kind, each with a frame; maps of one quantity share a scale.
 
-    What somebody asked for one by one, and has no room beside others, is below them, however high
-    the page is; of many alike there are as many as have room. Notes say what is shown, so
-    the lines ``reserved`` for them may turn out too few, and all is laid out anew.
+    Figures that were requested one by one are all shown: those that do not fit side by side follow
+    below, however high the page is. Of many similar figures, only those that fit are shown. Notes
+    depend on what is shown. If the ``reserved`` lines are too few for them, the layout starts
+    again.
     """
     figures, heatmaps = panels.panels, heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
@@ -175,13 +176,13 @@ def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
 def _framed_lines(
     plate: Plate, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
 ) -> list[str]:
-    """One of several maps, line by line; without its scale where one line has that of all."""
+    """One of several maps, line by line; without its scale if all share one."""
     bar = [scale_line([plate.shown], scale, page, margin=plate.frame.margin)] if scaled else []
     return [*title, *plate.lines(scale, page.colors(scale)), *bar]
 
 
 def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Pictures side by side, the tops of all on the first line."""
+    """Pictures side by side, aligned at the top."""
     return [
         (" " * _GAP).join(map(pad, row, widths)).rstrip()
         for row in zip_longest(*pictures, fillvalue="")
@@ -195,7 +196,7 @@ NARROWEST, LOWEST = 20, 8
 def picture_text(figure: Figure, page: Page) -> Picture[str]:
     """A figure as text that fits a page.
 
-    Raises: InvalidInput where nothing is finite, or no colour map has the name asked for.
+    Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
     page = page.part(max(NARROWEST, page.width), max(LOWEST, page.height))
     match figure:
