@@ -86,8 +86,8 @@ def _model(name: str, runtime: str | None) -> Model:
 def _are_told_by_name(names: Sequence[str]) -> bool:
     """Whether configs must be compared as models.
 
-    That is if one is a drafter or does not use one rotation throughout, or if two scale scores
-    differently.
+    That is if one is a drafter or does not use one rotation throughout, or if two differ in the
+    scaling of scores or in windows.
     """
     from posenc_cli.comparison.losses import WITHOUT_ROTATION
 
