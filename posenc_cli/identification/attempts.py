@@ -36,7 +36,12 @@ from posenc_cli.identification.biases import (
 )
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.identification.other_matrices import row_hypotheses
-from posenc_cli.identification.readings import certain_forms, periods_read, possible_forms
+from posenc_cli.identification.readings import (
+    are_multiples,
+    certain_forms,
+    periods_read,
+    possible_forms,
+)
 from posenc_cli.identification.waves import (
     angle_hypotheses,
     fallback_hypotheses,
@@ -46,6 +51,7 @@ from posenc_cli.identification.waves import (
     prompt_hypotheses,
     wave_hypotheses,
 )
+from posenc_cli.inference.fitting import median
 from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
 from posenc_cli.inference.trial import (
     DOUBLE_FUNCTIONS,
@@ -100,6 +106,8 @@ _DAMAGE = 0.02
 """What no row is farther off by, none is damaged by: noise in all of them is."""
 _USUAL = 3.0
 """The most that a rule with usual numbers costs: one that gives every entry is no bias."""
+_UNEVEN = 0.2
+"""Of a step between rows: half precision leaves less of late angles."""
 _LEAST_NUMBERS = 3
 """In a row: any two are a ladder of some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -286,8 +294,10 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
     if rows.size < _LEAST_ROWS:
         return []
     half = rows.size // 2
-    for half_rows in (rows[:half], rows[half:]):
-        part = replace(evidence, only=half_rows)
+    for some in (slice(half), slice(half, None)):
+        if not _is_worth_a_part(evidence, some):
+            continue
+        part = replace(evidence, only=rows[some])
         trials = [attempt.trial for attempt in _wave_and_row_attempts(part)]
         fitting = [trial for trial in trials if trial.fits]
         hypotheses = []
@@ -299,6 +309,19 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
         if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
     return []
+
+
+def _is_worth_a_part(evidence: Evidence, some: slice) -> bool:
+    """Whether rows that are all multiples of one are mostly evenly spaced; true of any others.
+
+    Such rows are angles, and those of no regular order each say by themselves where they stand.
+    """
+    values = evidence.sample[0]
+    if values.dtype.kind == "c" or not are_multiples(values, evidence.rounding):
+        return True
+    spans = np.diff(values[some].sum(axis=1)) / np.diff(evidence.rows[some])
+    typical = float(median(spans))
+    return bool(np.mean(np.abs(spans - typical) <= _UNEVEN * abs(typical)) > 1 / 2)
 
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
