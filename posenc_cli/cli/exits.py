@@ -31,7 +31,7 @@ def run() -> NoReturn:
     """Run the command line of this process, and exit with its status."""
     streams.guard()
     # Ignore warnings of Python and libraries, whatever PYTHONWARNINGS says: they are for
-    # developers. One that is turned into an error would end the run.
+    # developers. One that becomes an error would end the run.
     warnings.simplefilter("ignore")
     gc.disable()  # the modules imported first are not garbage
     status = main(sys.argv[1:], ready=_collect_again, last=True)

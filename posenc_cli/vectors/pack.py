@@ -70,7 +70,8 @@ Cell = tuple[int, int, float, float]
 
 
 class Outcome(Record):
-    """The result of a known bug: whether a pack detects (kills) it; None if it cannot be applied.
+    """The result of a known bug: whether a pack detects it (``killed``), None if it cannot be
+    applied.
 
     ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not detected.
     """

@@ -488,7 +488,7 @@ def rope_clipped(
 
 
 def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
-    """Return RoPE with the base times stretch^(d/(d − 2)).
+    """Return RoPE with the base times ``stretch^(d/(d − 2))``.
 
     Raises: InvalidInput for a single pair, whose lowest frequency is also its highest.
     """
