@@ -70,8 +70,7 @@ Cell = tuple[int, int, float, float]
 
 
 class Outcome(Record):
-    """The result of a known bug: whether a pack detects it (``killed``), None if it cannot be
-    applied.
+    """The result of a known bug: whether a pack detects it (``killed``), None if not applicable.
 
     ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not detected.
     """
