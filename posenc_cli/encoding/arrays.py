@@ -93,7 +93,7 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
     if power > _MOST_PLACES or abs(largest) * 2.0**power > LARGEST_POSITION:
         finest = float(numbers.flat[np.argmax(places)])
         raise InvalidInput(
-            f"{name}: {finest} is no multiple of a power of two of which {largest} is at most "
+            f"{name}: {finest} is not a multiple of a power of two of which {largest} is at most "
             "2^53 times as much",
             hint="float32 numbers are, or those rounded to a multiple of 2**-20",
         )

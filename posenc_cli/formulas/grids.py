@@ -517,7 +517,7 @@ class _AxisTurns(Record):
         if pairs < whole or (rest and self.shares != _THIRDS):
             raise InvalidInput(
                 f"--dim: {name} shares frequency pairs by {as_text(self.shares)}, and the "
-                f"{pairs} that rotate are no multiple of {whole}",
+                f"{pairs} that rotate are not a multiple of {whole}",
                 hint="--set sections=FRAMES,ROWS,COLUMNS says how many rotate with each",
             )
         counts = [share * (pairs // whole) for share in self.shares]

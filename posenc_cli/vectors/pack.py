@@ -177,7 +177,7 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
     if not choice.parts and choice.scheme.kind == "relative":
         raise InvalidInput(
             f"{choice.asked}: is relative: queries meet a row for each offset, and "
-            "packs are of what turns vectors or is added to them, or to scores",
+            "test vectors need an encoding that rotates vectors or is added to vectors or scores",
             hint=f"posenc generate -s {choice.scheme.name} writes its rows",
         )
     part, context = _at_positions(applicable_part(choice))
@@ -314,7 +314,7 @@ def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
     side = None if reference.symmetric else reference.params.get("side")
     turned = {"query": "queries", "key": "keys"}.get(str(side), "queries and keys, both alike")
     return {
-        "does": f"turns {turned}",
+        "does": f"rotates {turned}",
         "formula": "y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, for each pair (x1, x2)",
         "angle": "position times inv_freq of the pair, in radians",
         "layout": reference.content.layout,

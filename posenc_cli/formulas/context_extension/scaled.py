@@ -385,7 +385,8 @@ def rope_proportional(
     base: Base = 10_000.0,
     layout: PairLayout = "interleaved",
     partial: Annotated[
-        float, Param("share of the pairs that rotate", above=0, maximum=1, source="no pair stands")
+        float,
+        Param("share of the pairs that rotate", above=0, maximum=1, source="every pair rotates"),
     ] = 1.0,
     factor: Factor = 1.0,
 ) -> Rotation:
