@@ -298,7 +298,7 @@ def test_a_crop_has_the_coordinates_of_real_numbers():
     [
         ({"convention": "wan"}, "--set grid 14x14: wan has 3 axes, frames x rows x columns"),
         ({"convention": "wan", "dim": 4}, "--dim: wan shares frequency pairs by 1,1,1"),
-        ({"convention": "cogvideox", "dim": 24}, "--dim: cogvideox .* no multiple of 8"),
+        ({"convention": "cogvideox", "dim": 24}, "--dim: cogvideox .* not a multiple of 8"),
         ({"convention": "wan", "order": "wh"}, "--set order wh: wan has frames"),
         ({"convention": "wan", "sections": "4,4,4"}, "--set sections 4,4,4: .* the 32 pairs"),
         ({"convention": "wan", "base_size": "4x4"}, "--set base_size 4x4: wan counts"),
