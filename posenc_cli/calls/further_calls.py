@@ -54,6 +54,8 @@ angles show a frequency in half precision."""
 _LATER = np.arange(240, 257)
 """Positions that any half precision represents. They are far enough from 0 that a coarse
 frequency or angle exceeds the rounding of the vectors."""
+_HIDING = 64
+"""Positions below which the rounding of vectors may hide coarse frequencies and angles."""
 
 _ROUNDINGS = 6 * 2**0.5
 """Units of the largest value by which right code in a half format may be off. Cosine, sine, a
@@ -355,7 +357,8 @@ def try_later(tried: Tried) -> None:
     """
     compared(_LATER_CALLS, tried, tried.calls, tried.differs)
     left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
-    tried.calls.untested += [f"{' and '.join(left)} past position {tried.last}"] * bool(left)
+    if left and tried.last < _HIDING:
+        tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
 
 
 def rounded_to(

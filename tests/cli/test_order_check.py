@@ -207,9 +207,9 @@ def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call
     asked = ("order-check", "-s", "rope", "--tokens", "man bites man", "--causal")
     document = json.loads(call(*asked, "--plot", "--json")[1])
     assert [panel["title"] for panel in document["panels"]] == [
-        "no positions forward",
-        "no positions backward",
-        "no positions change",
+        "content only forward",
+        "content only backward",
+        "content only change",
         "rope forward",
         "rope backward",
         "rope change",

@@ -100,7 +100,7 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
     encoding, a first row shows the maps without positions, which do not change.
     """
     first = encodings[0]
-    rows = [("no positions", first.scores[:2])] * (len(encodings) == 1)
+    rows = [("content only", first.scores[:2])] * (len(encodings) == 1)
     rows += [(name, maps.scores[2:]) for maps, name in zip(encodings, names, strict=True)]
     axes = Axis("query", first.words), Axis("key", first.words)
     panels = tuple(
