@@ -1,4 +1,4 @@
-"""The arrays of one call as bytes, with the shapes that a call form requires."""
+"""The arrays of one call as bytes, in the shapes that a call form requires."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray
 
 NOTHING: dict[str, Any] = {"layer": 0, "cache": None}
-"""Values of parameters that have no part in a rotation."""
+"""Values of parameters that play no part in a rotation."""
 
 _SHOWN = 256
-"""Rows that a longer table has before those of far positions: those of positions from 0 on."""
+"""Rows from position 0 on that a longer table has before the rows of far positions."""
 
 
 _MASKED = 1 << 25
-"""Scores that a mask has one each for; of more rows it has one a key."""
+"""The most scores for which a mask has an entry each; for more it has one for each key."""
 
 
 class Vectors(Record):
-    """Vectors for a call: ``values`` (b, n, h, d), of which an axis of 1 is repeated.
+    """Vectors for a call: ``values`` (b, n, h, d), in which axes of length 1 are repeated.
 
     ``strided`` says which of them are apart in memory, in a view of a larger array: ``rows``, with
     other axes before others, or ``columns``. ``positions`` (p, n) are those of k, where they are
@@ -46,16 +46,16 @@ class Vectors(Record):
 
     @property
     def batch(self) -> int:
-        """How many sequences there are."""
+        """The number of sequences."""
         return int(self.values.shape[0])
 
     @property
     def heads(self) -> int:
-        """How many heads there are."""
+        """The number of heads."""
         return int(self.values.shape[2])
 
     def shape(self, axes: str) -> tuple[int, ...]:
-        """The shape that they have in these axes."""
+        """Their shape in these axes."""
         columns = self.values.shape[3]
         if axes == "nd":
             return self.batch * self.rows * self.heads, columns
@@ -66,7 +66,7 @@ class Vectors(Record):
         return tuple(sizes[axis] for axis in axes)
 
     def read(self, result: NumberArray, axes: str) -> NumberArray:
-        """A result in these axes, of their shape. Shape: (b, n, h, d)."""
+        """A result in these axes as (b, n, h, d)."""
         rows = (self.batch, self.rows, self.heads)
         whole = (*rows, result.size // math.prod(rows))
         order = _order(axes)
@@ -74,7 +74,7 @@ class Vectors(Record):
 
 
 def _order(axes: str) -> list[int]:
-    """Where axes, of which that of sequences or of heads may be missing, stand in (b, n, h, d)."""
+    """The places of axes in (b, n, h, d); the axis of sequences or of heads may be missing."""
     of_one = "bhnd" if axes.startswith("h") else "bnhd"
     whole = axes.replace("f", "hd") if "b" in axes else of_one
     return ["bnhd".index(axis) for axis in whole]
@@ -102,7 +102,7 @@ class Payload:
         broadcast: Sequence[int] | None = None,
         reshape: Sequence[int] | None = None,
     ) -> dict[str, Any]:
-        """What says of an array how it is to be made; its bytes go along."""
+        """The description of an array in the header; its bytes are added to the request."""
         data = np.ascontiguousarray(values)
         whole = tuple(broadcast or data.shape)
         self._parts.append(data.reshape(-1).view(np.uint8).data)
@@ -116,7 +116,7 @@ class Payload:
         }
 
     def attribute(self, name: str, dtype: str) -> dict[str, Any]:
-        """The ``dtype`` or ``device`` of an array of this number format, as the function has it."""
+        """The framework's ``dtype`` or ``device`` of an array in this number format."""
         array = self.array(np.zeros(1, "uint16" if dtype == "bfloat16" else dtype))
         return {"attribute": name, "of": {**array, "dtype": dtype}}
 
@@ -135,11 +135,11 @@ class Payload:
 
 
 class _RowPlaces:
-    """Where the rows of a call are: the positions of its tables' rows, and what says so.
+    """Where the rows of a call are: the positions of table rows, and the arguments that say so.
 
-    ``positions`` are (p, n), p one, or as many as there are sequences; ``keys`` are those of k.
-    Tables from which rows are chosen hold those from 0 on, as far as is cheap, and then those of
-    the call.
+    ``positions`` are (p, n), with p either 1 or the number of sequences; ``keys`` are those of k.
+    If rows are chosen from tables, the tables have the rows from 0 on, as far as is cheap, and then
+    those of the call.
     """
 
     def __init__(
@@ -160,8 +160,8 @@ class _RowPlaces:
                 np.bincount(np.concatenate([first, *map(np.ravel, (positions, keys))]))
             )
             self.ids, self.key_ids = (np.searchsorted(near, own) for own in (positions, keys))
-            # A cache is longer than a sequence: what counts rows finds some, wherever it begins.
-            # Of a single row the last is that of position 1, which no other rule leads to.
+            # A cache is longer than a sequence: code that counts rows always finds some.
+            # The last row of a single one is that of position 1, which no other rule gives.
             more = np.resize(np.roll(near, -1), min(_SHOWN, positions.shape[-1]))
             self.held = np.append(near, more)[None]
         elif form.chosen and len(positions) > 1:
@@ -197,17 +197,17 @@ class _CallArguments:
 
     @property
     def batch(self) -> int:
-        """How many sequences it has."""
+        """The number of sequences."""
         return self.all_vectors[0].batch if self.all_vectors else 1
 
     def heads(self, which: int) -> int:
-        """How many heads the first or the last vectors have."""
+        """The number of heads of the first or the last vectors."""
         return self.all_vectors[which].heads if self.all_vectors else 1
 
     def mask(self, padding: float | str | None) -> dict[str, Any]:
-        """True for each row (b, n); or 0 to be added to scores, (b, 1, n, n), few as they are.
+        """True for each row (b, n), or 0 to add to scores (b, 1, n, n); one query row if there are many.
 
-        The last row is not, or the first, where there is such ``padding``.
+        With ``padding`` the last or the first row is masked: False, or the lowest float32 number.
         """
         rows = self.positions.shape[1]
         hidden = {PADDED: rows - 1, LEFT_PADDED: 0, ADDED: 0}.get(str(padding), rows)
@@ -246,7 +246,7 @@ _ARRAYS: dict[str, Callable[[_CallArguments, Argument], dict[str, Any]]] = {
     ),
     "mask": lambda call, own: call.mask(own.value),
 }
-"""How an argument of a role is made, where it is an array, or follows from one."""
+"""How an argument of a role is made if it is an array, or follows from one."""
 
 _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "offset": lambda call, _: call.places.offset,
@@ -267,7 +267,7 @@ _VALUES: dict[str, Callable[[_CallArguments, Argument], Any]] = {
     "sections": lambda call, _: shares_of_axes(call.reference)[0],
     **dict.fromkeys(NOTHING, lambda _, own: NOTHING[own.role]),
 }
-"""How an argument of a role is made, where it is a number, a flag or None."""
+"""How an argument of a role is made if it is a number, a flag or None."""
 
 
 def request(
@@ -278,7 +278,7 @@ def request(
     *,
     in_place: bool,
 ) -> Payload:
-    """The call of a form: these vectors at these positions, (n,) or (p, n)."""
+    """The request of a call with these vectors at these positions, (n,) or (p, n)."""
     payload = Payload(form, in_place=in_place)
     positions = np.atleast_2d(positions)
     if vectors and form.flat:
@@ -302,9 +302,9 @@ def request(
 def _positions(
     argument: Argument, form: CallForm, reference: Reference, positions: Integers
 ) -> NumberArray:
-    """Positions (p, n) or their coordinates, in the axes of a form, or the sizes of a grid.
+    """Positions (p, n) or their coordinates in the axes of a form, or the sizes of a grid.
 
-    Of a grid without frames there is one frame, where frames are asked for.
+    A grid without frames gets one frame if the form asks for frames.
     """
     if argument.role == "grid":
         sizes = reference.grid or ()
@@ -335,14 +335,14 @@ def shares_of_axes(reference: Reference) -> tuple[list[int], list[int]]:
 
 
 def settings(reference: Reference) -> dict[str, Any]:
-    """What a function that makes an encoding is told of the reference, by role."""
+    """The reference's settings for a function that makes an encoding, by role."""
     return {"dim": 2 * reference.pairs, "base": float(reference.params.get("base") or 10_000.0)}
 
 
 def settings_by_name(reference: Reference) -> dict[str, float]:
-    """The reference's own numbers, which a class may have as parameters of the same names.
+    """The reference's own numbers, for parameters of a class with the same names.
 
-    Without those that a role stands for, and the length, which differs from call to call.
+    Those that a role covers are left out, and the length, which differs from call to call.
     """
     of_roles = ("dim", "base", "partial", "seq_len", "interleaved")
     own = {
@@ -354,13 +354,13 @@ def settings_by_name(reference: Reference) -> dict[str, float]:
 
 
 def values_beside(vectors: Vectors) -> Vectors:
-    """What v is given: others than q, or what is made of v would be taken for that of q."""
+    """Values of v that differ from q, so that a result of v is not taken for that of q."""
     shape = vectors.batch, vectors.rows, vectors.heads, vectors.values.shape[3]
     return Vectors(np.random.default_rng(9).standard_normal(shape), vectors.rows)
 
 
 def thirds(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> list[NumberArray]:
-    """The arrays (shape) of q, k and v that one holds in a form; none where it does not."""
+    """The arrays of q, k and v in one array of a form; empty if it does not hold three."""
     if form.axes == "bnf":
         if values.shape != (*shape[:-1], 3 * shape[-1]):
             return []
@@ -373,7 +373,7 @@ def thirds(values: NumberArray, form: CallForm, shape: tuple[int, ...]) -> list[
 
 
 def _vectors(call: _CallArguments, *vectors: Vectors) -> dict[str, Any]:
-    """Vectors in the axes of a form; of three, an axis beside that of heads holds each."""
+    """Vectors in the axes of a form; q, k and v in one array have an axis beside that of heads."""
     form, first = call.form, vectors[0]
     order = _order(form.axes)
     whole = [(first.batch, first.rows, first.heads, form.columns)[axis] for axis in order]
@@ -409,13 +409,13 @@ _OF_PAIRS: dict[str, Callable[[NumberArray], NumberArray]] = {
     ).reshape(*factors.shape, 2, 2),
     "angles": np.angle,
 }
-"""Tables of cosines and sines in one, from (p, n, pairs) complex numbers."""
+"""Both tables in one array, from complex numbers (p, n, pairs)."""
 
 
 def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[str, NumberArray]:
     """The reference's tables at positions (p, n), in float32.
 
-    Shape: (p, n, columns), (p, n, pairs) or (p, n, pairs, 2), of each axis with that axis first.
+    Shape: (p, n, columns), (p, n, pairs) or (p, n, pairs, 2); for several axes with the axis first.
     """
     from posenc_cli.numerics.dtypes import FLOAT32
 
@@ -425,7 +425,7 @@ def _tables(form: CallForm, reference: Reference, positions: Integers) -> dict[s
         turns = reference.scale * np.exp(1j * along * reference.frequencies)
         factors = turns.astype(np.complex64)
     else:
-        once, rows = np.unique(positions, return_inverse=True)  # exact values cost much
+        once, rows = np.unique(positions, return_inverse=True)  # exact values are expensive
         factors = reference.cells(once, FLOAT32).astype(np.complex64)[rows.reshape(positions.shape)]
     if form.kind in _OF_PAIRS:
         return {"freqs_cis": _OF_PAIRS[form.kind](factors)}
