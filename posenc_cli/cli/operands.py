@@ -13,9 +13,9 @@ from posenc_cli.configs.companions import is_drafter
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.config_file import FILE
 from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
-from posenc_cli.configs.resolved import TRANSFORMERS
+from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD
 from posenc_cli.configs.rope_rules import softmax_multiplier
-from posenc_cli.configs.scores import SCORES, WINDOWS, WINDOWS_UNREAD
+from posenc_cli.configs.scores import SCORES
 from posenc_cli.errors import InvalidInput, PosencError, abbreviated, nearest, quoted_name
 from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader

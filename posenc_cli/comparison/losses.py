@@ -18,8 +18,8 @@ from posenc_cli import catalogue
 from posenc_cli.configs.gguf.gguf_architectures import ARCHITECTURES, FREQS, OF_MODEL_TYPES
 from posenc_cli.configs.gguf.gguf_model import NOUN
 from posenc_cli.configs.keys import ORIGINAL
-from posenc_cli.configs.resolved import BIAS_TABLES, Sourced
-from posenc_cli.configs.scores import SCORES, WINDOWS, WINDOWS_UNREAD
+from posenc_cli.configs.resolved import BIAS_TABLES, WINDOWS, WINDOWS_UNREAD, Sourced
+from posenc_cli.configs.scores import SCORES
 from posenc_cli.records import Record, fresh
 from posenc_cli.rotary.lengths import length_rule
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from posenc_cli.configs.keys import printable
 from posenc_cli.configs.layer_types import LARGEST_LAYERS
-from posenc_cli.configs.resolved import Layers, Sourced
-from posenc_cli.configs.scores import WINDOW
+from posenc_cli.configs.resolved import WINDOW, Layers, Sourced
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh, replace
 

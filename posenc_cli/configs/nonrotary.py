@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, WITHOUT_ATTENTION
-from posenc_cli.configs.resolved import BIAS_TABLES, SEPARATE, SHARED, Layers, Sourced
-from posenc_cli.configs.scores import WINDOW, WINDOW_OF_ALL
+from posenc_cli.configs.resolved import (
+    BIAS_TABLES,
+    SEPARATE,
+    SHARED,
+    WINDOW,
+    WINDOW_OF_ALL,
+    Layers,
+    Sourced,
+)
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 

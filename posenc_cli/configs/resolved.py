@@ -23,6 +23,10 @@ class Sourced(Record):
     source: str
 
 
+WINDOWS = WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
+"""What a window is called in derived values: that of layers of one type, or of all."""
+WINDOWS_UNREAD = "posenc has not read how {} limits attention"
+"""Why windows are not compared with those of a runtime."""
 BIAS_TABLES = "bias_tables"
 """What is derived of a learned bias: whether layers share its table, or each has one."""
 SHARED, SEPARATE = "one for all layers", "one for each layer"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.layer_types import sliding_window
-from posenc_cli.configs.resolved import Sourced
+from posenc_cli.configs.resolved import WINDOW, WINDOW_OF_ALL, Sourced
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
@@ -71,12 +71,6 @@ _CHUNK = 8192
 
 SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length")
 """What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
-
-
-WINDOWS = WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
-"""What a window is called in derived values: that of layers of one type, or of all."""
-WINDOWS_UNREAD = "posenc has not read how {} limits attention"
-"""Why windows are not compared with those of a runtime."""
 
 
 def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:

@@ -542,13 +542,8 @@ def plan_length(
         said = f"these layers see a window of {window} positions: no distance is longer, whatever"
         said += f" the length, and the plan is for {window}"
         resolved, to = replace(resolved, warnings=(*resolved.warnings, said)), window
-    lengths, context = lengths_of(layers), layers.derived.get("context")
-    if context is not None and layers.scheme == "rope-linear" and lengths.trained is None:
-        reach = int(context.value * layers.params["factor"].value)
-        if context.value < to <= reach and not given:
-            said = f"if {context.source} {context.value} is the length before scaling, as in "
-            said += f"Vicuna, the factor serves {reach} positions already: set nothing"
-            resolved = replace(resolved, warnings=(*resolved.warnings, said))
+    if not given:
+        resolved = replace(resolved, warnings=(*resolved.warnings, *_already_served(layers, to)))
     planner = Planner(
         *(config, resolved, layers, to),
         changed=bool(given),
@@ -556,6 +551,18 @@ def plan_length(
         progress=progress,
     )
     return planner.plan(), resolved
+
+
+def _already_served(layers: Layers, to: int) -> Iterator[str]:
+    """A warning where linear scaling may reach a length, if the context is that before it."""
+    context = layers.derived.get("context")
+    if context is not None and layers.scheme == "rope-linear":
+        reach = int(context.value * layers.params["factor"].value)
+        if context.value < to <= reach and lengths_of(layers).trained is None:
+            yield (
+                f"if {context.source} {context.value} is the length before scaling, as in Vicuna, "
+                f"the factor serves {reach} positions already: set nothing"
+            )
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
