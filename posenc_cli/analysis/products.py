@@ -1,8 +1,8 @@
 """Dot products between the rows of a matrix of any length.
 
 Products are computed in tiles. Every tile is a matrix product of the same shape, at multiples of
-one grid, padded with rows of zeros, because libraries sum in another order for another shape. So a
-value has the same bytes in any block, and in a longer matrix.
+one grid, padded with rows of zeros. Libraries sum in another order for another shape. So a value
+has the same bytes in any block, and in a longer matrix.
 
 Imports NumPy: import it only where something is computed.
 """

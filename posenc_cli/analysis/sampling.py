@@ -22,9 +22,9 @@ The rows are those shown, for functions that judge by the values.
 """
 
 _STILL = 1e-9
-"""If a sine near a full turn is smaller, the limit replaces a quotient of sines.
+"""The sine near a full turn below which a quotient of two sines is replaced by its limit.
 
-Rounding errors would show in the quotient.
+Rounding errors would show in a smaller quotient.
 """
 
 

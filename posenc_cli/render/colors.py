@@ -126,7 +126,8 @@ def _palette() -> Numbers:
 def nearest_of_palette(colors: Srgb) -> Numbers:
     """The number of the terminal color most similar to each of ``colors``.
 
-    If ``colors`` get lighter throughout, or up to one peak, so do the results.
+    If the lightness of ``colors`` rises throughout, or has a single peak or valley, so does that of
+    the results.
 
     Shape: (n, 3) → (n,).
     """

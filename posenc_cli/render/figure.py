@@ -43,7 +43,10 @@ TOO_FAST = "too fast to show, half a rotation a row and more"
 _FAINTER = 10
 """The ratio of two maps' largest values from which the colors use a log scale."""
 _UNITS_OF_FAINTEST, _FAINTEST = 4, 1e-9
-"""The faintest map's largest value in units of a log scale, and the least unit of all values."""
+"""The faintest map's largest value in units of a log scale, and the least unit as a share.
+
+The share is that of the largest value of all maps.
+"""
 
 _NOTICED = 0.1
 """The share of the shown range by which hidden values must exceed it to be noted.

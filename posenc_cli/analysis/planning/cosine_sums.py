@@ -5,7 +5,7 @@ similar to its query from a random key at distance m only if B(m) = Σ cos(m·θ
 This condition at every distance of a context is necessary, but not sufficient.
 
 Every distance is computed, none is sampled. With m = a + b, the cosines of all m are one product of
-two small matrices, cos aθ · cos bθ − sin aθ · sin bθ, in float64. A sum nearer to 0 than its
+two small matrices in float64: cos aθ · cos bθ − sin aθ · sin bθ. A sum nearer to 0 than its
 possible rounding error is computed again in 60 digits.
 
 Imports NumPy: import it only where something is computed.

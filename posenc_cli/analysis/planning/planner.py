@@ -55,9 +55,11 @@ _RAISED = {"rope-ntk": "ntk", "rope-linear": "linear", "rope-proportional": "lin
 
 
 class PairShares(Record):
-    """The pairs that rotate by what happened to them: kept, blended, or interpolated in full.
+    """The pairs that rotate, counted by the effect of a recipe on their frequency.
 
-    ``smallest`` is the smallest ratio of a pair's frequency to its original.
+    ``kept`` pairs keep it, ``blended`` pairs are slowed by less than the full factor, and
+    ``interpolated`` pairs by all of it. ``smallest`` is the smallest ratio of a pair's frequency to
+    its original.
     """
 
     kept: int

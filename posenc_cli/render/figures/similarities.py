@@ -69,9 +69,9 @@ def profile_figures(
     """S by offset: one set of axes per measure, in the order of the first of each.
 
     If all are even, offsets start at 0. With more offsets than ``most``, a curve is the mean of
-    each few, with an envelope from the lowest to the highest, so that no oscillation is lost. The
-    same holds if S does not depend only on the offset. A curve breaks where a sample left out
-    offsets. ``bounded`` adds RoFormer's bounds, in their own axes: they are many times as large.
+    each few. Its envelope from the lowest to the highest shows every oscillation. The same holds if
+    S does not depend only on the offset. A curve breaks where a sample left out offsets.
+    ``bounded`` adds RoFormer's bounds, in their own axes: they are many times as large.
 
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """

@@ -205,7 +205,7 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
 
 
 def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
-    """How each engine of a view departs from the config, and the source of that."""
+    """What each engine of a view does differently, and the source of that."""
     for reading in result.readings:
         if reading.runtime.name in view.engines:
             for departure in reading.departures:
