@@ -233,8 +233,8 @@ def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     """Identify an array, or a table of cosines and one of sines: arrays, tensors or paths.
 
     ``schemes`` are schemes of your own to try too, as ``./file.py:name`` or
-    ``package.module:name``. ``match`` of the result is what every entry fits, or None. ``nearest``
-    is what the table would be except for some rows. ``summary`` is one line.
+    ``package.module:name``. ``match`` of the result fits every entry; it is None if nothing does.
+    ``nearest`` fits all but some rows. ``summary`` is one line.
 
     Raises: ValueError if there are no arrays or more than two, or if they hold no numbers.
 
