@@ -205,7 +205,7 @@ class _CallArguments:
         return self.all_vectors[which].heads if self.all_vectors else 1
 
     def mask(self, padding: float | str | None) -> dict[str, Any]:
-        """True for each row (b, n), or 0 to add to scores (b, 1, n, n); one query row if there are many.
+        """True for each row (b, n), or 0 to add to scores (b, 1, n, n), of one query if n is large.
 
         With ``padding`` the last or the first row is masked: False, or the lowest float32 number.
         """

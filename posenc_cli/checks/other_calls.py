@@ -108,11 +108,12 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
-    for first, rows in product((0, _LATER), (_ROWS, 1)):
+    for several, first, rows in product(("two", "three"), (0, _LATER), (_ROWS, 1)):
         own, begin = whole[first : first + rows], whole[:rows]
-        text = "a row of three sequences" if rows == 1 else "three sequences"
+        count = 2 + (several == "three")
+        text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
         text += f" from position {own[0]:g} on" * bool(first)
-        yield call(text, np.stack([own] * 3), np.stack([begin] * 3) if first else begin)
+        yield call(text, np.stack([own] * count), np.stack([begin] * count) if first else begin)
     square = np.stack([whole[:_ROWS]] * _ROWS)
     yield call("as many sequences as rows", square, square[0])
     yield from _in_half(task, "vectors", _accepting(asked, whole))
@@ -157,9 +158,8 @@ def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         accepts = _accepting(asked, half.places)
         yield FurtherCall(f"{half.length} positions", (half,), accepts, task)
         later = task.places + _LATER
-        yield FurtherCall(
-            f"positions from {later[0]} on", (_at(task, later),), _accepting(asked), task
-        )
+        own = _at(task, later)
+        yield FurtherCall(f"positions from {later[0]} on", (own,), _accepting(asked, later), task)
     both = replace(task, sequences=2)
     yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
     yield from _in_half(task, "scores", _accepting(asked))

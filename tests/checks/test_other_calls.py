@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -311,6 +312,12 @@ def backwards_from_three_on(x):
     return x + (pe[::-1] if len(x) > 2 else pe)
 
 
+def wrong_in_pairs(x):
+    """As guidance calls it: with a prompt and without."""
+    pe = sinusoid(np.arange(x.shape[1]))
+    return x + (pe * np.array([1, 0])[:, None, None] if len(x) == 2 else pe)
+
+
 def of_64(num_heads, seq_len):
     return bias(num_heads, 64, 64, 0)
 
@@ -323,8 +330,9 @@ def of_one_width(positions, dim=D):
     ("scheme", "function", "call"),
     [
         ("sinusoidal", sorted_ids, "rows in another order"),
-        ("sinusoidal", adds_to_one, "three sequences"),
+        ("sinusoidal", adds_to_one, "two sequences"),
         ("sinusoidal", backwards_from_three_on, "three sequences"),
+        ("sinusoidal", wrong_in_pairs, "two sequences"),
         ("sinusoidal", of_one_width, "dim=32"),
     ],
 )
@@ -383,6 +391,38 @@ def test_rows_of_pairs_are_compared_by_their_offset(transposed, ok, tmp_path):
     )
     assert report.ok is ok, str(report)
     assert "also right for 12 positions" in str(report) if ok else report.cause == "key-query"
+
+
+def of_key_positions(query_positions, key_positions):
+    """BLOOM's form, which is no function of the distance."""
+    shape = (HEADS, len(query_positions), len(key_positions))
+    return np.broadcast_to(slopes(HEADS)[:, None, None] * key_positions, shape)
+
+
+def test_scores_that_follow_the_positions_themselves_are_compared_at_later_ones():
+    given = {"positions": N, "heads": HEADS}
+    report = posenc.check("alibi", impl=of_key_positions, form="bloom", **given)
+    assert report.ok, str(report)
+
+    def fire(query_positions, key_positions):
+        places = ([int(at) for at in each] for each in (query_positions, key_positions))
+        return posenc.bias("fire", *places, heads=4, threshold=8.0)
+
+    report = posenc.check("fire", impl=fire, positions=16, heads=4, threshold=8.0)
+    assert report.ok, str(report)
+
+
+def test_a_function_that_ends_its_process_in_a_shorter_call_is_told(tmp_path, call):
+    (tmp_path / "f.py").write_text(
+        "import os, sys\nimport numpy as np\n\n\ndef only64(x):\n"
+        "    if x.shape[-2] != 64:\n        os._exit(3)\n"
+        "    a = np.arange(64)[:, None] * 1e4 ** (-np.arange(0, 16, 2) / 16)\n"
+        "    return x + np.stack([np.sin(a), np.cos(a)], -1).reshape(64, 16)\n"
+    )
+    asked = ("check", "-s", "sinusoidal", "-d", "16", "--len", "64", "--json")
+    status, out, _ = call(*asked, "--impl", f"{tmp_path / 'f.py'}:only64")
+    assert (status, json.loads(out)["ok"]) == (0, True)
+    assert "not tested" in json.loads(out)["verdict"]
 
 
 class KeepsTheFirst:
@@ -758,7 +798,7 @@ def of_one_scale(timesteps_, embedding_dim=D, scale=1):
         ("alibi", ignores_past, "the last query of 64"),
         ("alibi", no_bias_in_half, "scores in float16"),
         ("alibi", of_one_slope, "max_bias=16"),
-        ("sinusoidal", counts_through_the_batch, "a row of three sequences"),
+        ("sinusoidal", counts_through_the_batch, "a row of two sequences"),
         ("sinusoidal", KeepsHalf, "vectors in float32 after half precision"),
         ("timestep", pads_in_front, "dim=17"),
         ("timestep", of_one_scale, "scale=2"),
