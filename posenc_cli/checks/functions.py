@@ -607,6 +607,7 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **dict.fromkeys(_BASES, task.settings.get("base")),
         **dict.fromkeys(_BATCHES, task.sequences),
         **dict.fromkeys(_TOKENS, _tokens(task)),
+        "input_ids_shape": (task.sequences, task.length),
         **(dict.fromkeys(_SIZES, task.sides) if task.sides else {}),
         **({side: task.sides[axis] for side, axis in _SIDES.items()} if task.sides else {}),
         **{name: own for name, own in task.settings.items() if name != "seq_len"},
@@ -620,7 +621,6 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **dict.fromkeys(("positions", "t"), task.places),
         "length": task.length,
         "dim": task.width,
-        "heads": heads,
         "base": task.settings.get("base"),
         **dict.fromkeys("qk" * (task.form == "buckets"), np.zeros((task.length, 1))),  # DeBERTa's
     }

@@ -911,3 +911,17 @@ def test_formats_of_positions_and_vectors_and_grids_in_batches(scheme, function,
     report = posenc.check(scheme, impl=function, dim=D, **settings)
     assert report.ok is (call is None), str(report)
     assert report.ok or report.call == call, str(report)
+
+
+@pytest.mark.parametrize(("past", "ok"), [(1, True), (0, False)])
+def test_the_shape_of_ids_gives_the_length(past, ok):
+    """Marian's SinusoidalPositionalEmbedding, whose caller passes input_ids.size()."""
+
+    def rows(input_ids_shape, past_key_values_length=0, position_ids=None):
+        if position_ids is None:
+            position_ids = np.arange(input_ids_shape[1]) + past * past_key_values_length
+        return sinusoid(position_ids)
+
+    report = posenc.check("sinusoidal", impl=rows, positions=N, dim=D)
+    assert report.ok is ok, str(report)
+    assert ("not tested" in report.verdict) is False
