@@ -598,8 +598,8 @@ def _by_name(name: str, task: FunctionTask) -> Any:
     queries = task.length if task.queries is None else task.queries
     named: dict[str, Any] = {
         **dict.fromkeys(_LENGTHS, heads if task.form == "slopes" else task.length),
-        **dict.fromkeys((*_QUERIES, *["i"] * (task.form == "scores")), queries),
-        **({"j": task.length} if task.form == "scores" else {}),
+        **dict.fromkeys(_QUERIES, queries),
+        **(_of_keys(queries, task.length) if task.form == "scores" else {}),
         **dict.fromkeys(_QUERY_PLACES, task.places[task.length - queries :]),
         **dict.fromkeys((*_KEY_PLACES, *_PLACES, "pos_seq"), task.places),
         **dict.fromkeys(_WIDTHS, task.width),
@@ -625,6 +625,11 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **dict.fromkeys("qk" * (task.form == "buckets"), np.zeros((task.length, 1))),  # DeBERTa's
     }
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
+
+
+def _of_keys(queries: int, keys: int) -> dict[str, Any]:
+    """Arguments beside a number of keys, which count from 0: T5's cache_position is of queries."""
+    return {"i": queries, "j": keys, "cache_position": np.arange(keys - queries, keys)}
 
 
 def _vectors(task: FunctionTask, *, batch: int | None = 0) -> Any:

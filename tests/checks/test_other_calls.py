@@ -925,3 +925,14 @@ def test_the_shape_of_ids_gives_the_length(past, ok):
     report = posenc.check("sinusoidal", impl=rows, positions=N, dim=D)
     assert report.ok is ok, str(report)
     assert ("not tested" in report.verdict) is False
+
+
+def test_cache_position_is_that_of_queries_among_keys_that_count_from_0():
+    """transformers' T5Attention.compute_bias."""
+
+    def compute_bias(query_length, key_length, cache_position=None):
+        rows = np.arange(query_length) if cache_position is None else cache_position
+        return -slopes(HEADS)[:, None, None] * np.abs(np.arange(key_length) - rows[:, None])
+
+    report = posenc.check("alibi", impl=compute_bias, positions=N, heads=HEADS)
+    assert report.ok, str(report)
