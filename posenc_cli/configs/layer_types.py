@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posenc_cli.configs.keys import FamilyKeys, Keys
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
-"""Layer types that have no attention, and so nothing that positions enter."""
+"""Layer types without attention, which positions do not affect."""
 LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100
 _COUNT = "num_hidden_layers"
@@ -28,26 +28,26 @@ KNOWN = (
     *("minimax_m3_sparse", "conv", "moe", "hybrid", "hybrid_sliding"),
     *("reference_sliding_attention", "linear_attention"),
 )
-"""The names that transformers 5 takes in ``layer_types``."""
+"""The names that transformers 5 accepts in ``layer_types``."""
 _BY_RATIO = {
     0: _SLIDING,
     4: "compressed_sparse_attention",
     128: "heavily_compressed_attention",
 }
-"""DeepSeek V4's layer types by its older compress_ratios."""
+"""DeepSeek V4's layer types by the values of its older key, compress_ratios."""
 RENAMED = {
     "attention": "full_attention",
     "mamba": "linear_attention",
     "deepseek_sparse_attention": "indexed_attention",
     "qwen_sparse_attention": "indexed_attention",
 }
-"""Older names, which transformers replaces."""
+"""Older names and the ones that transformers replaces them with."""
 
 
 class Group(Record):
-    """The layers of one type; ``label`` is None where a config tells no types apart.
+    """The layers of one type; ``label`` is None where a config does not distinguish types.
 
-    ``scaled`` says whether their rope is.
+    ``scaled`` says whether their rope is scaled.
     """
 
     label: str | None
@@ -57,7 +57,7 @@ class Group(Record):
 
 
 def groups(keys: FamilyKeys) -> list[Group]:
-    """The layers with attention, by type, in the order of their first.
+    """The layers with attention, grouped by type, in the order of each type's first layer.
 
     Raises: InvalidInput.
     """
@@ -99,7 +99,7 @@ def groups(keys: FamilyKeys) -> list[Group]:
 
 
 def _note_hybrid_pattern(keys: FamilyKeys, types: Sequence[str | None]) -> None:
-    """Warn of MiMo's own list of layers, 1 where a window slides, where it is not followed."""
+    """Warn where MiMo's own list of layers (1: sliding window) differs from the types in use."""
     text = keys.text
     listed = text.values.get(_HYBRID)
     if not isinstance(listed, list | tuple) or not set(types) <= {_FULL, _SLIDING}:
@@ -142,7 +142,7 @@ def _types(keys: FamilyKeys) -> list[str | None]:
 
 
 def sliding_window(text: Keys, family: Rotary) -> Sourced | None:
-    """The key of the window and its value, None where there is none or it is switched off."""
+    """The window and its key; None where the config has none or switches it off."""
     name = "sliding_window"
     flag = text.flag("use_sliding_window") if "switch" in family.window else None
     stated = text.get(name)
@@ -156,7 +156,7 @@ def sliding_window(text: Keys, family: Rotary) -> Sourced | None:
 
 
 def _types_by_window(keys: FamilyKeys, count: int) -> list[str | None]:
-    """The types of layers where some of them see a window, as in Qwen 2; else all have none."""
+    """The types of layers where only some have a sliding window, as in Qwen 2, else None."""
     rule = keys.family.window
     bound = keys.text.count("max_window_layers", minimum=0) if "bound" in rule else None
     limit = bound.value if bound else rule.get("bound", 0)
@@ -174,7 +174,7 @@ def _types_by_window(keys: FamilyKeys, count: int) -> list[str | None]:
 
 
 def _types_by_flag(keys: FamilyKeys, flags: Sourced, stated: Sourced | None) -> list[str | None]:
-    """The types of layers by a list that has 1 for those whose window slides.
+    """The types of layers, from a list that has 1 for each sliding layer.
 
     Raises: InvalidInput for a list of fewer numbers than there are layers.
     """
@@ -185,9 +185,9 @@ def _types_by_flag(keys: FamilyKeys, flags: Sourced, stated: Sourced | None) -> 
 
 
 def _types_by_ratio(keys: FamilyKeys, stated: Sourced | None) -> list[str | None]:
-    """The types of layers by how many keys each compresses into one.
+    """The types of layers, from how many keys each layer compresses into one.
 
-    Raises: InvalidInput for a number that stands for no type.
+    Raises: InvalidInput for a ratio that has no type.
     """
     ratios = keys.text.counts("compress_ratios")
     count = stated.value if stated else keys.family.defaults.get(_COUNT, 0)
@@ -198,7 +198,7 @@ def _types_by_ratio(keys: FamilyKeys, stated: Sourced | None) -> list[str | None
 
 
 def _count(keys: FamilyKeys) -> Sourced | None:
-    """How many layers the config says there are."""
+    """The number of layers that the config states."""
     text, family = keys.text, keys.family
     name = family.aliases.get(_COUNT, _COUNT)
     count = text.count(name)
@@ -210,7 +210,7 @@ def _count(keys: FamilyKeys) -> Sourced | None:
 
 
 def _without_further_layers(keys: FamilyKeys, listed: Sourced, count: Sourced | None) -> Sourced:
-    """A list of types without those of the layers that predict further tokens, if it has them."""
+    """A list of types, without the layers for multi-token prediction if it has them."""
     further = keys.text.count("num_nextn_predict_layers", minimum=0)
     own = count.value if count else keys.family.defaults.get(_COUNT, 0)
     if further is None or len(listed.value) != own + further.value:
@@ -221,9 +221,9 @@ def _without_further_layers(keys: FamilyKeys, listed: Sourced, count: Sourced | 
 def _transformers_types(
     keys: FamilyKeys, listed: Sourced, count: Sourced | None
 ) -> list[str | None]:
-    """The types of a list, as transformers takes them.
+    """The types of a list, by the names that transformers uses now.
 
-    Raises: InvalidInput for a name that it does not know, or a list of another length.
+    Raises: InvalidInput for a name that transformers does not know, or a wrong number of names.
     """
     types = [RENAMED.get(name, name) for name in listed.value]
     for layer, name in enumerate(types):
@@ -289,7 +289,7 @@ def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
 
 
 def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
-    """The base of each layer, 0 where it has none; None where no list says them.
+    """The base of each layer, 0 for a layer that does not rotate; None where no list states them.
 
     Raises: InvalidInput.
     """
@@ -310,7 +310,7 @@ def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
 
 
 def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[str | None]:
-    """Layer types, told apart by their bases where layers of one type have several."""
+    """Layer types, with the base in the name where layers of one type have different bases."""
     own: dict[str | None, set[float]] = {}
     for label, base in zip(types, bases, strict=True):
         own.setdefault(label, set()).update({base} - {0})
@@ -321,7 +321,7 @@ def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[
 
 
 def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
-    """Which layers are scaled, as types where not all are."""
+    """Layer types that say which layers are scaled; None for each where all are."""
     listed = keys.text.counts(str(keys.family.scaled_layers))
     if listed is None or {*range(count)} <= {*listed.value}:
         return [None] * count
@@ -329,7 +329,7 @@ def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
 
 
 def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
-    """Whether each layer rotates: 1 in ``no_rope_layers`` says that it does."""
+    """Whether each layer rotates; 1 in ``no_rope_layers`` means that it does."""
     text = keys.text
     interval = text.count("no_rope_layer_interval")
     period = interval.value if interval else 4

@@ -1,8 +1,8 @@
-"""Attention settings beside the rotation: windows, scale and cap of the scores.
+"""Attention settings beside the rotation: windows, scale and soft cap of the scores.
 
-Scores are multiplied by 1/√d of the head's d columns, where nothing else is said here. Some models
-take another scale from a key, some cap scores softly at c: c · tanh(s / c), and some multiply the
-scores of the query at position m by 1 + a · ln(1 + ⌊(m + o) / L⌋).
+By default scores are multiplied by 1/√d, where d is the head dim. Some models read another scale
+from a key. Some apply a soft cap c: c · tanh(s / c). Some multiply the scores of the query at
+position m by 1 + a · ln(1 + ⌊(m + o) / L⌋).
 
 Source: the attention classes of transformers 5.23, as tests/golden/config_scores has them.
 """
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 class ScoreScale(Record):
-    """The scale of a family's scores: a key to a power, or a number.
+    """The scale of a family's scores: the value of a key raised to a power, or a number.
 
-    ``usual`` is what the key is where the config leaves it out, None where that is by the head.
+    ``usual`` is the value where the config leaves the key out. It is None where the default is
+    1/√d.
     """
 
     key: str | None
@@ -51,13 +52,13 @@ SCALES: Mapping[str, ScoreScale] = {
     **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), _ONE),
     "embedding_gemma2_text": _ONE,
 }
-"""By a model type: the families whose scores are not scaled by 1/√d alone."""
+"""The model types whose scores are not scaled by 1/√d alone."""
 
 CAPS: Mapping[str, float | None] = {
     **dict.fromkeys(("gemma2", "vaultgemma", "t5_gemma_module"), 50.0),
     **dict.fromkeys(("gemma3_text", "t5gemma2_text", "t5gemma2_decoder"), None),
 }
-"""The cap of scores where ``attn_logit_softcapping`` is left out, by the types that read it."""
+"""The default soft cap of each model type that reads ``attn_logit_softcapping``."""
 
 _LLAMA4 = {"attn_scale": 0.1, "floor_scale": 8192}
 
@@ -65,16 +66,16 @@ _WINDOWS = {
     "sliding": ("sliding_window", "local_attention", "attention_window_size"),
     "chunked": ("attention_chunk_size",),
 }
-"""The keys of a window, by what the layers that have it are called."""
+"""The keys that state a window, by a part of the name of the layers that have it."""
 _CHUNK = 8192
-"""The chunk of Llama 4's layers where its config has none."""
+"""The default chunk size of Llama 4's chunked layers."""
 
 SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length")
-"""What is compared of scores, as :attr:`~posenc_cli.configs.resolved.Layers.derived` has it."""
+"""The settings of scores that are compared: keys of Layers.derived."""
 
 
 def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
-    """Layers with their window, and what multiplies and caps their scores, if not 1/√d alone.
+    """Layers with their window, and the scale and cap of their scores if not 1/√d alone.
 
     Raises: InvalidInput for a value that is not a number.
     """
@@ -91,7 +92,7 @@ def without_window(layers: Layers) -> Layers:
 
 
 def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
-    """How many positions layers see, where that is not all."""
+    """The window of layers, where they do not see all positions."""
     text, family = model.keys, model.family
     names: list[str] = [
         name for kind, keys in _WINDOWS.items() if kind in (label or "") for name in keys
@@ -129,7 +130,7 @@ def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
 
 
 def _stated(text: Keys, key: str, usual: Any, model_type: str) -> Sourced:
-    """A key's number, null where it is null, or the model type's."""
+    """The number that a key states, None where it is null, else the model type's default."""
     if text.values.get(key, usual) is None:
         return Sourced(None, text.path(key))
     return text.number(key) or Sourced(usual, f"default of {model_type}")

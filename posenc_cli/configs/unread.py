@@ -1,8 +1,8 @@
 """Keys about positions that nothing reads: which of them matter, and the warning.
 
-A key that says what is so anyway is no finding. One that says otherwise by a name which another
-code reads is a rival: whoever runs that code rotates by another angle. Of the rest nothing is known
-but that nothing read them.
+A key that agrees with the values in use is not reported. A key that contradicts them under a name
+that other code reads is a rival: that code rotates by other angles. Any other key is reported as
+unread.
 """
 
 from __future__ import annotations
@@ -54,20 +54,20 @@ _NEUTRAL = {
     "mscale": (1,),
     "mscale_all_dim": (0, 1),
 }
-"""Values that say nothing; those of YaRN's keys, where the rule is another (HunYuan's)."""
+"""Values without effect; those of YaRN's keys appear where the rule is another (HunYuan's)."""
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
 _IDLE = ("offset_alibi",)
-"""Keys that change nothing: a constant added to all biases of BLOOM cancels in the softmax."""
+"""Keys without effect: a constant added to all biases of BLOOM cancels in the softmax."""
 
 
 _OF_AUDIO = {"musicflamingo": ("rope_parameters",)}
-"""What a model around the text model reads itself, by its type."""
+"""The keys that a model around the text model reads itself, by its type."""
 _OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "token2wav_config")
-"""Parts of a config that are other models than the text's, be they there or not."""
+"""Parts of a config that belong to models other than the text model."""
 
 
 class Rival(Record):
-    """A key that contradicts the value in use: what it speaks of, and what that is here."""
+    """A key that contradicts the value in use: the quantity that it states, and the value here."""
 
     source: str
     value: Any
@@ -76,7 +76,7 @@ class Rival(Record):
 
 
 class Holding:
-    """What holds of the layers of a config, by the names that other code has for it."""
+    """The values in use in the layers of a config, by the names that other code has for them."""
 
     def __init__(self, layers: Sequence[Layers], text: Keys) -> None:
         self.layers = layers
@@ -84,7 +84,7 @@ class Holding:
         self.rotating = [group for group in layers if {"base", "dim"} <= group.params.keys()]
 
     def values(self, key: str) -> tuple[str, list[Any]] | None:
-        """What a key speaks of, and what that is in each of the layers; None where unknown."""
+        """The quantity that a key states, and its value in each group of layers, if known."""
         if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
             return "base", [group.params["base"].value for group in self._based(key)]
         if key in _ROTATES:
@@ -95,7 +95,7 @@ class Holding:
         return None
 
     def _based(self, key: str) -> list[Layers]:
-        """The layers of whose base a key speaks."""
+        """The layers whose base a key states."""
         local = any(self.text.has(name) for name in LOCAL_BASES)
         if key in LOCAL_BASES:
             return [group for group in self.rotating if group.slides]
@@ -104,7 +104,7 @@ class Holding:
         return self.rotating
 
     def agrees(self, key: str, value: Any) -> bool:
-        """Whether what a key says is so anyway."""
+        """Whether a key agrees with the values in use."""
         spoken = self.values(key)
         if _says_nothing_of_nope(self, key, value):
             return True
@@ -127,12 +127,12 @@ def _is_interleaved(layers: Layers) -> bool:
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Whether two values of JSON say the same; true is no 1."""
+    """Whether two values of JSON are equal; true does not equal 1."""
     return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
 def _is_layers(holding: Holding, key: str, value: Any) -> bool:
-    """A cycle, a list or the numbers of layers that tell the same layers apart as were read."""
+    """Whether a cycle, a list or layer numbers distinguish the same layers as those read."""
     if not tells_layers(key):
         return False
     kinds = {layer: i for i, group in enumerate(holding.layers) for layer in group.layers}
@@ -142,7 +142,7 @@ def _is_layers(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _stated_layers(value: Any, layers: range) -> Iterator[Iterable[Any]]:
-    """What a value may say of each layer: every so many, a cycle of letters, or a list."""
+    """The meanings that a value may have for each layer: a period, a cycle of letters or a list."""
     if isinstance(value, int) and value > 0:
         yield ((layer + 1) % value == 0 for layer in layers)
         yield (layer % value == 0 for layer in layers)
@@ -154,13 +154,13 @@ def _stated_layers(value: Any, layers: range) -> Iterator[Iterable[Any]]:
 
 
 def _told_apart(kinds: Iterable[Any]) -> list[int]:
-    """Which of the layers are alike, whatever their kinds are called."""
+    """A number for the kind of each layer, in order of appearance, whatever their names."""
     known: dict[Any, int] = {}
     return [known.setdefault(kind, len(known)) for kind in kinds]
 
 
 def _says_nothing_of_nope(holding: Holding, key: str, value: Any) -> bool:
-    """A plain base, a share or the kinds of layers, where no layer is told positions."""
+    """Whether a plain base, share or list of layer kinds has no effect: no layer has positions."""
     if any(group.scheme != "nope" for group in holding.layers):
         return False
     plain = isinstance(value, Mapping) and value.get("rope_type", "default") == "default"
@@ -168,7 +168,7 @@ def _says_nothing_of_nope(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
-    """A length that is the layers' own, or their context where none is scaled."""
+    """Whether a length is the layers' original length, or their context where none is scaled."""
     if key not in _LENGTHS or isinstance(value, bool):
         return False
     lengths = []
@@ -190,7 +190,7 @@ def _reaches_all(holding: Holding, value: Any) -> bool:
 
 
 def _is_parameter(holding: Holding, key: str, value: Any) -> bool:
-    """A parameter or what follows from one, such as truncate, by the scheme's own name."""
+    """Whether a key is a parameter or derived value by the scheme's name, and agrees."""
     held = [
         group.params.get(key) or group.derived.get(key) or _default(group, key)
         for group in holding.rotating
@@ -200,7 +200,7 @@ def _is_parameter(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _default(layers: Layers, name: str) -> Any:
-    """What a scheme takes for a parameter that nothing gives."""
+    """A scheme's default of a parameter."""
     from posenc_cli import catalogue
 
     parameter = catalogue.find(layers.scheme).parameters.get(name)
@@ -213,7 +213,7 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
     (_HALVES, "half layout", lambda group: not _is_interleaved(group)),
 )
-"""The keys of what all rotating layers have, what that is called, and what gives it."""
+"""Keys of a quantity that all rotating layers have, its name, and the function that returns it."""
 
 _RULES = (
     lambda holding, key, value: (
@@ -238,7 +238,7 @@ _RULES = (
     lambda holding, key, _value: (
         key == "alibi_bias_max" and holding.text.values.get("alibi") is False
     ),
-    # what no value of says anything, or what this one leaves as it is: an empty list of layers
+    # keys without effect at any value, or at this one, such as an empty list of layers
     lambda _holding, key, value: (
         key in _IDLE or value == [] or any(_same(value, each) for each in _NEUTRAL.get(key, ()))
     ),
@@ -259,7 +259,7 @@ _RULES = (
     lambda holding, key, _value: (
         key == "finetuned" and all(group.scheme == "rope-yarn" for group in holding.rotating)
     ),
-    # a value of sliding layers that is that of all others, too
+    # a value of sliding layers that equals that of all others
     lambda holding, key, value: key[:4] == "swa_" and holding.text.values.get(key[4:]) == value,
 )
 
@@ -304,7 +304,7 @@ def _other_models(top: Keys, text: Keys) -> tuple[str, ...]:
 
 
 def _is_of_no_layer(path: str, layers: Sequence[Layers]) -> bool:
-    """Whether a path leads to the rope of layers of a type that no layer has."""
+    """Whether a path leads to the rope object of a layer type that no layer has."""
     types = {group.layer_type for group in layers}
     absent = {*KNOWN} - types
     if "sliding_attention" in absent:  # DeepSeek V4's name for their rope
@@ -326,7 +326,7 @@ def _own_code(top: Keys) -> str | None:
 
 
 def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str | Rival]:
-    """Of the keys that nothing read, those that do not agree with what holds."""
+    """The keys that nothing read and that do not agree with the values in use."""
     read = [(path.rpartition(".")[2], _value(top, path)) for path in sorted(top.read)]
     for path in paths:
         key, value = path.rpartition(".")[2], _value(top, path)
@@ -351,7 +351,7 @@ def _number_text(value: Any) -> str:
 
 
 def _value(top: Keys, path: str) -> Any:
-    """What stands at a path; None where its keys had to be escaped to be shown."""
+    """The value at a path; None where its keys had to be escaped to be shown."""
     value: Any = top.values
     for part in path.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -359,7 +359,7 @@ def _value(top: Keys, path: str) -> Any:
 
 
 def _says_the_same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, older names of rope types aside."""
+    """Whether two values are equal, up to older names of rope types."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return _renamed(one) == _renamed(other)
     return other is not None and _same(one, other)
@@ -372,7 +372,7 @@ def _renamed(rope: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_told(path: str, notes: Notes) -> bool:
-    """Whether a warning has named a key already."""
+    """Whether a warning already names a key."""
     return any(path in text for text in (*notes.headlines, *notes.warnings))
 
 
