@@ -87,35 +87,35 @@ if TYPE_CHECKING:
 
 
 MOST_TRIALS = 48
-"""Of one way to read an array: judgement, for a trial takes milliseconds, and the dearest fit by
-chance if any does."""
+"""Trials per way to read an array. Chosen by judgement: a trial takes milliseconds, and later
+hypotheses only fit by chance."""
 MORE_TRIALS = 5
-"""After the first that fits: of plain ones that fit, some leave less over."""
+"""Trials after the first that fits: among plain hypotheses that fit, a later one may fit better."""
 OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
 _MUCH_DEARER = 2.0
-"""Of the cost: judgement, what costs so much more is not believed in place of what fits."""
+"""Extra cost above which a hypothesis does not replace one that fits. Chosen by judgement."""
 _PLAIN = 4.0
 """What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
-"""The rank of no trial, behind all others."""
+"""The rank where nothing was tried: behind all others."""
 _DAMAGED = 0.02
-"""Of the rows in no regular order, that may be wrong."""
+"""Share of rows in no regular order that may be wrong."""
 _DAMAGE = 0.02
-"""What no row is farther off by, none is damaged by: noise in all of them is."""
+"""Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
-"""The most that a rule with usual numbers costs: one that gives every entry is no bias."""
+"""Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
 _UNEVEN = 0.2
-"""Of a step between rows: half precision leaves less of late angles."""
+"""Relative error of a step between rows: half precision changes late angles by less."""
 _LEAST_NUMBERS = 3
-"""In a row: any two are a ladder of some base, and slopes of some largest bias."""
+"""Fewest numbers in a row: any two fit some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
 """Rows, columns and channels."""
 _WHOLE = 1 << 13
-"""Rows in no regular order that are all looked at, each of which says where it stands."""
+"""Most rows in no regular order that are all compared, each at its own position."""
 _LEAST_ROWS = 12
-"""Rows of which a half still shows the rates of waves."""
+"""Fewest rows whose halves still show the rates of waves."""
 
 
 class Attempt(Record):
@@ -442,13 +442,13 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
 
 
 _BESIDE = 1e-7
-"""Of a parameter: how far the next value is tried, for entries that change in proportion."""
+"""Relative step of a parameter for a numerical derivative: entries change in proportion."""
 _STEPS, _SETTLED = 4, 1e-14
-"""Of Newton's method, and the last of them, of a parameter."""
+"""Steps of Newton's method, and the relative step at which it stops."""
 _NEARLY = 64.0
 """Of the tolerance, that of float32 code too: what leaves more over is not nearly right."""
 _FAR = 0.01
-"""Of a parameter: a step so long leads nowhere."""
+"""Relative step of a parameter that is too long to lead anywhere."""
 _BETTER, _GIVEN = 0.5, 0.97
 """Of the bits that a trial leaves over, and of the entries: what leaves more, or gives fewer, may
 be noise that was fitted."""
@@ -582,7 +582,7 @@ def _cells(
 
 
 _MARGIN = 16
-"""How many times more of the tolerance an entry may take than the sample: few rows show not all."""
+"""How much more of the tolerance an entry may use than the sample: few rows do not show all."""
 
 
 def census(trial: Trial, evidence: Evidence) -> Census | None:
