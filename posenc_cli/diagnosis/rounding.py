@@ -33,7 +33,7 @@ _FEWEST_POSITIONS = 3
 """At fewer a frequency of each pair's own fits whatever stands there."""
 
 _SHARED = 0.3
-"""Of what frequencies are off by: where pairs differ by less, they may be off by one number."""
+"""Share of a frequency error: where pairs differ by less, they may be off by one number."""
 
 
 def held_to_roundings(suspect: Suspect) -> Suspect:

@@ -554,7 +554,7 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
 
 
 def _is_repeated(rows: Reals) -> bool:
-    """Whether rows hold each number twice, in halves or in pairs of columns."""
+    """Whether rows hold each number twice, in halves or interleaved."""
     half = rows.shape[1] // 2
     ways = (rows[:, :half], rows[:, half:]), (rows[:, 0::2], rows[:, 1::2])
     return bool(rows.any()) and any(np.array_equal(*way) for way in ways)

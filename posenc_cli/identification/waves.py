@@ -95,7 +95,7 @@ _MULTIPLIED = 1.0
 _ONE = 0.01
 """How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
 _DAMAGED = 0.3
-"""Of the rows, among which pairs of columns still show as such."""
+"""Share of damaged rows at which frequency pairs still show."""
 _SEEING: tuple[dict[str, Any], ...] = (
     {"sections": (16, 24, 24)},
     {"sections": (24, 20, 20), "interleaved": True},

@@ -379,7 +379,7 @@ def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
 
 
 def _of_another_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Dynamic NTK for the length at which it stretches the base to that of the rates."""
+    """Dynamic NTK for the length at which it scales the base to that of the rates."""
     params, base = reference.params, base_of(reference)
     dynamic = reference.encoding.bound.scheme is rope_dynamic and (rates > 0).all()
     if not dynamic or base is None or reference.pairs < 2:
