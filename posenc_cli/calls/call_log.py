@@ -30,8 +30,8 @@ from posenc_cli.calls.patterns import (
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
+from posenc_cli.inference.reference import Sample
 from posenc_cli.inference.tolerance import Tolerance
-from posenc_cli.inference.turning import Sample
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:

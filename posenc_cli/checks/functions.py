@@ -189,13 +189,12 @@ def _likeliest(
         except InvalidInput as error:
             if UNSTEADY in error.message:  # fails in every form
                 raise
-            _revive(called)
             usual_refused |= not accepted
             refused.append(error)
             continue
         if is_right(subject):
-            subject = _called_further(called, arguments, subject, task, further)
-            subject = _after_fewer(called, arguments, subject, task, accepts)
+            further_called = _called_further(called, arguments, subject, task, further)
+            subject = _after_fewer(called, arguments, further_called, task, accepts)
             notes = [_OTHER_ORDER] * bool(accepted and carried)
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
@@ -243,6 +242,8 @@ def _doubt(own: tuple[Any, str]) -> bool:
 
 def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:
     """The one array that a call returns, and the text of the call."""
+    if not called.lives:  # it ended its process
+        called.renew()
     payload, text = _payload(called, arguments, task.dtype)
     results = called.arrays(payload, np.abs(task.places).astype(np.int64))
     if len(results) != 1:
@@ -321,7 +322,6 @@ def _called_further(
             except _IgnoredFormat as error:
                 told["untested"].append(error.message)
             except InvalidInput as error:
-                _revive(called)
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _starts_of_each(given, call)
                 if of_attention or shaped:
@@ -342,12 +342,6 @@ def _called_further(
     notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
     left = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
     return replace(subject, notes=(*subject.notes, *notes), untested=left)
-
-
-def _revive(called: CalledFunction) -> None:
-    """Start a function anew that ended its process."""
-    if not called.lives:
-        called.renew()
 
 
 def _after_fewer(
@@ -397,7 +391,11 @@ def _left(
     called: CalledFunction, arguments: Arguments, task: FunctionTask, tried: list[str]
 ) -> Iterator[str]:
     """What no call varied: lengths, padding, and parameters that keep their default."""
-    of_length = [text for text in tried if "float" not in text and "=" not in text or text.startswith(("grid", "window"))]
+    of_length = [
+        text
+        for text in tried
+        if ("float" not in text and "=" not in text) or text.startswith(("grid", "window"))
+    ]
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"
     names = {own.name for own, _ in arguments}

@@ -105,6 +105,20 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield call("rows in another order", mixed, whole)
     if whole.dtype.kind == "i":
         yield call("positions of int32", whole.astype(np.int32), whole)
+    yield from _batches(whole, call)
+    yield from _in_half(task, "vectors", _accepting(asked, whole))
+    if task.settings.get("max_period") is not None:
+        between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
+        yield call("timesteps between whole ones", between, whole[-_ROWS:])
+        if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
+            half = replace(task, places=whole.astype(np.float16))
+            yield FurtherCall("timesteps in float16", (half,), _accepting(asked, whole), task)
+
+
+def _batches(
+    whole: NumberArray, call: Callable[[str, NumberArray, NumberArray], FurtherCall]
+) -> Iterator[FurtherCall]:
+    """The calls with several sequences, at the same positions or at their own."""
     pair = np.stack([whole[:_ROWS], whole[-_ROWS:]])
     yield call("two sequences at other positions", pair, pair[[0, 0]])
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
@@ -116,13 +130,6 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         yield call(text, np.stack([own] * count), np.stack([begin] * count) if first else begin)
     square = np.stack([whole[:_ROWS]] * _ROWS)
     yield call("as many sequences as rows", square, square[0])
-    yield from _in_half(task, "vectors", _accepting(asked, whole))
-    if task.settings.get("max_period") is not None:
-        between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("timesteps between whole ones", between, whole[-_ROWS:])
-        if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
-            half = replace(task, places=whole.astype(np.float16))
-            yield FurtherCall("timesteps in float16", (half,), _accepting(asked, whole), task)
 
 
 def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:

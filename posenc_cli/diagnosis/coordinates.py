@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.formulas.declare import Coordinates
-    from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.turning import Sample
+    from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _BLOCK = 2

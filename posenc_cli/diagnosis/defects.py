@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.formats import CellFormat
+    from posenc_cli.inference.reference import Sample
     from posenc_cli.inference.rules import Alternative
-    from posenc_cli.inference.turning import Sample
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56

@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.calls.function_trial import Irregularity
-    from posenc_cli.inference.reference import Reference
+    from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.inference.rules import Alternative
-    from posenc_cli.inference.turning import ColumnPairing, Sample, SomeRows, SubjectBlock
+    from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Residual, Where

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.diagnosis.bug_search import Suspect
-    from posenc_cli.inference.turning import Sample
+    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _MOST_REGIMES = 6

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from posenc_cli.diagnosis.bug_search import Suspect
-    from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.turning import Sample
+    from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 

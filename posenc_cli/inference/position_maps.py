@@ -17,7 +17,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from posenc_cli.inference.turning import Sample
+    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import Flags, Integers, Reals
 
 _READABLE = 0.9

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.formulas.tables import Layout
-    from posenc_cli.inference.reference import Reference
-    from posenc_cli.inference.tolerance import Tolerance
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
     from posenc_cli.positions import Positions
 
@@ -278,44 +276,3 @@ class PositionRows(Record):
         near = [row + np.arange(-_NEAR, _NEAR + 1) for row in rows]
         sampled = np.unique(np.concatenate([self.sample(), *near]))
         return sampled[(sampled >= 0) & (sampled < self.count)]
-
-
-class Sample(Record):
-    """A subject at some positions, its columns paired as it pairs them.
-
-    ``stray`` is the norm of all that rotates no pair, (positions, pairs) or (positions, 1).
-    """
-
-    positions: Integers
-    factors: ComplexRows
-    seen: Flags
-    stray: RealRows
-    tolerance: Tolerance
-    amplitude: float
-    reference: Reference
-
-    def rows(self, rows: Integers) -> Sample:
-        """Some of the rows."""
-        return replace(
-            self,
-            positions=self.positions[rows],
-            factors=self.factors[rows],
-            seen=self.seen[rows],
-            stray=self.stray[rows],
-        )
-
-    def compared(
-        self, predicted: ComplexRows, frequencies: Reals, followed: Integers | Reals | None = None
-    ) -> tuple[RealRows, Flags]:
-        """By how much factors (n, pairs) miss each entry, and which they explain; unseen ones by 0.
-
-        Their angles are multiples of ``followed``, (n,) or (n, pairs), by default of the
-        reference's own positions.
-        """
-        if followed is None:
-            followed = self.reference.angle_positions(self.positions)
-        larger = max(1.0, self.amplitude / self.reference.scale)  # than the tolerance is for
-        allowed = self.tolerance.cells(followed, frequencies) * larger
-        with np.errstate(invalid="ignore"):
-            missed = np.where(self.seen, np.abs(self.factors - predicted) + self.stray, 0.0)
-            return missed, np.asarray((missed <= allowed) | ~self.seen)

@@ -18,7 +18,7 @@ from posenc_cli.inference.tolerance import PER_ANGLE, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.inference.turning import Sample
+    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 FROM = 8192

@@ -35,9 +35,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
-from posenc_cli.inference.reference import Turns
+from posenc_cli.inference.reference import Sample, Turns
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import Sample
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
 

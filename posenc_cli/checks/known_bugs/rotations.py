@@ -23,9 +23,10 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALF_CELLS, HALVES, round_to_half
 from posenc_cli.inference.frequency_rules import alternatives
 from posenc_cli.inference.position_maps import usual_maps
+from posenc_cli.inference.reference import Sample
 from posenc_cli.inference.rules import changed_frequencies
 from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, smallest
-from posenc_cli.inference.turning import ColumnPairing, Sample
+from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
