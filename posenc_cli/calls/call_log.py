@@ -657,7 +657,7 @@ class _Calls:
         of_all = self._evidence(self._made)
         evidence = f"{'; '.join(shown[:_SHOWN])}; {of_all}"
         if still:
-            message = "some rows are left as given, by the call that they come in"
+            message = "in some calls rows come back unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
         message = f"rows are rotated at other positions than theirs: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
@@ -678,7 +678,7 @@ with its own."""
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
-    unlike = "the function rotates rows by the call that they come in"
+    unlike = "the rotation of a row depends on its call"
     return Irregularity(cause, message, evidence, unlike)
 
 

@@ -766,7 +766,7 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
     ("body", "positions", "said"),
     [
         (LEFT, "0:17", "rows are rotated at position 0, so not at all, in some calls"),
-        (LEFT, "0:100", "some rows are left as given, by the call that they come in"),
+        (LEFT, "0:100", "in some calls rows come back unrotated"),
         (
             SHARED,
             "0:300",

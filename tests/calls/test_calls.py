@@ -337,8 +337,8 @@ WRONG = {
     "growing": ("base", "the base is 20000, not 10000, in some calls", ""),
     "short_of_rows": (
         "no-rotation",
-        "some rows are left as given, by the call that they come in",
-        "some rows are left as given, by the call that they come in",
+        "in some calls rows come back unrotated",
+        "in some calls rows come back unrotated",
     ),
 }
 

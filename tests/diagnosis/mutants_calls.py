@@ -440,7 +440,7 @@ def spread(x, offset=0):
     return turned(x, *full(np.linspace(offset, offset + n, n)))
 
 
-@mutant("no-rotation", "some rows are left as given, by the call that they come in")
+@mutant("no-rotation", "in some calls rows come back unrotated")
 def every_second_row(x, offset=0):
     y = doubles.mlx(x, offset)
     y[..., 1::2, :] = x[..., 1::2, :]
@@ -544,7 +544,7 @@ def rows_in_16_bits(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)).astype(np.uint16)]))
 
 
-@mutant("no-rotation", "some rows are left as given, by the call")
+@mutant("no-rotation", "in some calls rows come back unrotated")
 def whole_blocks(x, positions):
     y, end = turned(x, *full(positions)), len(x) // 16 * 16
     y[end:] = x[end:]
@@ -928,7 +928,7 @@ def block_of_100(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) % 100]))
 
 
-@mutant("no-rotation", "some rows are left as given, by the call")
+@mutant("no-rotation", "in some calls rows come back unrotated")
 def rest_of_64(x, offset=0):
     whole = x.shape[-2] // 64 * 64
     head = turned(x[..., :whole, :], *full(np.arange(whole) + offset))

@@ -113,9 +113,9 @@ def dot_similarity(
     """Show how similar the encodings of two positions are.
 
     Shows the matrix S[m, n], its values by offset m − n, and whether S depends on the offset alone.
-    For absolute encodings, S is the dot product of two rows. For rotary ones, it is q·k / d for the
-    same content rotated at m and at n, with the attention factor. For biases, it is the score added
-    for query m and key n. Several encodings share one set of axes if their measures are the same,
+    For absolute encodings, S is the dot product of two rows. For RoPE, it is q·k / d for one vector
+    rotated to positions m and n, with the attention factor. For biases, it is the score added for
+    query m and key n. Several encodings share one set of axes if their measures are the same,
     above a table of their differences. With --content random, the curve is the mean of many draws,
     and the band holds 5–95 % of them. Without --len, the first 512 positions are compared.
 

@@ -86,7 +86,7 @@ def positions(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Print the position ids of a prompt, or check some.
+    """Print or check the position ids of a prompt.
 
     The ids are those of the model's own code in transformers 5.23. Text counts from 0, and restarts
     in each packed sequence; RoBERTa and similar models start after the padding row. Decoders skip
