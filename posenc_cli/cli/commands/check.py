@@ -83,7 +83,7 @@ def check(
     (--rotated X Y), frequencies (--inv-freq), ALiBi slopes, bucket numbers, or a function (--impl).
     posenc compares every value and names the known bug: layout, order of sin and cos, base, offset,
     swapped axes, wrong bucket or slope rule, and others. posenc names a bug only if it reproduces
-    every value; if several bugs do, it lists them all. For RoPE, check runs rope-check and prints its
+    every value; if several do, it lists all. For RoPE, check runs rope-check and prints its
     report. The status is 1 if values differ.
 
     Examples:
