@@ -313,6 +313,16 @@ def zeroed_without_heads(x, positions):
 
 def doubled(x, positions):
     return right(x, positions) * np.float32(1 + (x.ndim == 4))
+
+
+def reshaped(x, positions):
+    y = right(x, positions)
+    return np.swapaxes(y, 1, 2).reshape(y.shape) if y.ndim == 4 else y
+
+
+def averaged(x, positions):
+    y = right(x, positions)
+    return (y + np.roll(y, 1, 1)) / 2 if y.ndim == 4 else y
 """
 
 
@@ -328,6 +338,17 @@ def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, call, t
     assert why["message"] == "unrotated dimensions change in calls with several sequences"
     status, out, _ = call(*asked, "./mine.py:right")
     assert (status, "not tested" in json.loads(out)["verdict"]) == (0, False), out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["reshaped", "averaged"])
+def test_heads_that_are_mixed_in_batches_fail_where_one_head_is_right(name, call, tmp_path):
+    (tmp_path / "mine.py").write_text(PARTIAL)
+    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", f"./mine.py:{name}")
+    status, out, _ = call(*asked)
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["cause"]) == (1, "unknown"), out
+    assert "depends on more than the row and its position" in why["message"]
 
 
 @pytest.mark.long
