@@ -507,7 +507,7 @@ def try_batches(tried: Tried) -> None:
                 calls.crash(arrangement.text, error)
             continue
         taken = together.tells or must_hold(arrangement, function.form)
-        if taken or _takes_one(tried, arrangement, heads=1):
+        if taken or (arrangement.places == 1 and _mixes_heads(tried, arrangement)):
             calls.tried.append(arrangement.text)
             calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
             calls.untested += _untested(tried, arrangement, failed)
@@ -544,6 +544,11 @@ def _untested(
         if several and (why == _UNSUPPORTED or _takes_one(tried, own)):
             yield f"batches ({why})"
             return
+
+
+def _mixes_heads(tried: Tried, arrangement: Arrangement) -> bool:
+    """Whether one head is right in the axes of an arrangement, and several are wrong."""
+    return _takes_one(tried, arrangement, heads=1) and not _takes_one(tried, arrangement)
 
 
 def _takes_one(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:

@@ -373,7 +373,7 @@ WRONG = {
     of_first_precision: "vectors of bfloat16 before any of float32",
     after_half_precision_in_numpy: "stay in a half precision",
     of_first_precision_in_numpy: "vectors of float16 before any of float32",
-    tables_of_one_row: " 1 row",
+    tables_of_one_row: "of one row",
     after_growing_twice: "an object that is made with its default max_position_embeddings",
     at_positions_after_growing_twice: "an object that is made with its default max_position",
     past_70_key_heads: "of k as given",

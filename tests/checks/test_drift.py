@@ -203,4 +203,4 @@ def test_frequencies_that_err_apart_as_float32_powers_do_share_no_cause(seed):
     assert not examined.ok
     (cause, *_) = diagnose(examined)
     assert cause.cause == "inv-freq-precision"
-    assert "no more than powers computed in float32 may be" in cause.message
+    assert "no more than powers computed in float32 may have" in cause.message

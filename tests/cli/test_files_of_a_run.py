@@ -278,10 +278,12 @@ OWN = {
     "files/atomic.py",  # what is written
     "files/npz.py",  # members of an archive
     "backends/native.py",
+    "catalogue.py",  # what distributions say of plugins
     "configs/families.py",
     "configs/library.py",
     "configs/nonrotary.py",
     "configs/position_rules.py",
+    "inference/candidates.py",
     "render/colors.py",  # data of posenc's own
     "render/html/page.py",
     "render/terminal/graphics.py",  # a picture in memory

@@ -223,8 +223,8 @@ def test_maps_of_words_are_told_apart_and_each_row_has_its_word(call):
     out = call("order-check", "-s", "rope+alibi", "--plot")[1]
     heads = next(line for line in out.splitlines() if "forward" in line)
     assert heads.split() == [
-        *["no", "positions", "forward", "no", "positions", "backward"],
-        *["no", "positions", "change"],
+        *["content", "only", "forward", "content", "only", "backward"],
+        *["content", "only", "change"],
     ]
     assert re.findall(r"^ *(\w+)┤", out, re.M) == ["dog", "bites", "man"] * 2
     assert "forward: dog bites man; backward: man bites dog" in out

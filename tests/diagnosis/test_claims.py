@@ -10,8 +10,8 @@ import pytest
 from posenc_cli.diagnosis.defects import Defect, likely_defects
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.inference.frequency_rules import likely_alternatives
+from posenc_cli.inference.reference import Sample
 from posenc_cli.inference.tolerance import Tolerance
-from posenc_cli.inference.turning import Sample
 from posenc_cli.records import replace
 from tests.checks import rope
 from tests.diagnosis.textbook import to

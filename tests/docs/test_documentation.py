@@ -245,7 +245,7 @@ def test_the_readme_says_how_to_run_a_reader_as_the_reader_itself_does(call, tmp
 
 
 def test_the_readme_says_what_configs_of_other_kinds_are_good_for(call, tmp_path):
-    assert "configs of diffusers" in " ".join(README.split())
+    assert "diffusers configs" in " ".join(README.split())
     assert "`explain --as all`" in README
     assert "`compare config.json model.gguf`" in README
     assert "3 a missing file or an environment problem" in README

@@ -350,7 +350,7 @@ def test_small_panels_fill_their_rows_and_those_that_belong_together_stay_in_one
         page = page_of(Panels(maps, "maps", across=across))
         (grid,) = [each for each in page.all_of("div") if "panels many" in str(each.get("class"))]
         grids[count] = grid["style"]
-    assert grids == {8: "--most:4", 64: "--most:8", 24: "--most:6", 12: "--most:6"}
+    assert grids == {8: "--_most:4", 64: "--_most:8", 24: "--_most:6", 12: "--_most:6"}
 
 
 def test_maps_of_one_quantity_share_one_scale():

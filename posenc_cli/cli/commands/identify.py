@@ -439,8 +439,10 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
-        first = ", after the command of the note, which writes axes.csv" * ("axes" in best.params)
-        return f"write the same again{', without the axes of length 1' * shorter}{first}:"
+        return (
+            f"write the same again{', without the axes of length 1' * shorter}"
+            f"{', after the command in the note' * ('axes' in best.params)}:"
+        )
     if not differing:
         return "write the other values again:"
     if 2 * differing <= census.cells:

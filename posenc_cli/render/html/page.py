@@ -149,7 +149,7 @@ class _HtmlWriter:
             range(4, _ACROSS + 1) if together == 1 else [2 * together],
             key=lambda across: (-count % across, abs(across * across - 2 * count)),
         )
-        many = f' many" style="--most:{most}' * small
+        many = f' many" style="--_most:{most}' * small
         return (
             f"<section>\n{tag('h2', section.heading)}{tag('p', section.words)}"
             f"{''.join(map(self._moving, section.live))}{bar}"
