@@ -295,7 +295,7 @@ OWN = {
     "calls/worker.py",  # another process
     "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
-    "cli/exits.py",  # a text of posenc's own
+    "cli/help/known_answers.py",  # a text of posenc's own
     "cli/help/completion.py",  # the file that a shell starts with, which is added to
 }
 
