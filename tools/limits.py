@@ -23,7 +23,9 @@ SIZES = {10**3: "10³", 10**5: "10⁵", 10**6: "10⁶", 10**9: "10⁹", 2**53: "
 MOST_SECONDS, MOST_BYTES = 60, 2 << 30
 _ENOUGH = 1 << 20
 """Bytes of a stream after which the reader stops."""
-_SAMPLED = re.compile(r"shows\s+\d+\s+(?:means|of\s+\d+\s+(?:positions|queries))")
+_SAMPLED = re.compile(
+    r"\s(?:of\s+up\s+to|of\s+each)\s+\d+\s|shows\s+\d+\s+of\s+\d+\s+(?:positions|queries)"
+)
 ROWS = {
     "generate": "-s rope -l {n} -o -",
     "apply": "-s rope --seed 0 -l {n} -o -",

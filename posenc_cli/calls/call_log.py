@@ -678,7 +678,7 @@ with its own."""
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
-    unlike = "the rotation of a row depends on its call"
+    unlike = "the function rotates a row differently in other calls"
     return Irregularity(cause, message, evidence, unlike)
 
 

@@ -127,7 +127,7 @@ NOT_MAPS = {
     "is not linear in x": "def f(x, p): return np.tanh(good(x, p))",
     "mixes rows": "def f(x, p): return good(x, p) - good(x, p).mean(0)",
     "when it is called again": "def f(x, p): return good(x, p) * os.getrandom(1)[0]",
-    "counts rows": "def f(x, p): return good(x, np.arange(len(x)))",
+    "rotates a row differently in": "def f(x, p): return good(x, np.arange(len(x)))",
 }
 
 

@@ -128,7 +128,6 @@ RIGHT = {
     "flux_rope": (NEIGHBOURS, "positions, dim, base", "dim the rotary dimensions"),
     "roformer": (NEIGHBOURS, "freqs_cis, q, k", "sines of all pairs, then cosines"),
     "sines_first": (HALF, "x, cos_sin", "each value twice, in halves"),
-    "any_number": (HALF, "q, k, cos, sin", "each value twice, in halves"),
     "handed_on": (HALF, "q, k, cos, sin", "each value twice, in halves"),
     "given_frequencies": (HALF, "x, positions, inv_freq", "(16,), the reference's frequencies"),
     "unsaid": (HALF, "x, positions", "x (n, 32)"),

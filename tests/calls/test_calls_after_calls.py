@@ -5,6 +5,7 @@ Each function is right but for some of its calls, which no call of the others sh
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import NamedTuple
 
@@ -373,7 +374,7 @@ WRONG = {
     of_first_precision: "vectors of bfloat16 before any of float32",
     after_half_precision_in_numpy: "stay in a half precision",
     of_first_precision_in_numpy: "vectors of float16 before any of float32",
-    tables_of_one_row: "of one row",
+    tables_of_one_row: "(of one|1) row",
     after_growing_twice: "an object that is made with its default max_position_embeddings",
     at_positions_after_growing_twice: "an object that is made with its default max_position",
     past_70_key_heads: "of k as given",
@@ -403,7 +404,7 @@ def test_what_some_calls_alone_do_wrongly_is_found(make, scheme):
     told = [f"{one.text}" for one in (*found.subject.irregular, *found.subject.other_calls)]
     in_chunks = "short" in make.__name__ and context(scheme) < 1000  # of the few of a grid
     words = ("in one call", "in calls up to position") if in_chunks else (WRONG[make],)
-    assert any(word in " ".join(told) for word in words)
+    assert any(re.search(word, " ".join(told)) for word in words)
 
 
 @pytest.mark.long

@@ -510,11 +510,6 @@ def sines_first(x, sincos):
     return turned(x, cos, sin)
 
 
-def any_number(q, k, *tables):
-    cos, sin = tables
-    return turned(q, cos[:, None], sin[:, None]), turned(k, cos[:, None], sin[:, None])
-
-
 def handed_on(*args, **kwargs):
     return transformers(*args, **kwargs)
 
