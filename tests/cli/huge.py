@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 SAMPLED = re.compile(
-    r"\s(?:of\s+up\s+to|of\s+each)\s+[0-9]+|shows\s+[0-9]+\s+of\s+[0-9]+|the first [0-9]+|looked\s+at|sampled?\b"
+    r"\s(?:of\s+up\s+to|of\s+each)\s+[0-9]+|shows\s+[0-9]+\s+of\s+[0-9]+"
+    r"|the first [0-9]+|looked\s+at|sampled?\b"
 )
 CPU_SECONDS, EXTRA_BYTES = 12, 512 << 20
 
