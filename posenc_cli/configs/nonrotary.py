@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.keys import first
-from posenc_cli.configs.layer_types import LARGEST_LAYERS, WITHOUT_ATTENTION
+from posenc_cli.configs.layer_types import LARGEST_LAYERS
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
@@ -330,71 +330,12 @@ class Reader:
         params = {"dim": self._count(self.family.dim)}
         yield Layers(None, self._indices(), "transformer-xl", params)
 
-    def nemotron(self) -> Iterator[Layers]:
-        """No positions at all in the layers with attention; the others are no attention's."""
-        listed = first(self.text.texts("layers_block_type"), self.text.texts("layer_types"))
-        pattern = self.text.text("hybrid_override_pattern")
-        types = listed.value if listed else pattern.value if pattern else _NEMOTRON
-        if len(types) > LARGEST_LAYERS:
-            raise InvalidInput(f"{self.text.name}: has more than {LARGEST_LAYERS} layers")
-        with_attention = ("*", "attention", "full_attention")
-        layers = tuple(i for i, name in enumerate(types) if name in with_attention)
-        params = {"dim": self._count(self.family.dim)}
-        yield Layers("full_attention", layers, "nope", params, self._context())
-
     def unturned(self) -> Iterator[Layers]:
-        """The same of other hybrids, each of which tells its layers in a way of its own."""
-        count = len(self._indices())
+        """No positions at all, whichever layers attend."""
         if self.model_type == "glm5_next_text" and self.text.values.get("qk_rope_head_dim"):
             raise self.text.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
-        if self.model_type == "jamba":
-            layers = self._periodic(count, 8)
-        else:
-            listed = first(self.text.texts("layer_types"), self.text.texts("layers_block_type"))
-            layers = self._listed(listed, count) if listed else self._unlisted(count)
-        label = {"zamba": "hybrid", "glm5_next_text": "indexed_attention"}
-        params = {"dim": self._count(self.family.dim)}
-        name = label.get(self.model_type, "full_attention")
-        yield Layers(name, layers, "nope", params, self._context())
+        yield Layers(None, (), "nope", {"dim": self._count(self.family.dim)}, self._context())
 
-    def _unlisted(self, count: int) -> tuple[int, ...]:
-        """The layers with attention where no key lists the types of layers."""
-        if self.model_type == "zamba":
-            later = self._periodic(max(count - 3, 0), 6)
-            return (2, *(layer + 3 for layer in later))
-        kimi = self.model_type == "kimi_linear"
-        own = self.text.section("linear_attn_config")
-        numbers = own.counts("full_attn_layers") if own else None
-        if numbers is None or own is None or not (kimi and own.has("kda_layers")):
-            return tuple(range(4 if kimi else 3, count, 4))
-        if any(not 1 <= number <= count for number in numbers.value):
-            raise own.invalid("full_attn_layers", f"must be layers from 1 to {count}")
-        return tuple(sorted(number - 1 for number in numbers.value))
-
-    def _periodic(self, count: int, usual: int) -> tuple[int, ...]:
-        """Every so many layers, from one on."""
-        period, start = (
-            self.text.count(f"attn_layer_{key}", minimum=minimum) or Sourced(value, "default")
-            for key, minimum, value in (("period", 1, usual), ("offset", 0, 4))
-        )
-        if start.value >= period.value:
-            raise self.text.invalid("attn_layer_offset", "must be below attn_layer_period")
-        return tuple(range(start.value, count, period.value))
-
-    def _listed(self, listed: Sourced, count: int) -> tuple[int, ...]:
-        """The layers with attention in a list of types.
-
-        Raises: InvalidInput for a list of another length.
-        """
-        if len(listed.value) != count:
-            names = f"{listed.source} has {len(listed.value)} names"
-            raise InvalidInput(f"{self.text.name}: {names}, of {count} layers")
-        named = enumerate(listed.value)
-        return tuple(i for i, name in named if name not in WITHOUT_ATTENTION)
-
-
-_NEMOTRON = "ME*-"
-"""The layers of Nemotron-H where a config lists none: only * is attention."""
 
 _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
     "learned": Reader.learned,
@@ -409,6 +350,5 @@ _READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
     "gptj": Reader.gptj,
     "roformer": Reader.roformer,
     "transformer-xl": Reader.transformer_xl,
-    "nemotron": Reader.nemotron,
     "unturned": Reader.unturned,
 }

@@ -120,60 +120,13 @@ def test_a_learned_table_has_the_rows_and_columns_that_transformers_makes(model_
 
 @pytest.mark.parametrize(
     "model_type",
-    sorted(
-        name for name, row in nonrotary.FAMILIES.items() if row.read in ("unturned", "nemotron")
-    ),
+    sorted(name for name, row in nonrotary.FAMILIES.items() if row.read == "unturned"),
 )
 def test_models_without_positions_hold_nothing_that_is_called_by_them(model_type):
     assert CASES[model_type] == {"model_type": model_type, "attends": True, "tables": {}}
     assert {each.scheme for each in resolve({"model_type": model_type}).layers} == {"nope"}
 
 
-@pytest.mark.parametrize(
-    ("config", "label", "layers"),
-    [
-        ({"model_type": "jamba"}, "full_attention", (4, 12, 20, 28)),
-        (
-            {"model_type": "jamba", "num_hidden_layers": 9, "attn_layer_period": 4}
-            | {"attn_layer_offset": 1},
-            "full_attention",
-            (1, 5),
-        ),
-        ({"model_type": "zamba", "num_hidden_layers": 16}, "hybrid", (2, 7, 13)),
-        ({"model_type": "kimi_linear"}, "full_attention", (4, 8, 12, 16, 20, 24)),
-        (
-            {"model_type": "kimi_linear", "num_hidden_layers": 4}
-            | {"linear_attn_config": {"full_attn_layers": [4], "kda_layers": [1, 2, 3]}},
-            "full_attention",
-            (3,),
-        ),
-        ({"model_type": "glm5_next_text", "num_hidden_layers": 8}, "indexed_attention", (3, 7)),
-        (
-            {"model_type": "glm5_next", "num_hidden_layers": 2}
-            | {"layer_types": ["full_attention", "linear_attention"]},
-            "indexed_attention",
-            (0,),
-        ),
-    ],
-)
-def test_hybrids_without_positions_name_the_layers_that_attend(config, label, layers):
-    (each,) = resolve(config).layers
-    assert (each.layer_type, each.layers, each.scheme) == (label, layers, "nope")
-
-
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
-        ({"model_type": "jamba", "attn_layer_offset": 8}, "must be below attn_layer_period"),
-        ({"model_type": "glm5_next_text", "qk_rope_head_dim": 64}, "takes 0 alone"),
-        ({"model_type": "zamba", "layer_types": ["hybrid"]}, "has 1 names, of 76 layers"),
-        (
-            {"model_type": "kimi_linear"}
-            | {"linear_attn_config": {"full_attn_layers": [28], "kda_layers": [1]}},
-            "must be layers from 1 to 27",
-        ),
-    ],
-)
-def test_layers_that_cannot_be_are_refused(config, words):
-    with pytest.raises(InvalidInput, match=words):
-        resolve(config)
+def test_a_width_that_rotates_is_refused_where_transformers_takes_none():
+    with pytest.raises(InvalidInput, match="takes 0 alone"):
+        resolve({"model_type": "glm5_next_text", "qk_rope_head_dim": 64})
