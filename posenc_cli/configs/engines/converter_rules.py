@@ -31,6 +31,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     always,
     any_share,
     check_share,
+    divided,
     fails_on_null,
     lacking,
     not_read,
@@ -41,6 +42,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     refusing,
+    stated,
     yarn_amplitude,
     yarn_weight,
 )
@@ -286,9 +288,9 @@ megatron_fields = refusing(
 
 def megatron_share(reading: LayerReading) -> Changes:
     """A share of the top level, in Qwens without YaRN, and whole heads elsewhere."""
-    stated = reading.top.number(_SHARE)
-    share = None if stated is None or reading.scheme == "rope-yarn" else float(stated.value)
-    if share is None or share >= 1 or reading.model_type == "llama":
+    share = stated(reading, _SHARE, "top")
+    plain_qwen = reading.model_type != "llama" and reading.scheme != "rope-yarn"
+    if share is None or share >= 1 or not plain_qwen:
         return {"partial": None}
     check_share(MEGATRON, _SHARE, share, reading.params["dim"])
     return {"partial": share}
@@ -375,26 +377,22 @@ candle_fields = refusing(
 
 def candle_head(reading: LayerReading) -> Changes:
     """The columns of a head, and how many of them rotate."""
-    kind, top = reading.model_type, reading.top
-    hidden, heads, own = map(top.count, ("hidden_size", "num_attention_heads", "head_dim"))
+    kind, own = reading.model_type, reading.top.count("head_dim")
     if not reading.config:
         return {}
     head = own.value if own and _CANDLE_HEADS[kind] != "divided" else None
-    if head is None and hidden and heads:
-        head = hidden.value // heads.value
-    head = int(head or reading.params["dim"])
-    share = top.number(_SHARE) if kind == "glm4" else None
+    head = head or divided(reading) or reading.params["dim"]
+    share = stated(reading, _SHARE, "top") if kind == "glm4" else None
     if share is not None:
-        check_share(CANDLE, _SHARE, float(share.value), head)
-    return {"dim": head, "partial": float(share.value) if share else None}
+        check_share(CANDLE, _SHARE, share, head)
+    return {"dim": head, "partial": share}
 
 
 def candle_base(reading: LayerReading) -> Changes:
     """The base of the top level, and no scaling but Llama 3's in Llama."""
     if not reading.config:
         return {}
-    stated = reading.top.number("rope_theta")
-    base = {"base": float(stated.value) if stated else _BASE_OF_LLAMA}
+    base = {"base": stated(reading, "rope_theta", "top") or _BASE_OF_LLAMA}
     scaling = reading.config.get("rope_scaling")
     if reading.scheme != "rope-llama3" or reading.model_type != "llama" or not scaling:
         return base if reading.scheme == "rope" else {**plain(reading), **base}

@@ -28,9 +28,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     refusing,
+    stated,
     yarn_weight,
 )
-from posenc_cli.configs.keys import first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -225,15 +225,14 @@ exllama_fields = refusing(
 
 def _object(reading: LayerReading) -> Mapping[str, Any]:
     """The object that it takes for that of every layer, empty without one."""
-    stated = reading.config.get("rope_scaling")
-    nested = reading.config.get("rope_parameters")
-    return stated or nested or (reading.rope if not reading.config else {})
+    old, new = (reading.config.get(key) for key in ("rope_scaling", "rope_parameters"))
+    return old or new or (reading.rope if not reading.config else {})
 
 
-def _is_for_all(reading: LayerReading, stated: Mapping[str, Any]) -> bool:
+def _is_for_all(reading: LayerReading, whole: Mapping[str, Any]) -> bool:
     """Whether a rope object is not by layer type."""
-    new = stated is reading.config.get("rope_parameters")
-    return "rope_theta" in stated or (new and bool({"rope_type", "type"} & {*stated}))
+    new = whole is reading.config.get("rope_parameters")
+    return "rope_theta" in whole or (new and bool({"rope_type", "type"} & {*whole}))
 
 
 def exllama_container(reading: LayerReading) -> Changes:
@@ -241,33 +240,29 @@ def exllama_container(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    stated, kind = _object(reading), reading.model_type
+    whole, kind = _object(reading), reading.model_type
     if kind == "gemma3_text":
-        return _gemma(reading, stated)
-    changes: dict[str, Any] = {"base": _base(reading, stated, _BASES.get(kind, 10_000.0))}
-    named = stated.get("rope_type") or stated.get("type") or "default"
+        return _gemma(reading, whole)
+    changes: dict[str, Any] = {"base": _base(reading, whole, _BASES.get(kind, 10_000.0))}
+    named = whole.get("rope_type") or whole.get("type") or "default"
     if reading.scheme != "rope" and _SCHEMES.get(named) != reading.scheme:
         return {**plain(reading), **changes}
     return changes
 
 
-def _base(reading: LayerReading, stated: Mapping[str, Any], otherwise: float) -> float:
+def _base(reading: LayerReading, whole: Mapping[str, Any], otherwise: float) -> float:
     """The base (radians) of the top level, else of ``rope_parameters``."""
     if not reading.config:
         return float(reading.params.get("base", otherwise))
-    nested = None
-    if "rope_theta" in stated and stated is reading.config.get("rope_parameters"):
-        nested = reading.entry.number("rope_theta")
-    found = first(reading.top.number("rope_theta"), nested)
-    return float(found.value) if found else otherwise
+    own = "rope_theta" in whole and whole is reading.config.get("rope_parameters")
+    return stated(reading, "rope_theta", *(("top", "entry") if own else ("top",))) or otherwise
 
 
-def _gemma(reading: LayerReading, stated: Mapping[str, Any]) -> Changes:
+def _gemma(reading: LayerReading, whole: Mapping[str, Any]) -> Changes:
     """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
-    own = reading.top.number("rope_theta")
-    base = float(own.value) if own else _GLOBAL_BASE
-    if stated and stated is reading.config.get("rope_parameters"):
-        mine = [key for key in _LAYER_TYPES if stated.get(key) == reading.rope]
+    base = stated(reading, "rope_theta", "top") or _GLOBAL_BASE
+    if whole and whole is reading.config.get("rope_parameters"):
+        mine = [key for key in _LAYER_TYPES if whole.get(key) == reading.rope]
         if len(mine) != 1:
             raise not_read(NAME, "rope_parameters that do not tell Gemma 3's layers apart")
         return {**plain(reading), "base": _LOCAL_BASE if mine[0] == _LAYER_TYPES[1] else base}
@@ -291,16 +286,16 @@ def _columns(reading: LayerReading) -> int:
     if reading.model_type == "deepseek_v3":
         return _needed(reading, "qk_rope_head_dim")
     hidden, heads = (_needed(reading, key) for key in ("hidden_size", "num_attention_heads"))
-    stated = reading.top.count("head_dim")
-    return int(stated.value) if stated else hidden // heads
+    own = reading.top.count("head_dim")
+    return int(own.value) if own else hidden // heads
 
 
 def _needed(reading: LayerReading, key: str) -> int:
     """A whole number without which it fails."""
-    stated = reading.top.count(key)
-    if stated is None:
+    count = reading.top.count(key)
+    if count is None:
         raise refused(NAME, f"it fails where {key} is missing")
-    return int(stated.value)
+    return int(count.value)
 
 
 def exllama_share(reading: LayerReading) -> Changes:
@@ -311,10 +306,8 @@ def exllama_share(reading: LayerReading) -> Changes:
     turned = reading.top.count("rotary_dim") if reading.model_type == "minimax_m2" else None
     if turned is not None:
         return _turning(reading, turned.value / _columns(reading), str(turned.source))
-    nested = reading.entry.number(_SHARE) if reading.container == "rope_parameters" else None
-    stated = first(reading.top.number(_SHARE), nested)
-    share = 1.0 if stated is None else float(stated.value)
-    return _turning(reading, share, _SHARE)
+    places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
+    return _turning(reading, stated(reading, _SHARE, *places) or 1.0, _SHARE)
 
 
 def _turning(reading: LayerReading, share: float, source: str) -> Changes:
@@ -336,13 +329,12 @@ def exllama_yarn(reading: LayerReading) -> Changes:
     quotient = context / original if own else reading.factor
     if reading.model_type == "deepseek_v3" and all_dim and quotient != reading.factor:
         raise not_read(NAME, "DeepSeek's scores where factor is not the quotient of the lengths")
-    stated = reading.entry.number("attention_factor")
     temperature = 1.0 if reading.rope.get("llama_4_scaling_beta") else None
     changes: dict[str, Any] = {
         ORIGINAL: original,
         "factor": quotient,
         "truncate": False if reading.rope.get("truncate") is False else None,
-        "attention_factor": float(stated.value) if stated else temperature,
+        "attention_factor": stated(reading, "attention_factor", "entry") or temperature,
     }
     return changes if ratio else {**changes, "mscale": None, "mscale_all_dim": None}
 

@@ -28,6 +28,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_full,
     check_interval,
     check_share,
+    divided,
     divided_head,
     lacking,
     no_beta_of_zero,
@@ -40,6 +41,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     refusing,
+    stated,
+    stated_base,
+    yarn_weight,
 )
 from posenc_cli.configs.keys import first
 from posenc_cli.records import replace
@@ -56,7 +60,7 @@ _ORIGINALS = {"phi3": 4096}
 """The original length that transformers 4.57.6 gives its converter where a config has none."""
 _LLAMA3 = 8192
 """The one that the converter itself takes for the rule of Llama 3."""
-_SIZES_OF_NEMOTRON = (6144, 48)
+_SIZES_OF_NEMOTRON = {"hidden_size": 6144, "num_attention_heads": 48}
 """The width and the heads that its config class has where a file does not say them."""
 _LAYERS_OF_EXAONE4, _WINDOWED_EXAONE4 = 32, 64
 """The layers of an EXAONE 4 whose file does not say them, and of the one whose layers slide."""
@@ -64,10 +68,8 @@ _LAYERS_OF_EXAONE4, _WINDOWED_EXAONE4 = 32, 64
 
 def _is_null(reading: LayerReading) -> bool:
     """Whether a file has a rope_scaling beside rope_parameters of nothing."""
-    stated = reading.config
-    return bool(
-        "rope_parameters" in stated and not stated["rope_parameters"] and stated.get("rope_scaling")
-    )
+    new, old = (reading.config.get(key) for key in _ROPE_OBJECTS)
+    return "rope_parameters" in reading.config and not new and bool(old)
 
 
 def llama_cpp_null(reading: LayerReading) -> Changes:
@@ -93,11 +95,9 @@ def llama_cpp_original(reading: LayerReading) -> Changes:
         raise refused(NAME, f"its converter fails where {ORIGINAL} is null")
     objects = reading.config.get(reading.container or "rope_scaling") or {}
     by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
-    stated = first(own, None if by_type else reading.top.count(ORIGINAL))
-    default = _ORIGINALS.get(reading.model_type)
-    if reading.scheme == "rope-llama3":
-        default = _LLAMA3
-    length = stated.value if stated else default
+    found = first(own, None if by_type else reading.top.count(ORIGINAL))
+    default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
+    length = found.value if found else default
     if length is None:
         raise refused(NAME, f"its converter fails where {ORIGINAL} is missing")
     return {ORIGINAL: length} if ORIGINAL in reading.params else {}
@@ -106,11 +106,8 @@ def llama_cpp_original(reading: LayerReading) -> Changes:
 def llama_cpp_cohere(reading: LayerReading) -> Changes:
     """Cohere's class writes the base alone, which transformers 4.57 takes for 10,000 by default."""
     _check_yarn_length(reading)
-    stated = first(
-        reading.top.number("rope_theta"),
-        reading.entry.number("rope_theta") if reading.container == "rope_parameters" else None,
-    )
-    base = {} if stated or not reading.config else {"base": BASE}
+    places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
+    base = {} if stated(reading, "rope_theta", *places) or not reading.config else {"base": BASE}
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
@@ -127,10 +124,9 @@ def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     _check_yarn_length(reading)
     if reading.scheme == "nope":
         return {}
-    stated, dim = top.number("rotary_pct"), reading.params["dim"]
-    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-    columns = hidden.value // heads.value if hidden and heads else dim
-    share = _columns_share(int(columns * stated.value), dim) if stated else {}
+    rotated, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
+    columns = divided(reading) or dim
+    share = _columns_share(int(columns * rotated), dim) if rotated else {}
     return share if reading.scheme == "rope" else {**plain(reading), **share}
 
 
@@ -142,20 +138,15 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
     _check_yarn_length(reading)
     top, dim = reading.top, reading.params["dim"]
     hidden, heads = (
-        stated.value if stated else default
-        for stated, default in zip(
-            (top.count("hidden_size"), top.count("num_attention_heads")),
-            _SIZES_OF_NEMOTRON,
-            strict=True,
-        )
+        count.value if (count := top.count(key)) else default
+        for key, default in _SIZES_OF_NEMOTRON.items()
     )
     columns = int(reading.params.get("partial", 1.0) * hidden) // heads
     share = _columns_share(columns, dim) if reading.config else {}
-    nested = None if _is_null(reading) else reading.entry.number("factor")
-    factor = first(top.number("factor"), nested)
+    factor = stated(reading, "factor", *(("top",) if _is_null(reading) else ("top", "entry")))
     if factor is None:
         return share if reading.scheme == "rope" else {**plain(reading), **share}
-    return {**plain(reading), **share, "scheme": "rope-linear", "factor": float(factor.value)}
+    return {**plain(reading), **share, "scheme": "rope-linear", "factor": factor}
 
 
 def llama_cpp_minimax(reading: LayerReading) -> Changes:
@@ -195,15 +186,14 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
     """Apertus without a rope object, whose scaling the file says by a base, or undoes by null."""
     if not reading.config or any(reading.config.get(key) for key in _ROPE_OBJECTS):
         return {}
-    stated = reading.top.number("rope_theta")
-    base = {"base": float(stated.value)} if stated else {}
+    base = stated_base(reading)
     null = any(key in reading.config for key in _ROPE_OBJECTS)
     return {**plain(reading), **base} if null else base
 
 
 def _exaone4_layers(reading: LayerReading) -> int:
-    stated = reading.top.count("num_hidden_layers")
-    return stated.value if stated else _LAYERS_OF_EXAONE4
+    count = reading.top.count("num_hidden_layers")
+    return count.value if count else _LAYERS_OF_EXAONE4
 
 
 llama_cpp_exaone4 = refusing(
@@ -252,7 +242,7 @@ check_by_type = refusing(
 
 def base_without(reading: LayerReading, base: float) -> Changes:
     """The base of a file that states none."""
-    found = first(reading.top.number("rope_theta"), reading.entry.number("rope_theta"))
+    found = stated(reading, "rope_theta", "top", "entry")
     return {} if found or not reading.config else {"base": base}
 
 
@@ -285,19 +275,14 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    stated = reading.top.number("rope_theta")
+    places, full = ("top",), reading
     if reading.container == "rope_parameters":
-        parts = reading.top.section("rope_parameters")
-        full, sliding = (
-            parts.section(f"{kind}_attention") if parts else None for kind in ("full", "sliding")
-        )
-        kind = sliding.text("rope_type") if sliding else None
-        if kind is not None and kind.value != "default":
+        parts = reading.config["rope_parameters"]
+        sliding = parts.get("sliding_attention") or {}
+        if sliding.get("rope_type", "default") != "default":
             raise not_read(NAME, "scaled sliding layers of olmo3")
-        stated = full.number("rope_theta") if full else None
-    if not reading.config:
-        return {}
-    return {"base": float(stated.value) if stated else BASE}
+        places, full = ("entry",), replace(reading, rope=parts.get("full_attention") or {})
+    return {"base": stated(full, "rope_theta", *places) or BASE} if reading.config else {}
 
 
 def _lacks(reading: LayerReading) -> str | None:
@@ -400,8 +385,7 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
     """What is left of a file that has neither base nor scaling."""
     changes = {**plain(reading), "base": BASE}
     if reading.model_type == "gpt_neox":
-        share = reading.top.number("rotary_pct")
-        changes["partial"] = float(share.value) if share else _SHARE_OF_NEOX
+        changes["partial"] = stated(reading, "rotary_pct", "top") or _SHARE_OF_NEOX
     return changes
 
 
@@ -433,9 +417,8 @@ def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
         raise other_layers(
             NAME, "it rotates every layer by rope_theta, regardless of layer_rope_theta"
         )
-    nested = replace(reading, rope=reading.config.get("rope_parameters") or {})
-    stated = first(nested.entry.number("rope_theta"), reading.top.number("rope_theta"))
-    return {"base": float(stated.value) if stated else BASE} if bases else {}
+    whole = replace(reading, rope=reading.config.get("rope_parameters") or {})
+    return {"base": stated(whole, "rope_theta", "entry", "top") or BASE} if bases else {}
 
 
 def llama_cpp_yarn(reading: LayerReading) -> Changes:
@@ -450,13 +433,11 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
         "mscale": None,
         "mscale_all_dim": None,
     }
-    all_dim = reading.entry.number("mscale_all_dim", minimum=0)
-    if all_dim is None or not all_dim.value:
-        return changes
-    if reading.model_type in DEEPSEEK:
+    all_dim = yarn_weight(reading, "mscale_all_dim")
+    if all_dim and reading.model_type in DEEPSEEK:
         return {**changes, "attention_factor": 1.0}
-    if reading.model_type == "ministral3":
-        return {**changes, "mscale": 1.0, "mscale_all_dim": all_dim.value}
+    if all_dim and reading.model_type == "ministral3":
+        return {**changes, "mscale": 1.0, "mscale_all_dim": all_dim}
     return changes
 
 

@@ -26,6 +26,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_fourth,
     check_interval,
     check_share,
+    divided,
     divided_head,
     fails_on_null,
     fails_without,
@@ -38,8 +39,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     refusing,
+    stated,
 )
-from posenc_cli.configs.keys import first
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ _NEEDED = {
 """Keys without which a class cannot be built, by its model type."""
 _NEEDED_WITHIN = {"llama4_text": ("head_dim", "max_position_embeddings", "rope_scaling")}
 """The same of a class of `WITHIN`."""
+_BASES_IN = {"qwen3": ("top", "entry"), "glm_moe_dsa": ("entry",)}
+"""Where a class that reads ``rope_parameters`` looks for the base, else there first."""
 _LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
 _MINISTRAL = ("llama_4_scaling_beta", ORIGINAL)
 _PHI3 = ("long_factor", "type")
@@ -178,56 +181,50 @@ def mlx_container(reading: LayerReading) -> Changes:
     _check_keys(reading)
     if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
         return {}
-    stated = reading.config.get("rope_scaling")
-    if not stated and known.reads_parameters:
-        stated = reading.config.get("rope_parameters")
+    whole = reading.config.get("rope_scaling")
+    if not whole and known.reads_parameters:
+        whole = reading.config.get("rope_parameters")
     base = _base(reading, known)
-    if stated or reading.scheme == "rope":
+    if whole or reading.scheme == "rope":
         return {"base": base}
     return {**plain(reading), "base": base}
 
 
 def _missing(reading: LayerReading) -> str | None:
     """The words for a class that cannot be built for want of a key."""
-    kind, stated = reading.model_type, reading.config
-    scaling = stated.get("rope_scaling")
+    kind, held = reading.model_type, reading.config
+    scaling = held.get("rope_scaling")
     if kind == "gemma4_text":
         return None
     needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
-    missing = [key for key in needed.get(kind, ()) if stated and key not in stated]
-    if kind == "lfm2" and not any(stated.get(key) for key in _LAYERS_OF_LFM2):
+    missing = [key for key in needed.get(kind, ()) if held and key not in held]
+    if kind == "lfm2" and not any(held.get(key) for key in _LAYERS_OF_LFM2):
         missing += _LAYERS_OF_LFM2
     if kind == "ministral3":
-        inner = stated.get("rope_parameters") or {}
+        inner = held.get("rope_parameters") or {}
         missing += [key for key in _MINISTRAL if key not in inner]
     if kind == "phi3" and scaling:
         missing += [key for key in _PHI3 if key not in scaling]
-    if kind == "deepseek_v2" and stated and not scaling:
+    if kind == "deepseek_v2" and held and not scaling:
         missing += ["rope_scaling"]
     return f"its {kind} fails on a file without {missing[0]}" if missing else None
 
 
 def _base(reading: LayerReading, known: MlxClass) -> float:
     """The base that a class takes: of the file, else its own."""
-    stated = reading.top.number("rope_theta")
     if reading.model_type == "gemma3_text":
         return float(reading.params["base"])
-    if reading.model_type == "gpt_neox":
-        stated = reading.top.number("rotary_emb_base")
-    if known.reads_parameters and reading.container == "rope_parameters":
-        nested = reading.entry.number("rope_theta")
-        stated = first(stated, nested) if reading.model_type == "qwen3" else first(nested, stated)
-        if reading.model_type == "glm_moe_dsa":
-            stated = nested
-    if stated is not None:
-        return float(stated.value)
-    if known.base is None:
+    nested = known.reads_parameters and reading.container == "rope_parameters"
+    places = _BASES_IN.get(reading.model_type, ("entry", "top")) if nested else ("top",)
+    key = "rotary_emb_base" if reading.model_type == "gpt_neox" else "rope_theta"
+    base = stated(reading, key, *places) or known.base
+    if base is None:
         raise refused(
             NAME,
             f"its {reading.model_type} fails on a file without rope_theta"
             + ("" if known.reads_parameters else ", which it looks for at the top level alone"),
         )
-    return known.base
+    return base
 
 
 _check_keys = refusing(
@@ -282,11 +279,11 @@ _check_seeing = refusing(
         lambda r: (
             r.model_type in SEEING
             and (
-                (stated := r.config.get("rope_scaling") or {}).get("type")
-                or stated.get("rope_type")
+                (scaling := r.config.get("rope_scaling") or {}).get("type")
+                or scaling.get("rope_type")
             )
             == "mrope"
-            and "mrope_section" not in stated
+            and "mrope_section" not in scaling
             and "it fails on the type mrope without mrope_section"
         ),
     ),
@@ -317,16 +314,13 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     check_interval(reading, runtime=NAME)
     _check_seeing(reading)
     nested = bool(reading.config.get("rope_parameters"))
-    keys = reading.entry if nested else reading.top
-    said = nested or "rope_parameters" in reading.config  # else it takes an object of its own
-    share = keys.number(_SHARE) if said else None
-    base = keys.number("rope_theta") if said else None
-    hidden, heads = reading.top.count("hidden_size"), reading.top.count("num_attention_heads")
+    # Without the key it takes an object of its own.
+    places = ("entry",) if nested else ("top",) if "rope_parameters" in reading.config else ()
     changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
-    if reading.top.count("head_dim") is None and hidden and heads:
-        changes["dim"] = hidden.value // heads.value
-    changes["partial"] = float(share.value) if share else 0.25
-    changes["base"] = float(base.value) if base else CLASSES[reading.model_type].base
+    if reading.top.count("head_dim") is None:
+        changes["dim"] = divided(reading) or reading.params["dim"]
+    changes["partial"] = stated(reading, _SHARE, *places) or 0.25
+    changes["base"] = stated(reading, "rope_theta", *places) or CLASSES[reading.model_type].base
     check_share(NAME, _SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
     return changes
 
@@ -365,10 +359,9 @@ def mlx_step(reading: LayerReading) -> Changes:
 
 def mlx_share(reading: LayerReading) -> Changes:
     """The share of the top level, for which Phi's class has one of its own."""
-    stated = reading.top.number(_SHARE)
     if not reading.config:
         return {}
-    share = float(stated.value) if stated else _SHARE_OF_PHI
+    share = stated(reading, _SHARE, "top") or _SHARE_OF_PHI
     check_share(NAME, _SHARE, share, reading.params["dim"])
     return {"partial": share}
 

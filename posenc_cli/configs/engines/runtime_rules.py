@@ -234,8 +234,8 @@ def original_length(
         if source == "context":
             return reading.length
         keys = reading.entry if source == "entry" else reading.top
-        if (stated := keys.count(ORIGINAL)) is not None:
-            return int(stated.value)
+        if (own := keys.count(ORIGINAL)) is not None:
+            return int(own.value)
         if not null and keys.has(ORIGINAL):
             raise refused(runtime, f"it fails where {ORIGINAL} is null")
     where = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
@@ -302,13 +302,26 @@ def magnitude(factor: float, weight: float) -> float:
     return float(yarn_magnitude(factor, weight))
 
 
+def stated(reading: LayerReading, key: str, *places: str) -> float | None:
+    """The number above 0 that the first of some places has: ``entry``, the rope object, or ``top``.
+
+    >>> stated(LayerReading("llama", "rope", {}, {"rope_theta": 5e5}), "rope_theta", "entry", "top")
+    500000.0
+    """
+    found = first(*(getattr(reading, place).number(key) for place in places))
+    return None if found is None else float(found.value)
+
+
+def divided(reading: LayerReading) -> int | None:
+    """``hidden_size`` over ``num_attention_heads``, where the file states both."""
+    hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
+    return hidden.value // heads.value if hidden and heads else None
+
+
 def divided_head(reading: LayerReading) -> Changes:
     """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
-    top = reading.top
-    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-    if top.count("head_dim") is None or hidden is None or heads is None:
-        return {}
-    return {"dim": hidden.value // heads.value}
+    columns = divided(reading)
+    return {"dim": columns} if columns is not None and reading.top.count("head_dim") else {}
 
 
 def always_truncated(reading: LayerReading) -> Changes:
@@ -322,23 +335,21 @@ def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
     Raises: InvalidInput.
     """
     for name in ("beta_fast", "beta_slow"):
-        stated = reading.entry.number(name, minimum=0)
-        if stated is not None and not stated.value:
-            raise refused(
-                runtime, f"{stated.source} 0: transformers alone reads 0 as if it were absent"
-            )
+        if yarn_weight(reading, name) == 0:
+            path = reading.entry.path(name)
+            raise refused(runtime, f"{path} 0: transformers alone reads 0 as if it were absent")
     return {}
 
 
 def stated_share(reading: LayerReading) -> float | None:
     """A partial_rotary_factor that the file states and transformers ignores."""
     key = "partial_rotary_factor"
-    stated = first(reading.entry.number(key), reading.top.number(key))
-    if stated is None or stated.value == reading.params.get("partial", 1.0):
+    share = stated(reading, key, "entry", "top")
+    if share is None or share == reading.params.get("partial", 1.0):
         return None
-    if stated.value > 1:
-        raise InvalidInput(f"{reading.name}: {stated.source} {stated.value:g}: must be at most 1")
-    return float(stated.value)
+    if share > 1:
+        raise InvalidInput(f"{reading.name}: {key} {share:g}: must be at most 1")
+    return share
 
 
 def any_share(reading: LayerReading, *, runtime: str) -> Changes:
@@ -355,16 +366,16 @@ def any_share(reading: LayerReading, *, runtime: str) -> Changes:
 
 def stated_base(reading: LayerReading) -> Changes:
     """A ``rope_theta`` of the top level, where transformers does not look for it."""
-    stated = reading.top.number("rope_theta")
-    return {} if stated is None else {"base": float(stated.value)}
+    base = stated(reading, "rope_theta", "top")
+    return {} if base is None else {"base": base}
 
 
 def stated_sections(reading: LayerReading) -> Changes:
     """Sections that the rope object has, interleaved where it says so; one position without."""
     if not reading.rope.get("mrope_section"):
         return plain(reading)
-    stated = reading.entry.flag("mrope_interleaved")
-    return {"interleaved": True if stated is not None and stated.value else None}
+    flag = reading.entry.flag("mrope_interleaved")
+    return {"interleaved": True if flag and flag.value else None}
 
 
 def half_share(reading: LayerReading, *, runtime: str) -> Changes:
@@ -386,8 +397,8 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput where the two differ.
     """
-    stated = reading.top.count(INTERVAL)
-    step = stated.value if stated else 4
+    interval = reading.top.count(INTERVAL)
+    step = interval.value if interval else 4
     if reading.config.get("layer_types") and not full_every(reading, step):
         raise other_layers(runtime, f"it goes by {INTERVAL} {step}, regardless of layer_types")
     return {}
@@ -417,7 +428,7 @@ def own_mimo(
 
     Raises: InvalidInput where the class fails, or has other layers than transformers.
     """
-    top, sliding = reading.top, reading.layer_type == "sliding_attention"
+    sliding = reading.layer_type == "sliding_attention"
     pattern = [*reading.config.get("hybrid_layer_pattern", ())]
     null = [f"it fails where {key} is null" for key in nulls if reading.config.get(key, 0) is None]
     others = any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers)
@@ -431,15 +442,14 @@ def own_mimo(
             lambda _: others and "it goes by hybrid_layer_pattern, regardless of layer_types",
         ),
     )(reading)
-    theta = top.number("rope_theta")
+    theta = stated(reading, "rope_theta", "top")
     if sliding:
-        theta = first(top.number("swa_rope_theta"), theta if shared else None)
-    head = top.count("swa_head_dim" if sliding else "head_dim")
-    dim, share = head.value if head else reading.params["dim"], top.number("partial_rotary_factor")
-    part = float(share.value) if share else 1.0
+        theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)
+    head = reading.top.count("swa_head_dim" if sliding else "head_dim")
+    dim = head.value if head else reading.params["dim"]
+    part = stated(reading, "partial_rotary_factor", "top") or 1.0
     check_share(runtime, "partial_rotary_factor", part, dim)
-    own = base if theta is None else float(theta.value)
-    return {**plain(reading), "dim": dim, "base": own, "partial": part}
+    return {**plain(reading), "dim": dim, "base": theta or base, "partial": part}
 
 
 def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
@@ -475,8 +485,8 @@ def check_share(runtime: str, source: str, share: float, columns: int) -> None:
 
 def nested_truncate(reading: LayerReading) -> Changes:
     """VLLM reads ``truncate`` where transformers does not look for it."""
-    stated = reading.entry.flag("truncate")
-    return {} if stated is None else {"truncate": stated.value}
+    truncate = reading.entry.flag("truncate")
+    return {} if truncate is None else {"truncate": truncate.value}
 
 
 def magnitude_ratio(reading: LayerReading, runtime: str, own: float = 1.0) -> Changes:
@@ -515,6 +525,6 @@ def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
 
 
 def yarn_weight(reading: LayerReading, name: str) -> float | None:
-    """``mscale`` or ``mscale_all_dim`` of the rope object, which may be 0; None without one."""
-    stated = reading.entry.number(name, minimum=0)
-    return None if stated is None else float(stated.value)
+    """A number of the rope object that may be 0, such as ``mscale``; None without one."""
+    weight = reading.entry.number(name, minimum=0)
+    return None if weight is None else float(weight.value)

@@ -24,6 +24,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_fourth,
     check_interval,
     check_share,
+    divided,
     fails_on_null,
     fails_without,
     half_share,
@@ -36,6 +37,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     refusing,
+    stated,
     stated_base,
     stated_sections,
     yarn_amplitude,
@@ -125,9 +127,8 @@ def _columns(reading: LayerReading) -> str | None:
     if kind in ("afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"):
         lost = reading.config and reading.top.count("head_dim") is None
         return f"its {kind} does not find its columns without head_dim" if lost else None
-    sizes = map(reading.top.count, ("head_dim", "hidden_size", "num_attention_heads"))
-    own, hidden, heads = (size and size.value for size in sizes)
-    if kind not in DIVIDED or own is None or (hidden and heads and hidden // heads == own):
+    own = reading.top.count("head_dim")
+    if kind not in DIVIDED or own is None or divided(reading) == own.value:
         return None
     return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
 
@@ -184,9 +185,9 @@ _check_own_class = refusing(
     (
         refused,
         lambda r: (
-            (stated := r.config.get("rope_parameters")) is not None
-            and "full_attention" not in stated
-            and stated.get("rope_type") is None
+            (whole := r.config.get("rope_parameters")) is not None
+            and "full_attention" not in whole
+            and whole.get("rope_type") is None
             and f"what its {r.model_type} makes of them without rope_type is not known"
         ),
     ),
@@ -196,8 +197,7 @@ _check_own_class = refusing(
 def sglang_own_class(reading: LayerReading) -> Changes:
     """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
     _check_own_class(reading)
-    given = reading.top.number("rope_theta")
-    base = {"base": float(given.value) if given else _BASE_OF_OWN_CLASS}
+    base = {"base": stated(reading, "rope_theta", "top") or _BASE_OF_OWN_CLASS}
     if reading.container != "rope_parameters" or reading.scheme == "rope":
         return base
     return {**plain(reading), **base}
@@ -208,8 +208,7 @@ def sglang_share(reading: LayerReading) -> Changes:
     kind, head = reading.model_type, reading.params["dim"]
     share = 1.0
     if kind in SHARES:
-        stated = reading.top.number(_SHARE)
-        share = float(stated.value) if stated else SHARES[kind]
+        share = stated(reading, _SHARE, "top") or SHARES[kind]
     elif kind == "minimax_m2" and (columns := reading.top.count("rotary_dim")) is not None:
         share = columns.value / head
     if share == reading.params.get("partial", 1.0):
@@ -241,8 +240,7 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     if reading.model_type in HYBRID:
         check_interval(reading, runtime=NAME)
         _check_hybrid(reading)
-        stated = reading.top.number(_SHARE)
-        changes = {"partial": float(stated.value) if stated else 0.25}
+        changes = {"partial": stated(reading, _SHARE, "top") or 0.25}
         check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
         if reading.config and not {"rope_type", "type"} & {*reading.rope}:
             return {**plain(reading), **changes}
@@ -281,18 +279,13 @@ _check_yarn = refusing(
 """What its YaRN fails on, and what has no counterpart."""
 
 
-def _own_factor(reading: LayerReading) -> float:
-    stated = reading.entry.number("attn_factor")
-    return float(stated.value) if stated else 1.0
-
-
 def sglang_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim) where both are stated, else g(1), times ``attn_factor``."""
     _check_yarn(reading)
     weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
     if weight is None or all_dim is None:
         weight, all_dim = 1.0, 0.0
-    return yarn_amplitude(reading, weight, all_dim, _own_factor(reading))
+    return yarn_amplitude(reading, weight, all_dim, stated(reading, "attn_factor", "entry") or 1.0)
 
 
 _check_dynamic = refusing(
@@ -306,8 +299,7 @@ _check_dynamic = refusing(
 
 def sglang_longrope(reading: LayerReading) -> Changes:
     """The amplitude of the two contexts, or of the factors in use where the file states both."""
-    scales = [reading.entry.number(key) for key in ("short_mscale", "long_mscale")]
-    values = {None if scale is None else float(scale.value) for scale in scales}
+    values = {stated(reading, key, "entry") for key in ("short_mscale", "long_mscale")}
     if len(values) > 1:
         raise refused(NAME, "short_mscale and long_mscale have no counterpart in rope-longrope")
     return {
@@ -415,7 +407,7 @@ DIFFERENCES = (
         f"{_SGLANG}/models/deepseek_v2.py",
         lambda r: (
             {}
-            if (stated := r.top.flag("rope_interleave")) is None or stated.value
+            if (flag := r.top.flag("rope_interleave")) is None or flag.value
             else {"layout": "half"}
         ),
         frozenset({"glm_moe_dsa"}),
@@ -577,7 +569,10 @@ DIFFERENCES = (
         "uses the amplitude g(mscale)/g(mscale_all_dim) · attn_factor, with defaults 1 and 0, "
         "regardless of attention_factor; always truncates",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        lambda r: {**_check_yarn(r), **magnitude_ratio(r, NAME, _own_factor(r))},
+        lambda r: {
+            **_check_yarn(r),
+            **magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
+        },
         MLA,
     ),
     RuntimeDifference(

@@ -24,6 +24,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     always_truncated,
     any_share,
     check_share,
+    divided,
     fails_on_null,
     magnitude_ratio,
     no_beta_of_zero,
@@ -36,6 +37,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     plain,
     refused,
     refusing,
+    stated_base,
 )
 
 if TYPE_CHECKING:
@@ -170,13 +172,9 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
 
 def tensorrt_base(reading: LayerReading) -> Changes:
     """A base at the top level, before that of an object that says nothing else."""
-    stated = reading.top.number("rope_theta")
-    if stated is None or reading.container != "rope_parameters":
-        return {}
     joins = reading.model_type != "deepseek_v3" and reading.top.has(_SHARE)
-    if {*reading.rope} - _BASE_KEYS or joins:  # a share goes into the object
-        return {}
-    return {"base": float(stated.value)}
+    more = {*reading.rope} - _BASE_KEYS or joins  # a share goes into the object
+    return {} if more or reading.container != "rope_parameters" else stated_base(reading)
 
 
 _check_gemma = refusing(
@@ -205,11 +203,11 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where they make no pairs.
     """
-    stated, head = reading.top.count("rotary_dim"), reading.params["dim"]
-    if stated is None or stated.value == head * reading.params.get("partial", 1.0):
+    columns, head = reading.top.count("rotary_dim"), reading.params["dim"]
+    if columns is None or columns.value == head * reading.params.get("partial", 1.0):
         return {}
-    check_share(NAME, "rotary_dim", stated.value / head, head)
-    return {"partial": stated.value / head}
+    check_share(NAME, "rotary_dim", columns.value / head, head)
+    return {"partial": columns.value / head}
 
 
 _check_gpt_oss = refusing(
@@ -245,12 +243,9 @@ def tensorrt_longrope(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput where the config class of transformers takes no such factors.
     """
-    top = reading.top
-    hidden, heads = top.count("hidden_size"), top.count("num_attention_heads")
-    if hidden and heads:
-        turned = int(hidden.value // heads.value * reading.params.get("partial", 1.0))
-        if len(reading.params["short_factor"]) != turned // 2:
-            raise refused(NAME, "it holds factors to hidden_size / num_attention_heads columns")
+    turned = int((divided(reading) or 0) * reading.params.get("partial", 1.0))
+    if turned and len(reading.params["short_factor"]) != turned // 2:
+        raise refused(NAME, "it holds factors to hidden_size / num_attention_heads columns")
     return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 

@@ -28,6 +28,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     original_length,
     refused,
     refusing,
+    stated,
     stated_share,
 )
 
@@ -172,18 +173,15 @@ def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
 
 def old_yarn(reading: LayerReading) -> Changes:
     """Transformers 4.50 ramps from L, has no mscale, and always truncates."""
-    given = reading.entry.number("attention_factor")
-    stated = given.value if given else None
-    short = reading.factor < 1
+    amplitude = stated(reading, "attention_factor", "entry")
+    if amplitude is None and reading.factor < 1:  # without the guard that later versions have
+        amplitude = 0.1 * math.log(reading.factor) + 1.0
     return {
         "original_max_position_embeddings": reading.length,
         "mscale": None,
         "mscale_all_dim": None,
         **always_truncated(reading),
-        # Without the guard that later versions have.
-        "attention_factor": 0.1 * math.log(reading.factor) + 1.0
-        if short and stated is None
-        else stated,
+        "attention_factor": amplitude,
     }
 
 

@@ -39,6 +39,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     own_mimo,
     refused,
     refusing,
+    stated,
     stated_base,
     stated_sections,
     stated_share,
@@ -179,13 +180,11 @@ def vllm_longrope(reading: LayerReading) -> Changes:
     kind = reading.model_type
     own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else "context"
     allocated = original_length(reading, NAME, "top", own, null=False)
-    multiplier = reading.entry.number(
-        "long_mscale" if allocated > reading.original else "short_mscale"
-    )
+    multiplier = "long_mscale" if allocated > reading.original else "short_mscale"
     return {
         "factor": None,
         "max_position_embeddings": reading.length,
-        "attention_factor": multiplier.value if multiplier else None,
+        "attention_factor": stated(reading, multiplier, "entry"),
         "seq_len": allocated,
     }
 
@@ -203,9 +202,8 @@ def vllm11_yarn(reading: LayerReading) -> Changes:
     if reading.rope.get("extrapolation_factor", 1) != 1:
         raise refused(_OLD, "extrapolation_factor has no counterpart in rope-yarn")
     # gpt-oss hands it on to none.
-    hands_on = reading.model_type != "gpt_oss"
-    stated = reading.entry.number("attn_factor") if hands_on else None
-    own = float(stated.value) if stated else 1.0
+    places = () if reading.model_type == "gpt_oss" else ("entry",)
+    own = stated(reading, "attn_factor", *places) or 1.0
     beside = ("top",) if reading.model_type in ("llama", "mistral") else ()
     scales = mscales(reading, _OLD) if reading.model_type in DEEPSEEK else (1.0, 0.0)
     return {
