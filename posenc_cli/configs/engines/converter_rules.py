@@ -18,7 +18,7 @@ Llama alone knows scaling, that of Llama 3; every other file rotates plainly, wh
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
@@ -26,6 +26,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     always,
@@ -47,12 +49,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     yarn_weight,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
-
-
 ONNX = "onnxruntime-genai"
 _ONNX_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
 LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
@@ -62,7 +58,7 @@ LIKE_MISTRAL = frozenset(
         *("ministral3", "mistral", "olmo", "phi", "qwen2", "qwen3"),
     }
 )
-_ONNX_TYPES: Mapping[str, frozenset[str]] = {
+_ONNX_TYPES = {
     **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, frozenset({"rope", *_ONNX_STRETCHED})),
     "hunyuan_v1_dense": frozenset({"rope", "rope-ntk", *_ONNX_STRETCHED}),
     "gpt_oss": frozenset({"rope", *_ONNX_STRETCHED}),
@@ -249,7 +245,7 @@ ONNX_RUNTIME = Runtime(ONNX, "0.18.0", _ONNX_TYPES)
 
 
 MEGATRON = "megatron-bridge"
-_MEGATRON_CLASSES: Mapping[str, str] = {
+_MEGATRON_CLASSES = {
     "llama": "LlamaForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
@@ -324,7 +320,7 @@ MEGATRON_RUNTIME = Runtime(
 
 
 CANDLE = "candle"
-_CANDLE_HEADS: Mapping[str, str] = {
+_CANDLE_HEADS = {
     **dict.fromkeys(("llama", "olmo", "olmo2", "qwen2", "qwen2_moe", "starcoder2"), "divided"),
     **dict.fromkeys(("gemma", "gemma2", "helium", "qwen3", "qwen3_moe"), "stated"),
     **dict.fromkeys(("glm4", "mistral"), "either"),

@@ -16,6 +16,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     check_share,
@@ -35,7 +37,6 @@ from posenc_cli.configs.engines.runtime_rules import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "exllamav3"
 _OWN_CLASSES = {
@@ -52,7 +53,7 @@ _OWN_CLASSES = {
     "smollm3": "SmolLM3ForCausalLM",
     "solar_open": "SolarOpenForCausalLM",
 }
-CLASSES: Mapping[str, str] = _OWN_CLASSES | {
+CLASSES = _OWN_CLASSES | {
     name: f"{name.title()}ForCausalLM"
     for name in (
         *("afmoe", "apertus", "arcee", "cohere", "cohere2", "dots1", "exaone4", "gemma2", "glm4"),
@@ -63,7 +64,7 @@ CLASSES: Mapping[str, str] = _OWN_CLASSES | {
 
 _STRETCHED = frozenset({"rope", "rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"})
 _WITHOUT = frozenset({"afmoe", "cohere2", "exaone4", "smollm3"})
-MODEL_TYPES: Mapping[str, frozenset[str]] = {
+MODEL_TYPES = {
     **dict.fromkeys(CLASSES, _STRETCHED),
     **dict.fromkeys(_WITHOUT, _STRETCHED | {"nope"}),
     "phi3": frozenset({"rope", "rope-longrope"}),

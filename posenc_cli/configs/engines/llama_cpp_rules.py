@@ -7,7 +7,7 @@ its own: some write neither base nor scaling, and the loader takes 10,000 and no
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
@@ -19,6 +19,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     PLAIN_ROPE,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     always,
@@ -47,10 +49,6 @@ from posenc_cli.configs.engines.runtime_rules import (
 )
 from posenc_cli.configs.keys import first
 from posenc_cli.records import replace
-
-if TYPE_CHECKING:
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
-
 
 NAME = "llama.cpp"
 BASE = 10_000.0

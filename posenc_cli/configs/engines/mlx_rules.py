@@ -8,7 +8,7 @@ file says.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
@@ -20,6 +20,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     PLAIN_ROPE,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     always,
@@ -43,11 +45,6 @@ from posenc_cli.configs.engines.runtime_rules import (
 )
 from posenc_cli.records import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
-
 NAME = "mlx-lm"
 
 
@@ -62,7 +59,7 @@ class MlxClass(Record):
     reads_parameters: bool = False
 
 
-CLASSES: Mapping[str, MlxClass] = {
+CLASSES = {
     "afmoe": MlxClass(1e4),
     "bitnet": MlxClass(1e4),
     "cohere": MlxClass(8e6, stretches=False),
@@ -112,7 +109,7 @@ CLASSES: Mapping[str, MlxClass] = {
     "step3p5": MlxClass(1e4),
 }
 """Those whose rotation was traced, by the model type that they are for."""
-WITHIN: Mapping[str, MlxClass] = {"llama4_text": MlxClass(None)}
+WITHIN = {"llama4_text": MlxClass(None)}
 """Those of models of text and images whose text model has a class of its own too."""
 
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})

@@ -8,7 +8,6 @@ takes from them what it knows: some a share at the top level alone, some no scal
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from posenc_cli.configs.engines.runtime_rules import (
     DYNAMIC,
@@ -18,6 +17,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     always,
@@ -44,11 +45,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     yarn_weight,
 )
 from posenc_cli.configs.keys import first
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "sglang"
 
@@ -98,7 +94,7 @@ SEEING = HYBRID | {
 """Those whose pairs follow several axes."""
 OWN_CLASS = frozenset({"olmo3", "qwen3_next"})
 """Those whose config class is sglang's own, which knows rope_theta and rope_scaling alone."""
-SHARES: Mapping[str, float] = {
+SHARES = {
     **dict.fromkeys(("afmoe", "apertus", "arcee", "ernie4_5", "ernie4_5_moe", "llama"), 1.0),
     **dict.fromkeys(("ministral3", "mistral", "phi3"), 1.0),
     "persimmon": 0.5,

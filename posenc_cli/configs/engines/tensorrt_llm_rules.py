@@ -9,7 +9,6 @@ Qwen 2 with yarn), dynamic ones, and amplitudes of rotated dimensions two by two
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
@@ -18,6 +17,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     PLAIN_ROPE,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     always,
@@ -40,14 +41,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated_base,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
-
 NAME = "tensorrt-llm"
 
-CLASSES: Mapping[str, str] = {
+CLASSES = {
     "afmoe": "AfmoeForCausalLM",
     "cohere2": "Cohere2ForCausalLM",
     "deepseek_v3": "DeepseekV3ForCausalLM",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
@@ -18,8 +18,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     PLAIN_ROPE,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always_truncated,
     fails_on_null,
     nested_truncate,
@@ -32,12 +35,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated_share,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading, RuntimeRefusal
-
-SPANS: Mapping[str, str] = {
+SPANS = {
     "transformers-4.57": "4.56.2 to 4.57.6",
     "transformers-4.55": "4.55.4",
     "transformers-4.54": "4.52.4 to 4.54.1",
@@ -53,7 +51,7 @@ _HEADS = ("mistral", "mixtral")
 """Those whose config leaves head_dim None, which the rules for lengths then multiply."""
 
 _OLD = "transformers-4.50"
-_BROUGHT: Mapping[str, str] = {
+_BROUGHT = {
     _OLD: (
         "align altclip aria aya_vision blip blip-2 bridgetower chinese_clip clap clip clipseg "
         "colpali emu3 flava fuyu gemma3 got_ocr2 grounding-dino groupvit idefics2 idefics3 "

@@ -8,7 +8,6 @@ What its registry leaves to the modules of transformers rotates as these do.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
@@ -21,6 +20,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     PLAIN_ROPE,
     SCALED,
     YARN,
+    Changes,
+    LayerReading,
     Runtime,
     RuntimeDifference,
     always,
@@ -45,9 +46,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     stated_share,
     yarn_amplitude,
 )
-
-if TYPE_CHECKING:
-    from posenc_cli.configs.engines.runtime_rules import Changes, LayerReading
 
 NAME = "vllm"
 _OLD = "vllm-0.11"
