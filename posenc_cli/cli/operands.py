@@ -9,9 +9,8 @@ from posenc_cli import catalogue
 from posenc_cli.cli.options import one_of
 from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
-from posenc_cli.configs.companions import is_drafter
 from posenc_cli.configs.config import read_config, resolve
-from posenc_cli.configs.config_file import FILE
+from posenc_cli.configs.config_file import FILE, is_drafter
 from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD
 from posenc_cli.configs.rope_rules import softmax_multiplier

@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.configs import diffusion, families, nonrotary, vision
-from posenc_cli.configs.companions import check_companion, check_format, is_drafter
-from posenc_cli.configs.config_file import FILE, read_config
+from posenc_cli.configs.config_file import (
+    FILE,
+    check_format,
+    is_drafter,
+    note_drafter,
+    read_config,
+)
 from posenc_cli.configs.keys import FamilyKeys, Keys
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
@@ -94,8 +99,8 @@ def resolve(
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
     if diffusion.is_diffusers(top):
         return _diffusers(top, runtime, notes)
-    check_companion(top, notes)
     check_format(top.name, top.values)
+    note_drafter(top, notes)
     model = text_model(top, notes)
     ropes: Iterable[tuple[Layers, RopeObject | None]]
     if model.family is not None:

@@ -1,21 +1,37 @@
-"""The file of a config: one JSON object of bounded size."""
+"""The file of a config: one JSON object of bounded size, and files that are no model's config.
+
+A drafter proposes tokens at its verifier's positions, and has a config of its own. Files of other
+programs are refused by what they are.
+
+Source: speculators' configs, https://github.com/vllm-project/speculators (src/speculators/config.py
+and models/); the heads of EAGLE, https://github.com/SafeAILab/EAGLE, and SpecForge,
+https://github.com/sgl-project/SpecForge; PEFT, https://github.com/huggingface/peft
+(src/peft/config.py); transformers' generation/configuration_utils.py;
+https://github.com/mistralai/mistral-inference (args.py); https://github.com/meta-llama/llama3
+(llama/model.py); https://github.com/AI-Hypercomputer/maxtext (configs/base.yml);
+https://github.com/NVIDIA/NeMo (megatron_gpt_config.yaml); https://github.com/NVIDIA/Megatron-LM
+(megatron/training/arguments.py).
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from posenc_cli.configs.companions import check_text
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, quoted_name
 from posenc_cli.files.gguf import MAGIC, GGUFHeader
 from posenc_cli.transaction import STANDARD_INPUT, check_name, open_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from posenc_cli.configs.keys import Keys
+    from posenc_cli.configs.resolved import Notes
 
 FILE = "config.json"
 _OF_ADAPTERS = "adapter_config.json"
@@ -106,3 +122,140 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key, count in names.items() if count > 1)
         raise InvalidInput(f"the file: duplicate key {abbreviated(twice)}")
     return found
+
+
+LAYER = "transformer_layer_config"
+"""Where speculators keeps the config of a drafter's own layers."""
+
+_DRAFTER = "speculators_model_type"
+_CLASSES = re.compile(r"eagle|medusa|hass|dflash|draft|speculator|nextn|mtp", re.IGNORECASE)
+"""What the classes of drafters are called, whose model type is that of any other model."""
+
+
+def is_drafter(config: Mapping[str, Any]) -> bool:
+    """Whether a config is that of a drafter.
+
+    >>> is_drafter({"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"]})
+    True
+    """
+    names = config.get("architectures")
+    classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    return _DRAFTER in config or any(map(_CLASSES.search, classes))
+
+
+def note_drafter(top: Keys, notes: Notes) -> None:
+    """Say whose drafter it is, where it is one.
+
+    Raises: InvalidInput for one without layers that attend.
+    """
+    if _DRAFTER not in top.values:
+        return
+    kind = abbreviated(str(top.values[_DRAFTER]))
+    if not isinstance(top.values.get(LAYER), dict):
+        raise InvalidInput(
+            f"{top.name}: is a drafter ({_DRAFTER} {kind}) without {LAYER}: it has no attention of "
+            "its own whose positions could be read"
+        )
+    config = top.values.get("speculators_config")
+    verifier = config.get("verifier") if isinstance(config, dict) else None
+    name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
+    whose = f" of {quoted_name(name)}" if isinstance(name, str) and name else ""
+    notes.warn(
+        f"it is a drafter ({kind}){whose}, and runs at the positions of its verifier: posenc "
+        "compare VERIFIER DRAFTER says whether they rotate alike"
+    )
+
+
+_OF_CONFIG = "explain the config.json of the model on Hugging Face"
+_SIZES = {"num_layers", "hidden_size", "num_attention_heads"}
+_KEY = re.compile(
+    r"""^[ \t]*(?:--|["']|-[ \t]+)?([A-Za-z][\w-]*)["']?(?:[ \t]*[:=]|[ \t]|$)""", re.M
+)
+"""A key of YAML or an option of a command, each in its own line."""
+
+
+FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
+    (
+        "PEFT's adapter_config.json",
+        ({"peft_type"},),
+        (
+            "positions are those of the base model, whose config.json needs the rope_scaling that "
+            "an adapter of longer texts was trained with"
+        ),
+    ),
+    (
+        "a generation_config.json",
+        ({"_from_model_config"}, {"do_sample"}, {"max_new_tokens"}, {"temperature"}),
+        "it says how tokens are chosen, and nothing of positions",
+    ),
+    (
+        "Mistral's params.json",
+        ({"dim", "n_layers", "n_heads", "head_dim"},),
+        (
+            "of yarn, beta is beta_fast there, alpha is beta_slow, and apply_scale false is "
+            "attention_factor 1"
+        ),
+    ),
+    (
+        "the params.json of Meta's Llama",
+        ({"dim", "n_layers", "n_heads"},),
+        "use_scaled_rope is rope_type llama3 there, and q and k are permuted to halves",
+    ),
+    (
+        "a config of MaxText",
+        ({"base_emb_dim", "base_num_query_heads"},),
+        (
+            "rope_max_timescale is rope_theta there, and local_rope_max_timescale the base of "
+            "sliding layers"
+        ),
+    ),
+    (
+        "a config of NeMo",
+        ({"encoder_seq_length"}, {"rotary_percentage"}, {"seq_len_interpolation_factor"}),
+        (
+            "rotary_percentage is partial_rotary_factor there, rotary_base rope_theta, and "
+            "seq_len_interpolation_factor the factor of rope_type linear"
+        ),
+    ),
+    (
+        "a file of arguments of Megatron-LM, on which NeMo 2 builds",
+        ({"rotary_percent"}, {"rotary_base"}, {"position_embedding_type", "seq_length"}),
+        (
+            "rotary_base is rope_theta there, rotary_percent partial_rotary_factor, and "
+            "use_rope_scaling rope_type llama3"
+        ),
+    ),
+)
+"""Each format: what it is, keys any set of which tells it, and what config.json calls them. Those
+of the last two stand beside Megatron-LM's names of sizes, maybe in a section. The more special one
+comes first."""
+
+
+def check_format(name: str, values: Mapping[str, Any]) -> None:
+    """Refuse an object without a model type that another program's keys tell.
+
+    Megatron-LM writes its own ModelType there. Raises: InvalidInput.
+    """
+    stated = values.get("model_type")
+    if isinstance(stated, str) and not stated.startswith("ModelType."):
+        return
+    nested = [value for value in values.values() if isinstance(value, dict)]
+    _refuse(name, [set(map(str, keys)) for keys in (values, *nested)])
+
+
+def check_text(name: str, text: str) -> None:
+    """Refuse a text that is no JSON but has the keys of another program's YAML, or its options.
+
+    Raises: InvalidInput.
+    """
+    _refuse(name, [{key.replace("-", "_") for key in _KEY.findall(text)}])
+
+
+def _refuse(name: str, sets: list[set[str]]) -> None:
+    for what, alternatives, hint in FORMATS:
+        sizes = _SIZES if "NeMo" in what else set()
+        places = sets if sizes else sets[:1]
+        if any(each | sizes <= keys for keys in places for each in alternatives):
+            raise InvalidInput(
+                f"{name}: is {what}, which posenc does not read", hint=f"{_OF_CONFIG}; {hint}"
+            )

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs import families, nonrotary, vision
-from posenc_cli.configs.companions import LAYER
+from posenc_cli.configs.config_file import LAYER
 from posenc_cli.configs.families import refusals
 from posenc_cli.configs.layer_types import LONGEST_NAME
 from posenc_cli.errors import InvalidInput, abbreviated
