@@ -907,7 +907,7 @@ def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
 
     statement["cases"] = []
     for family in families.all_rotary():
-        for count in (None, 1, 2, 7, 12) if family.refused is None else ():
+        for count in (None, 1, 2, 7, 12):
             keys = {} if count is None else {"num_hidden_layers": count}
             try:
                 types = getattr(CONFIG_MAPPING[family.model_type](**keys), "layer_types", None)
@@ -934,8 +934,6 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
 
     statement["cases"], statement["not_built"] = [], []
     for family in families.all_rotary():
-        if family.refused is not None:
-            continue
         usual = _shallow(family.model_type, {})
         attention = None if usual is None else _attention(usual)
         if usual is None or attention is None:

@@ -267,7 +267,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--refusals", action="store_true", help="show what one side refuses")
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE")
     options = parser.parse_args(arguments)
-    known = [each for each in families.all_rotary() if each.refused is None]
+    known = families.all_rotary()
     total: Counter[str] = Counter()
     for family in known:
         if options.names and family.model_type not in options.names:

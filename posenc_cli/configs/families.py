@@ -74,10 +74,8 @@ class Rotary(Record):
     scaled_layers: str | None = None
     section: Mapping[str, Any] = fresh(dict)
     compressed: bool = False
-    refused: str | None = None
     known: bool = True
     any_names: bool = False
-    own_code: Mapping[str, Any] = fresh(dict)
     owner: str | None = None
 
     @property
@@ -256,8 +254,7 @@ def others() -> tuple[str, ...]:
 class Refusal(Record):
     """Why a model type is not read, and what comes near: a row of ``refusals.json``.
 
-    A reason goes on from the model type: "mamba has no attention". Rotary families that no scheme
-    stands for have theirs in ``rotary.json``.
+    A reason goes on from the model type: "mamba has no attention".
     """
 
     because: str

@@ -266,22 +266,12 @@ def _printable_type(keys: Keys, model_type: str | None) -> str:
 
 
 def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
-    """The model type to read a config as: its own or, where that is unknown, its class's.
-
-    Raises: InvalidInput for a class whose family is not read.
-    """
-    family = families.rotary(model_type)
-    if family is not None or model_type in families.others():
+    """The model type to read a config as: its own or, where that is unknown, its class's."""
+    if families.rotary(model_type) is not None or model_type in families.others():
         return model_type
     class_ = substitute_class(model_type, keys)
     if class_ is None:
         return model_type
-    family = families.rotary(class_.model_type)
-    if family is not None and family.refused is not None:
-        raise InvalidInput(
-            f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {class_.text()} is "
-            f"{class_.model_type}'s, which {family.refused}"
-        )
     notes.headline(
         f"model type {abbreviated(model_type)} is unknown: it is read as {class_.model_type}, "
         f"whose class {class_.text()} is"
@@ -297,8 +287,6 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
     """
     family = families.rotary(model_type)
     if family is not None:
-        if family.refused is not None:
-            raise InvalidInput(f"{keys.name}: {model_type} {family.refused}")
         remote = families.remotes().get(model_type)
         if remote is not None:
             notes.headline(

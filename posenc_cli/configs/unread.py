@@ -383,7 +383,4 @@ def _rival_text(rival: Rival, family: Rotary | None, own_code: str | None) -> st
         return f"{stated} is not read: {held}, and what the model's own code takes is not known"
     name = f"transformers' {family.model_type}" if family else "transformers"
     text = f"{stated} has no effect: {name} does not read it, and {held}"
-    own = family.own_code if family else {}
-    if rival.source.rpartition(".")[2] in own.get("reads", ()):
-        return f"{text}; the model's own code ({own['file']}) does, and takes it"
     return f"{text}; {own_code}, the model's own code, may" if own_code else text

@@ -56,19 +56,22 @@ def test_a_class_name_is_never_taken_for_another_family_and_nearly_always_for_it
 
 
 @pytest.mark.parametrize(
-    "name", ["Cohere2MoeForCausalLM", "MolmoForCausalLM", "NanoChatForCausalLM"]
+    ("name", "message"),
+    [
+        ("Cohere2MoeForCausalLM", "my.json: cohere2_moe reads rope_scaling in a way of its own"),
+        ("NanoChatForCausalLM", "my.json: nanochat rotates the other way"),
+    ],
 )
-def test_an_unknown_type_whose_class_is_refused_is_refused(name):
+def test_an_unknown_type_whose_class_is_refused_is_refused(name, message):
     config = {**LLAMA, "model_type": "deepseek_ref", "rope_scaling": YARN, "architectures": [name]}
-    if name == "MolmoForCausalLM":
-        # No class of transformers: nothing is known.
-        assert "like Llama" in resolve(config).warnings[0]
-        return
     with pytest.raises(InvalidInput) as refused:
         resolve(config, name="my.json")
-    assert refused.value.message.startswith(
-        f"my.json: model type 'deepseek_ref' is unknown, and architectures.0 '{name}' is "
-    )
+    assert refused.value.message.startswith(message)
+
+
+def test_a_class_that_transformers_does_not_have_says_nothing_of_the_type():
+    config = {**LLAMA, "model_type": "deepseek_ref", "architectures": ["MolmoForCausalLM"]}
+    assert "like Llama" in resolve(config).warnings[0]
 
 
 def test_an_unknown_type_is_read_as_the_family_of_its_class_and_says_so_first():

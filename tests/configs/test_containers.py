@@ -33,7 +33,7 @@ NO_HEAD = frozenset(
 def is_read(name):
     """Whether the tool reads a text model from its defaults alone."""
     family = ROTARY.get(CASES[name]["text"]["model_type"])
-    refused = family is not None and (family.refused is not None or family.needs_layer_types)
+    refused = family is not None and family.needs_layer_types
     container = families.container(name.split("/")[0])
     beside = container is not None and container.inside and "text_config" in CASES[name]["config"]
     return not refused and not beside and name.split("/")[0] not in NO_HEAD
