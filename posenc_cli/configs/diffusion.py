@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import printable
-from posenc_cli.configs.layer_types import LARGEST_LAYERS
+from posenc_cli.configs.keys import FamilyReader, json_text, printable, product, quotient
+from posenc_cli.configs.layer_types import numbered
 from posenc_cli.configs.resolved import WINDOW, Layers, Sourced
 from posenc_cli.errors import InvalidInput
-from posenc_cli.records import Record, fresh, replace
+from posenc_cli.records import Record, fresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from posenc_cli.configs.keys import Keys
@@ -48,7 +48,8 @@ class DiffusionFamily(Record):
 
     ``read`` names the method of the reader. ``shift`` is that of its timesteps where no key holds
     it, and ``fixed`` whether no key does. ``size`` is what its pipeline makes by default, where its
-    config holds no size. ``note`` is a warning for all its configs.
+    config holds no size. ``axes``, ``base`` and ``partial`` are of classes that rotate, and ``theta``
+    says that the key rope_theta holds the base. ``note`` is a warning for all its configs.
     """
 
     read: str
@@ -56,6 +57,10 @@ class DiffusionFamily(Record):
     shift: float = 0.0
     fixed: bool = False
     size: DefaultSize | None = None
+    axes: tuple[int, ...] = (16, 56, 56)
+    base: float = 10_000.0
+    theta: bool = False
+    partial: float = 1.0
     note: str = ""
 
 
@@ -128,13 +133,15 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
     ),
     "BriaTransformer2DModel": DiffusionFamily(
         "flux",
-        {**_TRANSFORMER, **_BLOCKS, "rope_theta": 10_000.0, "time_theta": 10_000.0},
+        {**_TRANSFORMER, **_BLOCKS, "time_theta": 10_000.0},
         size=_IMAGE,
+        theta=True,
     ),
     "BriaFiboTransformer2DModel": DiffusionFamily(
         "flux",
-        {**_TRANSFORMER, **_BLOCKS, "rope_theta": 10_000.0, "time_theta": 10_000.0},
+        {**_TRANSFORMER, **_BLOCKS, "time_theta": 10_000.0},
         size=_IMAGE,
+        theta=True,
     ),
     "OvisImageTransformer2DModel": DiffusionFamily(
         "flux",
@@ -149,9 +156,9 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
             "attention_head_dim": 128,
             "num_layers": 16,
             "num_single_layers": 32,
-            "axes_dims_rope": (64, 32, 32),
         },
         size=_IMAGE,
+        axes=(64, 32, 32),
     ),
     "WanTransformer3DModel": DiffusionFamily(
         "wan", {**_TRANSFORMER, "num_layers": 40, "freq_dim": 256}, size=_VIDEO
@@ -189,8 +196,9 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
             "num_single_layers": 40,
             "patch_size": 2,
             "patch_size_t": 1,
-            "rope_theta": 256.0,
         },
+        base=256.0,
+        theta=True,
         size=DefaultSize((33, 90, 160), "129 frames of 720 x 1280 pixels"),
     ),
     "HunyuanVideo15Transformer3DModel": DiffusionFamily(
@@ -201,8 +209,9 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
             "num_layers": 54,
             "patch_size": 1,
             "patch_size_t": 1,
-            "rope_theta": 256.0,
         },
+        base=256.0,
+        theta=True,
         size=DefaultSize((31, 30, 53), "121 frames of 480 x 848 pixels"),
     ),
     "MotifVideoTransformer3DModel": DiffusionFamily(
@@ -213,8 +222,9 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
             "num_single_layers": 40,
             "patch_size": 2,
             "patch_size_t": 1,
-            "rope_theta": 256.0,
         },
+        base=256.0,
+        theta=True,
         size=DefaultSize((31, 92, 160), "121 frames of 736 x 1280 pixels"),
     ),
     "CogVideoXTransformer3DModel": DiffusionFamily("cogvideox", _COGVIDEOX),
@@ -250,28 +260,33 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
     ),
     "StableAudioDiTModel": DiffusionFamily(
         "sound",
-        {"attention_head_dim": 64, "num_layers": 24, "turns": 0.5, "base": 10_000.0},
+        {"attention_head_dim": 64, "num_layers": 24},
+        partial=0.5,
         note="its timesteps are embedded by numbers that the checkpoint holds",
     ),
     "StableAudio3DiTModel": DiffusionFamily(
         "sound",
-        {"embed_dim": 1536, "num_heads": 24, "depth": 24, "turns": 0.5, "base": 10_000.0},
+        {"embed_dim": 1536, "num_heads": 24, "depth": 24},
+        partial=0.5,
         note="its timesteps are embedded by waves of another ladder, which no scheme has",
     ),
     "MiniMaxMusic3Transformer1DModel": DiffusionFamily(
         "sound",
-        {"attention_head_dim": 64, "num_layers": 36, "rotary_dim": 32, "base": 10_000.0},
+        {"attention_head_dim": 64, "num_layers": 36, "rotary_dim": 32},
         note="its timesteps are embedded by numbers that the checkpoint holds",
     ),
     "LongCatAudioDiTTransformer": DiffusionFamily(
         "sound",
-        {"dit_dim": 1536, "dit_heads": 24, "dit_depth": 24, "base": 100_000.0},
+        {"dit_dim": 1536, "dit_heads": 24, "dit_depth": 24},
         shift=1.0,
+        base=100_000.0,
         note=THOUSANDS,
     ),
     "AceStepTransformer1DModel": DiffusionFamily(
         "sound",
-        {"head_dim": 128, "num_hidden_layers": 24, "rope_theta": 1_000_000.0},
+        {"head_dim": 128, "num_hidden_layers": 24},
+        base=1_000_000.0,
+        theta=True,
         note=THOUSANDS,
     ),
 }
@@ -401,7 +416,7 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
         folders = "a folder of its own holds the config of its unet or transformer"
         raise InvalidInput(refused, hint=folders if name.endswith("Pipeline") else None)
     reader = _DiffusionReader(keys, family, notes)
-    found = list(_READERS[reader.family.read](reader))
+    found = list(getattr(reader, reader.family.read)())
     if reader.family.note:
         notes.warn(reader.family.note)
     return name, found
@@ -422,51 +437,48 @@ def _written_by_blocks(keys: Keys) -> str:
     return BLOCKS_OF[norm.value]
 
 
-class _DiffusionReader:
+class _DiffusionReader(FamilyReader):
     """Reads the config of a class of diffusers."""
 
-    def __init__(self, keys: Keys, name: str, notes: Notes) -> None:
-        self.keys = keys
-        self.family = FAMILIES[name]
-        self.default = f"default of {name}"
-        self.notes = notes
+    @property
+    def family(self) -> DiffusionFamily:
+        """How it is read, and what its configs leave out."""
+        return FAMILIES[self.model_type]
 
     def unet(self) -> Iterator[Layers]:
         """A UNet's timesteps, and the sizes that SDXL embeds as such."""
-        width = self._first_block()
-        kind = self.keys.text("time_embedding_type") or Sourced(
-            self.family.defaults.get("time_embedding_type", "positional"), self.default
+        width, usual, more = self._first_block(), self.family.defaults, self._sines()
+        kind, added = (
+            self.keys.text(key) or self.default(usual.get(key, otherwise))
+            for key, otherwise in (
+                ("time_embedding_type", "positional"),
+                ("addition_embed_type", None),
+            )
         )
         if kind.value != "positional":
-            raise InvalidInput(
-                f"{self.keys.name}: {kind.source} {printable(kind.value)}: its timesteps are "
-                "embedded by numbers that were drawn or trained, which the config does not hold"
+            raise self.error(
+                f"{kind.source} {printable(kind.value)}: its timesteps are embedded by numbers "
+                "that were drawn or trained, which the config does not hold"
             )
-        flip, shift = self._sines()
-        added = self.keys.text("addition_embed_type") or Sourced(
-            self.family.defaults.get("addition_embed_type"), self.default
-        )
-        sizes = self.keys.count("addition_time_embed_dim")
-        if sizes is None and "addition_time_embed_dim" in self.family.defaults:
-            sizes = self._count("addition_time_embed_dim")
+        key = "addition_time_embed_dim"
+        sizes = self._count(key) if key in usual else self.keys.count(key)
         if added.value != "text_time" or sizes is None:
-            yield self._timesteps(None, width, flip, shift)
+            yield self._timesteps(None, width, **more)
         else:
-            yield self._timesteps("timestep", width, flip, shift)
-            yield self._timesteps("sizes", sizes, flip, shift)
+            yield self._timesteps("timestep", width, **more)
+            yield self._timesteps("sizes", sizes, **more)
 
     def kandinsky3(self) -> Iterator[Layers]:
         """A UNet whose timesteps are half as wide as its first block, sines first."""
-        first = self._first_block()
-        width = Sourced(first.value // 2, f"derived: {first.source} / 2")
-        flip = Sourced(value=False, source=self.default)
-        yield self._timesteps(None, width, flip, Sourced(1.0, self.default))
+        width = quotient(self._first_block(), Sourced(2, "2"))
+        more = self.fixed(flip_sin_to_cos=False, downscale_freq_shift=1.0)
+        yield self._timesteps(None, width, **more)
 
     def _first_block(self) -> Sourced:
         """The columns of a UNet's first block."""
         widths = self.keys.counts("block_out_channels")
         if widths is None:
-            width = Sourced(self.family.defaults["block_out_channels"][0], self.default)
+            width = self.default(self.family.defaults["block_out_channels"][0])
             self.notes.size("block_out_channels.0", width)
             return width
         if not widths.value:
@@ -475,68 +487,44 @@ class _DiffusionReader:
 
     def flux(self) -> Iterator[Layers]:
         """Patches that rotate by row and column, beside an axis that is 0 in images."""
-        usual = self.family.defaults
-        axes = self._axes("axes_dims_rope", usual.get("axes_dims_rope", (16, 56, 56)))
-        base = self._base(10_000.0) if "rope_theta" in usual else Sourced(10_000.0, self.default)
-        yield self._by_three_axes("wan", axes, base, (1, 1, 1))
-        width = Sourced(256, self.default)
-        if "approximator_num_channels" in usual:
-            channels = self._count("approximator_num_channels", minimum=8)
-            width = Sourced(channels.value // 4, f"derived: {channels.source} / 4")
-        steps = self._timesteps("timestep", width)
-        if "time_theta" in usual:
-            period = self.keys.number("time_theta", above=1) or Sourced(10_000.0, self.default)
-            steps = replace(steps, params={**steps.params, "max_period": period})
-        yield steps
+        grid, sections = self._pipeline_grid((1, 1, 1)), self._sections("axes_dims_rope")
+        yield self._rotated("wan", grid, sections=sections, base=self._base())
+        more = {}
+        if "time_theta" in self.family.defaults:
+            period = self.keys.number("time_theta", above=1)
+            more["max_period"] = period or self.default(self.family.defaults["time_theta"])
+        yield self._timesteps("timestep", self._time_width(), **more)
 
     def wan(self) -> Iterator[Layers]:
         """Video that rotates by frame, row and column."""
-        patch = self.keys.counts("patch_size") or Sourced((1, 2, 2), self.default)
+        patch = self.keys.counts("patch_size") or self.default((1, 2, 2))
         if len(patch.value) != 3 or 0 in patch.value:
             raise self.keys.invalid("patch_size", "must be frames, rows and columns of a patch")
         grid = self._pipeline_grid(patch.value)
-        most = self.keys.count("rope_max_seq_len")
+        most, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
         if most is not None and max(grid.value) > most.value:
             self.notes.warn(f"{most.source} {most.value}: no axis may have more places")
-        skipped = self.keys.count("rope_temporal_skip_len")
         if skipped is not None:
             self.notes.warn(
                 f"{skipped.source} {skipped.value}: of two frames alone the second stands at "
                 f"{skipped.value - 1}"
             )
-        params = {
-            "dim": self._count("attention_head_dim"),
-            "convention": Sourced("wan", self.default),
-            "grid": grid,
-        }
-        yield self._turned(params, ("num_layers",))
-        width = Sourced(256, self.default)
-        yield self._timesteps(
-            "timestep", self._count("freq_dim") if "freq_dim" in self.family.defaults else width
-        )
+        yield self._rotated("wan", grid)
+        yield self._timesteps("timestep", self._time_width())
 
     def hunyuan_video(self) -> Iterator[Layers]:
         """Video that rotates by frame, row and column, in shares that a key holds."""
-        axes = self._axes("rope_axes_dim", (16, 56, 56))
         side, frames = self._count("patch_size").value, self._count("patch_size_t").value
-        patch = (frames, side, side)
-        yield self._by_three_axes("hunyuan-video", axes, self._base(256.0), patch)
-        yield self._timesteps("timestep", Sourced(256, self.default))
-
-    def _base(self, usual: float) -> Sourced:
-        return self.keys.number("rope_theta", above=1) or Sourced(usual, self.default)
+        grid, sections = self._pipeline_grid((frames, side, side)), self._sections("rope_axes_dim")
+        yield self._rotated("hunyuan-video", grid, sections=sections, base=self._base())
+        yield self._timesteps("timestep", self._time_width())
 
     def cogvideox(self) -> Iterator[Layers]:
         """Video that rotates by frame, row and column, where it does."""
-        width = self._width()
-        turns = self.keys.flag("use_rotary_positional_embeddings")
-        if turns is not None and turns.value:
-            params = {
-                "dim": self._count("attention_head_dim"),
-                "convention": Sourced("cogvideox", self.default),
-                **self._cogvideox_grid(),
-            }
-            yield self._turned(params, ("num_layers",))
+        flag = self.keys.flag("use_rotary_positional_embeddings")
+        rotates = flag is not None and flag.value
+        if rotates:
+            yield self._rotated("cogvideox", **self._cogvideox_grid())
         else:
             self.notes.warn(
                 "the sines of frames, rows and columns that are added to the patches are left out: "
@@ -545,184 +533,139 @@ class _DiffusionReader:
         table = self.keys.flag("use_learned_positional_embeddings")
         if table is not None and table.value:
             self.notes.warn(f"{table.source}: a table of the patches is added besides")
-        name = "timestep" if turns is not None and turns.value else None
-        yield self._timesteps(name, width, *self._sines())
+        yield self._timesteps("timestep" if rotates else None, self._width(), **self._sines())
 
     def glm_image(self) -> Iterator[Layers]:
         """Patches of an image that rotate by row and column, in halves of a head."""
         side = self._count("patch_size").value
         size = self._pipeline_grid((1, side, side), "ROWSxCOLUMNS")
-        params = {
-            "dim": self._count("attention_head_dim"),
-            "convention": Sourced("qwen2-vl", self.default),
-            "base": Sourced(10_000.0, self.default),
-            "grid": Sourced(size.value[1:], size.source),
-        }
-        yield self._turned(params, ("num_layers",))
-        yield self._timesteps("timestep", self._count("time_embed_dim"))
+        yield self._rotated("qwen2-vl", Sourced(size.value[1:], size.source), base=self._base())
+        yield self._timesteps("timestep", self._time_width())
 
     def auraflow(self) -> Iterator[Layers]:
         """A table of trained rows, of which an image takes those in the middle."""
-        rows = self._count("pos_embed_max_size")
-        params = {"dim": self._width(), "max_len": rows}
-        yield Layers("patches", (), "learned", params, {"context": rows})
-        steps = self._timesteps("timestep", Sourced(256, self.default))
-        yield replace(steps, params={**steps.params, "scale": Sourced(1000.0, self.default)})
+        yield self._table("patches", self._count("pos_embed_max_size"))
+        yield self._timesteps("timestep", self._time_width(), scale=self.default(1000.0))
 
     def prior(self) -> Iterator[Layers]:
         """A table of trained rows for the text and what is added to it."""
         text, more = self._count("num_embeddings"), self._count("additional_embeddings", minimum=0)
         rows = Sourced(text.value + more.value, f"derived: {text.source} + {more.source}")
-        width = self._width()
-        params = {"dim": width, "max_len": rows}
-        yield Layers("tokens", (), "learned", params, {"context": rows})
-        yield self._timesteps("timestep", width)
+        yield self._table("tokens", rows)
+        yield self._timesteps("timestep", self._width())
 
     def sound(self) -> Iterator[Layers]:
         """Sound, one sequence of it, that rotates as text does, in halves."""
-        usual = self.family.defaults
-        heads = [key for key in ("attention_head_dim", "head_dim") if key in usual]
-        if heads:
-            head = self._count(heads[0])
-        else:
-            width, count = (key for key in usual if key.endswith(("_dim", "_heads")))
-            columns, number = self._count(width), self._count(count)
-            source = f"derived: {columns.source} / {number.source}"
-            head = Sourced(columns.value // number.value, source)
-        params = {"dim": head, "layout": Sourced("half", self.default)}
-        if "rotary_dim" in usual:
-            turning = self._count("rotary_dim")
-            share = turning.value / max(head.value, 1)
-            params["partial"] = Sourced(share, f"derived: {turning.source} / {head.source}")
-        elif "turns" in usual:
-            params["partial"] = Sourced(usual["turns"], self.default)
-        params["base"] = Sourced(usual.get("base", usual.get("rope_theta")), self.default)
-        if "rope_theta" in usual:
-            params["base"] = self.keys.number("rope_theta", above=1) or params["base"]
-        (layers,) = (key for key in usual if key.endswith(("_layers", "depth")))
-        numbers = tuple(range(min(self._count(layers, minimum=0).value, LARGEST_LAYERS)))
+        sizes = {key: self._count(key) for key in self.family.defaults}
+        rotated = sizes.pop("rotary_dim", None)
+        *width, layers = sizes.values()
+        head = width[0] if len(width) == 1 else quotient(*width)
+        params = {"dim": head, "layout": self.default("half"), "base": self._base()}
+        if rotated is not None:
+            share = rotated.value / max(head.value, 1)
+            params["partial"] = Sourced(share, f"derived: {rotated.source} / {head.source}")
+        elif self.family.partial != 1:
+            params["partial"] = self.default(self.family.partial)
         derived = {"head_dim": head}
         window = self.keys.count("sliding_window")
         if window is not None:
             derived[WINDOW] = Sourced(window.value, f"{window.source}; of the layers that slide")
-        yield Layers("attention", numbers, "rope", params, derived)
+        yield Layers("attention", numbered(layers), "rope", params, derived)
         if self.family.note == THOUSANDS:
-            sines_first = Sourced(self.family.shift == 0, self.default)
-            shift = Sourced(self.family.shift, self.default)
-            yield self._timesteps("timestep", Sourced(256, self.default), sines_first, shift)
+            shift = self.family.shift
+            more = self.fixed(flip_sin_to_cos=shift == 0, downscale_freq_shift=shift)
+            yield self._timesteps("timestep", self._time_width(), **more)
 
     def sines(self) -> Iterator[Layers]:
         """MAE's sines of row and column, spread over the places of another grid."""
-        added = self.keys.flag("use_pos_embed")
+        added, cropped = self.keys.flag("use_pos_embed"), "pos_embed_max_size"
         without = self._is_null("pos_embed_type") or (added is not None and not added.value)
-        if without and "pos_embed_max_size" in self.family.defaults:
-            yield self._timesteps(None, Sourced(256, self.default))
+        if without and cropped in self.family.defaults:
+            yield self._timesteps(None, self._time_width())
             return
         patch, sample = self._count("patch_size"), self._count("sample_size")
-        side = sample.value // patch.value
-        if side < 1:
-            raise InvalidInput(
-                f"{self.keys.name}: {sample.source} {sample.value}: has no room for a patch of "
-                f"{patch.value}"
+        side = quotient(sample, patch)
+        if not side.value:
+            raise self.error(
+                f"{sample.source} {sample.value}: has no room for a patch of {patch.value}"
             )
-        source = f"derived: {sample.source} / {patch.source}"
-        grid = Sourced((side, side), source)
-        if "pos_embed_max_size" in self.family.defaults and not self._is_null("pos_embed_max_size"):
-            most = self._count("pos_embed_max_size")
-            grid = Sourced((most.value, most.value), most.source)
+        most = side
+        if cropped in self.family.defaults and not self._is_null(cropped):
+            most = self._count(cropped)
             self.notes.warn(
                 "an image takes the rows in the middle of this table: of the sample size "
-                f"{side} x {side}"
+                f"{side.value} x {side.value}"
             )
-        params = {
-            "dim": self._width(),
-            "grid": grid,
-            "convention": Sourced("mae", self.default),
-        }
-        base = self._base_size(side, source, sample.value)
+        grid = Sourced((most.value, most.value), most.source)
+        params = {"dim": self._width(), "grid": grid, "convention": self.default("mae")}
+        base = self._base_size(side, sample.value)
         if base.value != grid.value:
             params["base_size"] = base
-        context = {"context": Sourced(grid.value[0] * grid.value[1], "derived: patches")}
+        context = {"context": Sourced(most.value**2, "derived: patches")}
         yield Layers("patches", (), "sinusoidal-nd", params, context)
-        shift = Sourced(self.family.shift, self.default)
-        yield self._timesteps("timestep", Sourced(256, self.default), shift=shift)
+        shift = self.default(self.family.shift)
+        yield self._timesteps("timestep", self._time_width(), downscale_freq_shift=shift)
 
-    def _base_size(self, side: int, source: str, sample: int) -> Sourced:
+    def _base_size(self, side: Sourced, sample: int) -> Sourced:
         """The places that sines are spread over: PixArt has fewer than patches."""
         if "pos_embed_max_size" in self.family.defaults or self.family.shift:
-            return Sourced((side, side), source)
+            return Sourced((side.value, side.value), side.source)
         scale = self.keys.number("interpolation_scale") or Sourced(
-            float(max(sample // 64, 1)), f"derived: {self.default}, sample_size / 64"
+            float(max(sample // 64, 1)), f"derived: {self.default_source}, sample_size / 64"
         )
-        places = side / scale.value
+        places = side.value / scale.value
         if not places.is_integer():
-            raise InvalidInput(
-                f"{self.keys.name}: {scale.source} {scale.value:g}: spreads {side} patches over no "
-                "whole number of places; no scheme does"
+            raise self.error(
+                f"{scale.source} {scale.value:g}: spreads {side.value} patches over no whole "
+                "number of places; no scheme does"
             )
-        return Sourced((int(places), int(places)), f"{source} / {scale.source}")
+        return Sourced((int(places), int(places)), f"{side.source} / {scale.source}")
 
     def _cogvideox_grid(self) -> dict[str, Sourced]:
         """The grid of the video that a model was made for, and the one that it is cut of."""
-        patch, ratio = self._count("patch_size"), self._count("temporal_compression_ratio")
-        frames = self._count("sample_frames")
-        rows, columns = (self._count(key) for key in ("sample_height", "sample_width"))
-        latents = (frames.value - 1) // ratio.value + 1
+        sizes = ("patch_size", "temporal_compression_ratio", "sample_frames")
+        patch, ratio, frames = map(self._count, sizes)
+        rows, columns = map(self._count, ("sample_height", "sample_width"))
         joined = self.keys.count("patch_size_t")
-        if joined is not None:
-            latents = -(-latents // joined.value)
+        latents = (frames.value - 1) // ratio.value + 1
+        latents = -(-latents // (joined.value if joined else 1))
         grid = latents, rows.value // patch.value, columns.value // patch.value
         if 0 in grid:
-            raise InvalidInput(
-                f"{self.keys.name}: {rows.source} {rows.value}, {columns.source} {columns.value}: "
-                f"have no room for a patch of {patch.value}"
+            raise self.error(
+                f"{rows.source} {rows.value}, {columns.source} {columns.value}: have no room for "
+                f"a patch of {patch.value}"
             )
         text = f"derived: {frames.source}, {rows.source} and {columns.source} / {patch.source}"
-        found = {"grid": Sourced(grid, text)}
-        if joined is None:  # version 1.0 spreads other sizes over a crop of this grid
-            found["base_size"] = Sourced(grid[1:], text)
-        return found
+        # Version 1.0 spreads other sizes over a crop of this grid.
+        cut = {} if joined else {"base_size": Sourced(grid[1:], text)}
+        return {"grid": Sourced(grid, text), **cut}
 
-    def _by_three_axes(
-        self, convention: str, axes: Sourced, base: Sourced, patch: tuple[int, ...]
-    ) -> Layers:
-        """The layers whose pairs are shared out to three axes, each with some dimensions."""
-        pairs = tuple(columns // 2 for columns in axes.value)
-        params = {
-            "dim": Sourced(sum(axes.value), f"derived: the sum of {axes.source}"),
-            "convention": Sourced(convention, self.default),
-            "sections": Sourced(pairs, f"derived: {axes.source} / 2"),
-            "base": base,
-            "grid": self._pipeline_grid(patch),
-        }
-        counts = ("num_layers", "num_single_layers")
-        return self._turned(params, [key for key in counts if key in self.family.defaults])
+    def _sections(self, key: str) -> Sourced:
+        """The pairs that rotate with each of three axes.
 
-    def _axes(self, key: str, usual: tuple[int, ...]) -> Sourced:
-        """The rotated dimensions with each of three axes.
-
-        Raises: InvalidInput unless they are even, and those of a head.
+        Raises: InvalidInput unless a key or the class shares a head out to them.
         """
-        axes = self.keys.counts(key) or Sourced(usual, self.default)
-        head = self._count("attention_head_dim")
-        if len(axes.value) != 3 or any(n < 2 or n % 2 for n in axes.value):
-            raise self.keys.invalid(key, "must be three even numbers of columns")
-        if sum(axes.value) != head.value:
-            raise InvalidInput(
-                f"{self.keys.name}: {axes.source} {list(axes.value)}: must add up to the "
-                f"{head.value} columns of {head.source}"
-            )
-        return axes
+        axes, head = self.keys.counts(key) or self.default(self.family.axes), self._head()
+        odd = len(axes.value) != 3 or any(n < 2 or n % 2 for n in axes.value)
+        if odd or sum(axes.value) != head.value:
+            rule = f"must be three even numbers that add up to {head.value}, {head.source}"
+            raise self.error(f"{axes.source} {json_text(list(axes.value))}: {rule}")
+        return Sourced(tuple(columns // 2 for columns in axes.value), f"derived: {axes.source} / 2")
 
-    def _turned(self, params: Mapping[str, Sourced], keys: Sequence[str]) -> Layers:
+    def _rotated(self, convention: str, grid: Sourced, **more: Sourced) -> Layers:
         """The layers whose attention rotates patches."""
-        count = sum(self._count(key, minimum=0).value for key in keys)
-        derived = {
-            "head_dim": params["dim"],
-            "context": Sourced(math.prod(params["grid"].value), "derived: patches of the grid"),
-        }
-        numbers = tuple(range(min(count, LARGEST_LAYERS)))
-        return Layers("attention", numbers, "rope-axial", params, derived)
+        keys = ("num_layers", "num_single_layers")
+        known = (self._count(key, minimum=0) for key in keys if key in self.family.defaults)
+        count = Sourced(sum(each.value for each in known), "derived: the sum of layers")
+        params = {"dim": self._head(), "convention": self.default(convention), "grid": grid, **more}
+        context = Sourced(math.prod(grid.value), "derived: patches of the grid")
+        derived = {"head_dim": params["dim"], "context": context}
+        return Layers("attention", numbered(count), "rope-axial", params, derived)
+
+    def _table(self, name: str, rows: Sourced) -> Layers:
+        return Layers(
+            name, (), "learned", {"dim": self._width(), "max_len": rows}, {"context": rows}
+        )
 
     def _pipeline_grid(self, patch: tuple[int, ...], axes: str = "FRAMESxROWSxCOLUMNS") -> Sourced:
         """The patches of what the pipeline makes by default, as the config has no sizes."""
@@ -735,31 +678,37 @@ class _DiffusionReader:
         )
         return Sourced(grid, f"{OF_PIPELINE}: {size.text}")
 
-    def _timesteps(
-        self,
-        layer_type: str | None,
-        width: Sourced,
-        flip: Sourced | None = None,
-        shift: Sourced | None = None,
-    ) -> Layers:
-        params = {
-            "dim": width,
-            "flip_sin_to_cos": flip or Sourced(value=True, source=self.default),
-            "downscale_freq_shift": shift or Sourced(0.0, self.default),
-        }
-        return Layers(layer_type, (), "timestep", params)
+    def _timesteps(self, layer_type: str | None, width: Sourced, **more: Sourced) -> Layers:
+        usual = self.fixed(flip_sin_to_cos=True, downscale_freq_shift=0.0)
+        return Layers(layer_type, (), "timestep", {"dim": width, **usual, **more})
 
-    def _sines(self) -> tuple[Sourced | None, Sourced | None]:
+    def _sines(self) -> dict[str, Sourced]:
         """Whether cosines come first, and the shift of frequencies, where keys hold them."""
         if self.family.fixed:
-            return None, None
+            return {}
         shift = self.keys.number("freq_shift", above=None, minimum=0)
-        return self.keys.flag("flip_sin_to_cos"), shift
+        flip = self.keys.flag("flip_sin_to_cos")
+        stated = {"flip_sin_to_cos": flip, "downscale_freq_shift": shift}
+        return {name: value for name, value in stated.items() if value is not None}
+
+    def _time_width(self) -> Sourced:
+        """The columns of timesteps: those that a key says, or 256."""
+        usual = self.family.defaults
+        if "approximator_num_channels" in usual:
+            return quotient(self._count("approximator_num_channels", minimum=8), Sourced(4, "4"))
+        key = next((key for key in ("freq_dim", "time_embed_dim") if key in usual), None)
+        return self._count(key) if key else self.default(256)
+
+    def _base(self) -> Sourced:
+        stated = self.keys.number("rope_theta", above=1) if self.family.theta else None
+        return stated or self.default(self.family.base)
+
+    def _head(self) -> Sourced:
+        return self._count("attention_head_dim")
 
     def _width(self) -> Sourced:
         """The columns of all heads together."""
-        heads, columns = (self._count(key) for key in ("num_attention_heads", "attention_head_dim"))
-        return Sourced(heads.value * columns.value, f"derived: {heads.source} × {columns.source}")
+        return product(self._count("num_attention_heads"), self._head())
 
     def _is_null(self, key: str) -> bool:
         return self.keys.has(key) and self.keys.get(key) is None
@@ -767,21 +716,6 @@ class _DiffusionReader:
     def _count(self, key: str, *, minimum: int = 1) -> Sourced:
         count = self.keys.count(key, minimum=minimum)
         if count is None:
-            count = Sourced(self.family.defaults[key], self.default)
+            count = self.default(self.family.defaults[key])
             self.notes.size(self.keys.path(key), count)
         return count
-
-
-_READERS: Mapping[str, Callable[[_DiffusionReader], Iterator[Layers]]] = {
-    "unet": _DiffusionReader.unet,
-    "kandinsky3": _DiffusionReader.kandinsky3,
-    "flux": _DiffusionReader.flux,
-    "wan": _DiffusionReader.wan,
-    "hunyuan_video": _DiffusionReader.hunyuan_video,
-    "cogvideox": _DiffusionReader.cogvideox,
-    "glm_image": _DiffusionReader.glm_image,
-    "sines": _DiffusionReader.sines,
-    "auraflow": _DiffusionReader.auraflow,
-    "prior": _DiffusionReader.prior,
-    "sound": _DiffusionReader.sound,
-}

@@ -78,11 +78,6 @@ class Rotary(Record):
     any_names: bool = False
     owner: str | None = None
 
-    @property
-    def default_source(self) -> str:
-        """Where the values that a config leaves out come from."""
-        return f"default of {self.owner or self.model_type}"
-
     def base_of(self, layer_type: str | None) -> float | None:
         """The base of the layers of a type, None where configs must say it."""
         if self.base is None or isinstance(self.base, float | int):

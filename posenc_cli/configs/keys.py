@@ -285,12 +285,48 @@ def first(*values: Sourced | None) -> Sourced | None:
     return next((value for value in values if value is not None), None)
 
 
+class FamilyReader:
+    """Reads a config whose model type gives what the config leaves out."""
+
+    def __init__(self, keys: Keys, model_type: str, notes: Notes) -> None:
+        self.keys = keys
+        self.model_type = model_type
+        self.notes = notes
+        self.default_source = f"default of {model_type}"
+
+    def error(self, message: str, *, hint: str | None = None) -> InvalidInput:
+        """The error for what a config says or lacks."""
+        return InvalidInput(f"{self.keys.name}: {message}", hint=hint)
+
+    def default(self, value: Any) -> Sourced:
+        """A value of the model type's."""
+        return Sourced(value, self.default_source)
+
+    def fixed(self, **values: Any) -> dict[str, Sourced]:
+        """Parameters that no key holds."""
+        return {name: self.default(value) for name, value in values.items()}
+
+
+def quotient(whole: Sourced, parts: Sourced) -> Sourced:
+    """A whole number divided by another.
+
+    >>> quotient(Sourced(64, "hidden_size"), Sourced(4, "heads"))
+    Sourced(value=16, source='derived: hidden_size / heads')
+    """
+    return Sourced(whole.value // parts.value, f"derived: {whole.source} / {parts.source}")
+
+
+def product(one: Sourced, other: Sourced) -> Sourced:
+    """A whole number times another."""
+    return Sourced(one.value * other.value, f"derived: {one.source} × {other.source}")
+
+
 CONTEXT = "max_position_embeddings"
 ORIGINAL = "original_max_position_embeddings"
 SHARE = "partial_rotary_factor"
 
 
-class FamilyKeys:
+class FamilyKeys(FamilyReader):
     """What reads of a rotary config share: its keys, its family, and the notes they leave.
 
     With ``by_own_class`` a config means what the class of transformers makes of it, and older names
@@ -300,19 +336,10 @@ class FamilyKeys:
     def __init__(
         self, text: Keys, family: Rotary, notes: Notes, *, by_own_class: bool = False
     ) -> None:
+        super().__init__(text, family.owner or family.model_type, notes)
         self.by_own_class = by_own_class
         self.text = text
         self.family = family
-        self.notes = notes
-        self.default_source = family.default_source
-
-    def error(self, message: str, *, hint: str | None = None) -> InvalidInput:
-        """The error for what a config says or lacks."""
-        return InvalidInput(f"{self.text.name}: {message}", hint=hint)
-
-    def default(self, value: Any) -> Sourced:
-        """A value of the model type's."""
-        return Sourced(value, self.default_source)
 
     def names(self, key: str) -> tuple[str, ...]:
         """What the family calls a key at the top of the config, empty where it has it nowhere."""

@@ -44,6 +44,11 @@ RENAMED = {
 """Older names and the ones that transformers replaces them with."""
 
 
+def numbered(count: Sourced | None) -> tuple[int, ...]:
+    """The numbers of so many layers, none where nothing says how many there are."""
+    return tuple(range(min(count.value, LARGEST_LAYERS))) if count else ()
+
+
 class Group(Record):
     """The layers of one type; ``label`` is None where a config does not distinguish types.
 
@@ -151,7 +156,7 @@ def sliding_window(text: Keys, family: Rotary) -> Sourced | None:
     if "switch" in family.window and not (flag and flag.value):
         return None
     if stated is None and not text.has(name) and name in family.defaults:
-        return Sourced(family.defaults[name], family.default_source)
+        return Sourced(family.defaults[name], f"default of {family.owner or family.model_type}")
     return stated
 
 

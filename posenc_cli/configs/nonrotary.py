@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import first
-from posenc_cli.configs.layer_types import LARGEST_LAYERS
+from posenc_cli.configs.keys import FamilyReader, first, quotient
+from posenc_cli.configs.layer_types import numbered
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
@@ -20,11 +20,10 @@ from posenc_cli.configs.resolved import (
     Layers,
     Sourced,
 )
-from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Notes
@@ -85,41 +84,36 @@ SYNONYMS = (
 """What transformers takes for one another in the configs of these families."""
 
 
-class Reader:
+class Reader(FamilyReader):
     """Reads the config of a family without rope."""
 
-    def __init__(self, text: Keys, model_type: str, family: NonRotaryFamily, notes: Notes) -> None:
-        self.text = text
+    def __init__(self, keys: Keys, model_type: str, family: NonRotaryFamily, notes: Notes) -> None:
+        super().__init__(keys, model_type, notes)
         self.family = family
-        self.notes = notes
-        self.default_source = f"default of {model_type}"
-        self.model_type = model_type
 
     def layers(self) -> Iterator[Layers]:
         """The layers of each type.
 
         Raises: InvalidInput.
         """
-        yield from _READERS[self.family.read](self)
+        yield from getattr(self, self.family.read)()
 
     def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
         key, default = named
         also = next((names for names in SYNONYMS if key in names), (key,))
-        count = first(*(self.text.count(name, minimum=minimum) for name in (key, *also)))
+        count = first(*(self.keys.count(name, minimum=minimum) for name in (key, *also)))
         if count is None:
-            count = Sourced(default, self.default_source)
+            count = self.default(default)
             if key in (self.family.dim[0], self.family.heads[0]):
-                self.notes.size(self.text.path(key), count)
+                self.notes.size(self.keys.path(key), count)
         return count
 
     def _indices(self) -> tuple[int, ...]:
-        count = self._count(self.family.layers, minimum=0).value
-        return tuple(range(min(count, LARGEST_LAYERS)))
+        return numbered(self._count(self.family.layers, minimum=0))
 
     def _head(self) -> Sourced:
         """The share of the hidden size that a head has."""
-        hidden, heads = self._count(self.family.dim), self._count(self.family.heads)
-        return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        return quotient(self._count(self.family.dim), self._count(self.family.heads))
 
     def _context(self) -> dict[str, Sourced]:
         return {"context": self._count(self.family.rows)}
@@ -127,26 +121,26 @@ class Reader:
     def _first_row(self) -> Sourced:
         """The row, or the position, of the first token."""
         if self.family.offset != "padding":
-            return Sourced(self.family.offset, self.default_source)
-        pad = first(*(self.text.count(key, minimum=0) for key in ("pad_token_id", "padding_idx")))
+            return self.default(self.family.offset)
+        pad = first(*(self.keys.count(key, minimum=0) for key in ("pad_token_id", "padding_idx")))
         if pad is not None:
             return Sourced(pad.value + 1, f"derived: {pad.source} + 1")
         if self.family.pad is None:
-            raise InvalidInput(f"{self.text.name}: {self.text.path('pad_token_id')} is missing")
+            raise self.error(f"{self.keys.path('pad_token_id')} is missing")
         return Sourced(self.family.pad + 1, f"derived: {self.default_source} + 1")
 
     def learned(self) -> Iterator[Layers]:
         """A table of trained rows."""
         rows, offset = self._count(self.family.rows), self._first_row()
         if rows.source == self.default_source and not self.family.unsaid:
-            self.notes.size(self.text.path(self.family.rows[0]), rows)
+            self.notes.size(self.keys.path(self.family.rows[0]), rows)
         length = rows
         if self.family.extra:
             length = Sourced(rows.value + offset.value, f"derived: {rows.source} + {offset.value}")
         if offset.value >= length.value:
-            raise InvalidInput(
-                f"{self.text.name}: {rows.source} {rows.value}: must be above {offset.value}, the "
-                "rows before the first token's"
+            raise self.error(
+                f"{rows.source} {rows.value}: must be above {offset.value}, the rows before the "
+                "first token's"
             )
         params = {"dim": self._count(self.family.dim), "max_len": length}
         if offset.value:
@@ -162,22 +156,22 @@ class Reader:
         """
         if self.family.window is None:
             return {}
-        key, default = self.family.window
-        if isinstance(self.text.values.get(key), list):
-            sizes = self.text.counts(key)
+        key = self.family.window[0]
+        if isinstance(self.keys.values.get(key), list):
+            sizes = self.keys.counts(key)
             if sizes and sizes.value:
                 largest = f"{sizes.source}, the largest of {len(sizes.value)}"
                 return {WINDOW_OF_ALL: Sourced(max(sizes.value), largest)}
-        size = self._count((key, default))
+        size = self._count(self.family.window)
         if self.model_type != "gpt_neo":
             return {WINDOW_OF_ALL: size}
-        types = self.text.get("attention_types")
+        types = self.keys.get("attention_types")
         if types is not None and "local" not in json.dumps(types.value):
             return {}
         return {WINDOW: Sourced(size.value, f"{size.source}; of the local layers")}
 
     def _note_relative_key(self) -> None:
-        kind = self.text.text("position_embedding_type")
+        kind = self.keys.text("position_embedding_type")
         if kind is not None and kind.value not in ("absolute", "learned"):
             relative = kind.value.startswith("relative_key")
             also = " (posenc generate -s shaw has relative keys)" if relative else ""
@@ -195,14 +189,13 @@ class Reader:
             self.notes.warn(
                 f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
             )
-        fixed = self.family.params or {}
-        params = {name: Sourced(value, self.default_source) for name, value in fixed.items()}
         dim = {"dim": self._count(self.family.dim)}
-        yield Layers(None, (), "sinusoidal", dim | params, derived)
+        fixed = self.fixed(**(self.family.params or {}))
+        yield Layers(None, (), "sinusoidal", dim | fixed, derived)
 
     def xlm(self) -> Iterator[Layers]:
         """Sines and cosines, or a table that began as such."""
-        flag = self.text.flag("sinusoidal_embeddings")
+        flag = self.keys.flag("sinusoidal_embeddings")
         dim = self._count(self.family.dim)
         if flag is not None and flag.value:
             yield Layers(None, (), "sinusoidal", {"dim": dim}, self._context())
@@ -212,8 +205,7 @@ class Reader:
     def whisper(self) -> Iterator[Layers]:
         """Sines and cosines for sound, trained rows for text."""
         dim = self._count(self.family.dim)
-        ladder = {"layout": "concat", "spacing": "tensor2tensor"}
-        encoder = {"dim": dim} | {k: Sourced(v, self.default_source) for k, v in ladder.items()}
+        encoder = {"dim": dim, **self.fixed(layout="concat", spacing="tensor2tensor")}
         source = self._count(("max_source_positions", 1500))
         target = self._count(("max_target_positions", 448))
         yield Layers("encoder", (), "sinusoidal", encoder, {"context": source})
@@ -226,19 +218,15 @@ class Reader:
             "num_buckets": self._count(("relative_attention_num_buckets", 32)),
             "max_distance": self._count(("relative_attention_max_distance", 128)),
         }
-        local = self.text.text("encoder_attention_type")
+        local = self.keys.text("encoder_attention_type")
         if local is not None and local.value != "local":
             self.notes.warn("the side bias of longt5's global tokens is left out")
         encoder = self._indices()
-        decoder = self.text.count("num_decoder_layers", minimum=0)
-        further = tuple(range(min(decoder.value, LARGEST_LAYERS))) if decoder else encoder
-        for side, layers in (("encoder", encoder), ("decoder", further)):
-            flag = {"bidirectional": Sourced(side == "encoder", self.default_source)}
-            yield Layers(side, layers, "t5", params | flag, self._bias_tables())
-
-    def _bias_tables(self) -> dict[str, Sourced]:
-        own = self.model_type == "umt5"
-        return {BIAS_TABLES: Sourced(SEPARATE if own else SHARED, self.default_source)}
+        decoder = self.keys.count("num_decoder_layers", minimum=0)
+        tables = self.fixed(**{BIAS_TABLES: SEPARATE if self.model_type == "umt5" else SHARED})
+        for side, layers in (("encoder", encoder), ("decoder", numbered(decoder) or encoder)):
+            both = self.fixed(bidirectional=side == "encoder")
+            yield Layers(side, layers, "t5", params | both, tables)
 
     def mpnet(self) -> Iterator[Layers]:
         """A table of trained rows, and T5's buckets, which its encoder numbers by itself.
@@ -246,13 +234,13 @@ class Reader:
         Source: MPNetEmbeddings and MPNetEncoder.compute_position_bias of transformers.
         """
         yield from (replace(group, layer_type="embeddings") for group in self.learned())
-        stated, buckets = self.text.count("relative_attention_num_buckets"), 32
+        stated, buckets = self.keys.count("relative_attention_num_buckets"), 32
         if stated is not None and stated.value != buckets:
             self.notes.ineffective(stated, f"transformers' mpnet numbers {buckets} buckets")
-        fixed = {"num_buckets": buckets, "max_distance": 128, "bidirectional": True}
-        params = {name: Sourced(value, self.default_source) for name, value in fixed.items()}
-        heads = {"heads": self._count(self.family.heads)}
-        yield Layers("attention", self._indices(), "t5", heads | params, self._bias_tables())
+        fixed = self.fixed(num_buckets=buckets, max_distance=128, bidirectional=True)
+        params = {"heads": self._count(self.family.heads), **fixed}
+        tables = self.fixed(**{BIAS_TABLES: SHARED})
+        yield Layers("attention", self._indices(), "t5", params, tables)
 
     def bloom(self) -> Iterator[Layers]:
         """ALiBi by key."""
@@ -260,18 +248,12 @@ class Reader:
 
     def mpt(self) -> Iterator[Layers]:
         """ALiBi by distance from the last key."""
-        attention = self.text.section("attn_config")
+        attention = self.keys.section("attn_config")
         if attention is not None:
-            flag = attention.flag("alibi")
-            if flag is not None and not flag.value:
-                self.notes.warn(
-                    f"{flag.source} false has no effect: transformers' mpt always adds ALiBi"
-                )
-            bias = attention.number("alibi_bias_max")
-            if bias is not None and bias.value != 8:
-                self.notes.warn(
-                    f"{bias.source} {bias.value:g} has no effect: transformers' mpt takes 8"
-                )
+            stated = attention.flag("alibi"), attention.number("alibi_bias_max")
+            for each, held in zip(stated, (True, 8), strict=True):
+                if each is not None and each.value != held:
+                    self.notes.ineffective(each, "transformers' mpt adds ALiBi of at most 8")
         context = self._count(("max_seq_len", 2048))
         yield self._alibi("mpt", {"context": context})
 
@@ -283,22 +265,19 @@ class Reader:
         yield layers
 
     def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
-        params = {
-            "heads": self._count(self.family.heads),
-            "form": Sourced(form, self.default_source),
-        }
+        params = {"heads": self._count(self.family.heads), "form": self.default(form)}
         return Layers(None, self._indices(), "alibi", params, derived or {})
 
     def gptj(self) -> Iterator[Layers]:
         """Rope of the first columns of a head."""
-        head, rotated = self._head(), self.text.count("rotary_dim")
-        if self.text.has("rotary_dim") and rotated is None:
-            raise self.text.invalid("rotary_dim", "must be a number")
-        rotated = rotated or Sourced(64, self.default_source)
+        head, rotated = self._head(), self.keys.count("rotary_dim")
+        if self.keys.has("rotary_dim") and rotated is None:
+            raise self.keys.invalid("rotary_dim", "must be a number")
+        rotated = rotated or self.default(64)
         if rotated.value % 2 or not 2 <= rotated.value <= head.value:
-            raise InvalidInput(
-                f"{self.text.name}: {rotated.source} {rotated.value}: must be even, from 2 to the "
-                f"{head.value} columns of a head"
+            raise self.error(
+                f"{rotated.source} {rotated.value}: must be even, from 2 to the {head.value} "
+                "columns of a head"
             )
         share = Sourced(rotated.value / head.value, f"derived: {rotated.source} / head_dim")
         yield self._plain_rope(head, {} if share.value == 1 else {"partial": share})
@@ -310,19 +289,14 @@ class Reader:
     def _plain_rope(self, head: Sourced, more: Mapping[str, Sourced]) -> Layers:
         """The layers of the paper's rope, whose base no config of these families holds."""
         if head.value < 2 or head.value % 2:
-            raise InvalidInput(f"{self.text.name}: head_dim {head.value}: must be even")
-        params = {
-            "dim": head,
-            "base": Sourced(10_000.0, self.default_source),
-            "layout": Sourced("interleaved", self.default_source),
-            **more,
-        }
+            raise self.error(f"head_dim {head.value}: must be even")
+        params = {"dim": head, **self.fixed(base=10_000.0, layout="interleaved"), **more}
         derived = {"head_dim": head, **self._context()}
         return Layers(None, self._indices(), "rope", params, derived)
 
     def transformer_xl(self) -> Iterator[Layers]:
         """Sinusoids of offsets, which queries meet."""
-        clamp = self.text.get("clamp_len")
+        clamp = self.keys.get("clamp_len")
         if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
             self.notes.warn(
                 f"{clamp.source} {clamp.value} is left out: farther offsets share its row"
@@ -332,23 +306,6 @@ class Reader:
 
     def unturned(self) -> Iterator[Layers]:
         """No positions at all, whichever layers attend."""
-        if self.model_type == "glm5_next_text" and self.text.values.get("qk_rope_head_dim"):
-            raise self.text.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
+        if self.model_type == "glm5_next_text" and self.keys.values.get("qk_rope_head_dim"):
+            raise self.keys.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
         yield Layers(None, (), "nope", {"dim": self._count(self.family.dim)}, self._context())
-
-
-_READERS: Mapping[str, Callable[[Reader], Iterator[Layers]]] = {
-    "learned": Reader.learned,
-    "sinusoidal": Reader.sinusoidal,
-    "xlm": Reader.xlm,
-    "whisper": Reader.whisper,
-    "mpnet": Reader.mpnet,
-    "t5": Reader.t5,
-    "bloom": Reader.bloom,
-    "mpt": Reader.mpt,
-    "falcon": Reader.falcon,
-    "gptj": Reader.gptj,
-    "roformer": Reader.roformer,
-    "transformer-xl": Reader.transformer_xl,
-    "unturned": Reader.unturned,
-}

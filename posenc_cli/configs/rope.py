@@ -377,7 +377,7 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
     if softmax is not None:
         derived["softmax_multiplier"] = softmax
     if keys.family.indexer is not None:
-        derived["indexer"] = Sourced(keys.family.indexer, keys.family.default_source)
+        derived["indexer"] = keys.default(keys.family.indexer)
         stated = keys.text.flag("indexer_rope_interleave")
         if stated is not None and stated.value is (keys.family.indexer == "half"):
             keys.notes.ineffective(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import json_text
-from posenc_cli.configs.layer_types import LARGEST_LAYERS
+from posenc_cli.configs.keys import FamilyReader, json_text, quotient
+from posenc_cli.configs.layer_types import LARGEST_LAYERS, numbered
 from posenc_cli.configs.resolved import Layers, Sourced
-from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.configs.keys import Keys
     from posenc_cli.configs.resolved import Notes
@@ -84,18 +83,16 @@ def layers(keys: Keys, model_type: str, notes: Notes) -> list[Layers]:
     Raises: InvalidInput.
     """
     reader = _VisionReader(keys, model_type, notes)
-    return list(_READERS[reader.family.read](reader))
+    return list(getattr(reader, reader.family.read)())
 
 
-class _VisionReader:
+class _VisionReader(FamilyReader):
     """Reads the config of a vision encoder."""
 
-    def __init__(self, keys: Keys, model_type: str, notes: Notes) -> None:
-        self.keys = keys
-        self.family = FAMILIES[model_type]
-        self.default = f"default of {model_type}"
-        self.model_type = model_type
-        self.notes = notes
+    @property
+    def family(self) -> VisionFamily:
+        """What its configs leave out."""
+        return FAMILIES[self.model_type]
 
     def rope(self) -> Iterator[Layers]:
         """Patches that rotate with their row and column."""
@@ -103,18 +100,14 @@ class _VisionReader:
             self._count(key) for key in ("hidden_size", "num_attention_heads", "patch_size")
         )
         head = self.keys.count("head_dim") if self.model_type == "pixtral" else None
-        head = head or Sourced(
-            hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}"
-        )
+        head = head or quotient(hidden, heads)
         if head.value < 4 or head.value % 4:
-            raise InvalidInput(
-                f"{self.keys.name}: head_dim {head.value} ({head.source}): must be a multiple of 4"
-            )
+            raise self.error(f"head_dim {head.value} ({head.source}): must be a multiple of 4")
         grid = self._grid(Sourced((patch.value, patch.value), patch.source))
         params = {
             "dim": head,
             "base": self._base(),
-            "convention": Sourced(self.family.convention, self.default),
+            "convention": self.default(self.family.convention),
             "grid": grid,
         }
         context = Sourced(grid.value[0] * grid.value[1], "derived: patches of an image")
@@ -130,13 +123,9 @@ class _VisionReader:
         """MAE's sines of row and column, of the encoder and the smaller decoder."""
         grid = self._grid()
         context = {"context": Sourced(grid.value[0] * grid.value[1], "derived: patches")}
-        decoder = self.keys.count("decoder_hidden_size") or Sourced(512, self.default)
+        decoder = self.keys.count("decoder_hidden_size") or self.default(512)
         for side, dim in (("encoder", self._size("hidden_size")), ("decoder", decoder)):
-            params = {
-                "dim": dim,
-                "grid": grid,
-                "convention": Sourced("mae", self.default),
-            }
+            params = {"dim": dim, "grid": grid, "convention": self.default("mae")}
             yield Layers(side, (), "sinusoidal-nd", params, context)
         self.notes.warn("the row of the class token, which is all zeros, is left out")
 
@@ -160,23 +149,13 @@ class _VisionReader:
             )
         if biased:
             grid = self._grid()
-            if grid.value[0] != grid.value[1]:
-                self.notes.warn(
-                    f"transformers 5.23's {self.model_type} reads a table of unequal sides sideways"
-                )
-            heads = self._size("num_attention_heads")
             params = {
-                "heads": heads,
+                "heads": self._size("num_attention_heads"),
                 "window_size": grid,
-                "class_token": Sourced(value=True, source=self.default),
+                "class_token": self.default(True),
             }
-            yield Layers(
-                "bias" if table.value else None,
-                self._numbers(),
-                "swin",
-                params,
-                {"context": self._rows(grid)},
-            )
+            context = {"context": self._rows(grid)}
+            yield Layers("bias" if table.value else None, self._numbers(), "swin", params, context)
         if not (table.value or biased):
             self.notes.warn(f"{own.source}, {shared.source}, {table.source}: none is true")
             yield Layers(None, (), "nope", {"dim": self._size("hidden_size")})
@@ -184,13 +163,8 @@ class _VisionReader:
     def swin(self) -> Iterator[Layers]:
         """A bias of windows, whose heads are more from stage to stage."""
         window = self._count("window_size")
-        for name, numbers, heads, grid in self._stages():
-            if min(grid.value) < window.value:
-                self.notes.warn(
-                    f"{name}: its {grid.value[0]} x {grid.value[1]} places have no room for a "
-                    f"window of {window.value}"
-                )
-            side = Sourced((window.value, window.value), window.source)
+        side = Sourced((window.value, window.value), window.source)
+        for name, numbers, heads, _ in self._stages():
             yield Layers(name, numbers, "swin", {"heads": heads, "window_size": side})
 
     def swinv2(self) -> Iterator[Layers]:
@@ -215,7 +189,7 @@ class _VisionReader:
     def _stages(self) -> Iterator[tuple[str, tuple[int, ...], Sourced, Sourced]]:
         """Each stage of Swin: its name, its layers, its heads, and the grid of its places."""
         depths, heads = (
-            self.keys.counts(key) or Sourced(usual, self.default)
+            self.keys.counts(key) or self.default(usual)
             for key, usual in (("depths", self.family.depths), ("num_heads", self.family.heads))
         )
         if 0 in depths.value or not 0 < sum(depths.value) <= LARGEST_LAYERS:
@@ -223,10 +197,9 @@ class _VisionReader:
                 "depths", f"must be whole numbers from 1 on, of {LARGEST_LAYERS} layers at most"
             )
         if len(heads.value) != len(depths.value) or 0 in heads.value:
-            stages = f"each of the {len(depths.value)} stages of {depths.source}"
-            text = json_text(list(heads.value))
-            raise InvalidInput(
-                f"{self.keys.name}: num_heads {text} ({heads.source}): must have heads for {stages}"
+            raise self.error(
+                f"num_heads {json_text(list(heads.value))} ({heads.source}): must have heads for "
+                f"each of the {len(depths.value)} stages of {depths.source}"
             )
         first, grid = 0, self._grid()
         flag = self.keys.flag("use_absolute_embeddings")
@@ -234,10 +207,11 @@ class _VisionReader:
             self.notes.warn(f"{flag.source}: a learned table of the patches is added besides")
         for stage, (depth, count) in enumerate(zip(depths.value, heads.value, strict=True)):
             places = tuple(max(side >> stage, 1) for side in grid.value)
-            source = heads.source if heads.source == self.default else f"{heads.source}.{stage}"
             numbers = tuple(range(first, first + depth))
             first += depth
-            yield f"stage{stage + 1}", numbers, Sourced(count, source), Sourced(places, grid.source)
+            stated = heads.source != self.default_source
+            own = Sourced(count, f"{heads.source}.{stage}" if stated else heads.source)
+            yield f"stage{stage + 1}", numbers, own, Sourced(places, grid.source)
 
     def _table(self, layer_type: str | None, dim: Sourced) -> Layers:
         rows = self._rows(self._grid())
@@ -253,20 +227,20 @@ class _VisionReader:
         )
 
     def _numbers(self) -> tuple[int, ...]:
-        return tuple(range(min(self._count("num_hidden_layers").value, LARGEST_LAYERS)))
+        return numbered(self._count("num_hidden_layers"))
 
     def _count(self, key: str) -> Sourced:
-        return self.keys.count(key) or Sourced(getattr(self.family, key), self.default)
+        return self.keys.count(key) or self.default(getattr(self.family, key))
 
     def _size(self, key: str) -> Sourced:
         """A size that a table has, and of which is said where the config leaves it out."""
         size = self._count(key)
-        if size.source == self.default:
+        if size.source == self.default_source:
             self.notes.size(self.keys.path(key), size)
         return size
 
     def _flag(self, key: str) -> Sourced:
-        return self.keys.flag(key) or Sourced(value=False, source=f"{key}: {self.default}")
+        return self.keys.flag(key) or Sourced(False, f"{key}: {self.default_source}")
 
     def _grid(self, patch: Sourced | None = None) -> Sourced:
         """Rows and columns of patches of the images that the model was made for.
@@ -278,9 +252,8 @@ class _VisionReader:
         grid = tuple(side // of for side, of in zip(image.value, patch.value, strict=True))
         if 0 in grid:
             text = patch.value[0] if len({*patch.value}) == 1 else list(patch.value)
-            raise InvalidInput(
-                f"{self.keys.name}: {image.source} {list(image.value)}: has no room for a patch of "
-                f"{text}"
+            raise self.error(
+                f"{image.source} {list(image.value)}: has no room for a patch of {text}"
             )
         return Sourced(grid, f"derived: {image.source} / {patch.source}")
 
@@ -300,18 +273,9 @@ class _VisionReader:
             rope.get("rope_type")
         base = (rope.number("rope_theta") if rope else None) or self.keys.number("rope_theta")
         if base is None:
-            usual = self.family.base
+            base = self.default(self.family.base)
             self.notes.default("rope_theta")
-            self.notes.warn(f"{self.keys.name} has no rope_theta: {usual:g} is the {self.default}")
-            return Sourced(usual, self.default)
+            self.notes.warn(
+                f"{self.keys.name} has no rope_theta: {base.value:g} is the {base.source}"
+            )
         return base
-
-
-_READERS: Mapping[str, Callable[[_VisionReader], Iterator[Layers]]] = {
-    "rope": _VisionReader.rope,
-    "learned": _VisionReader.learned,
-    "sines": _VisionReader.sines,
-    "beit": _VisionReader.beit,
-    "swin": _VisionReader.swin,
-    "swinv2": _VisionReader.swinv2,
-}

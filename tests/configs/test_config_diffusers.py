@@ -127,7 +127,7 @@ def test_a_class_alone_takes_its_defaults(name):
         ({"_class_name": "UNet2DModel", "block_out_channels": []}, "must have a number for each"),
         (
             {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56, 54]},
-            "must add up to the 128 columns of default of Flux",
+            "must be three even numbers that add up to 128, default of Flux",
         ),
         (
             {"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [15, 57, 56]},
