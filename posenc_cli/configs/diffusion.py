@@ -48,8 +48,8 @@ class DiffusionFamily(Record):
 
     ``read`` names the method of the reader. ``shift`` is that of its timesteps where no key holds
     it, and ``fixed`` whether no key does. ``size`` is what its pipeline makes by default, where its
-    config holds no size. ``axes``, ``base`` and ``partial`` are of classes that rotate, and ``theta``
-    says that the key rope_theta holds the base. ``note`` is a warning for all its configs.
+    config holds no size. ``axes``, ``base`` and ``partial`` are of rotations; ``theta`` says that
+    the key rope_theta holds the base. ``note`` is a warning for all its configs.
     """
 
     read: str
