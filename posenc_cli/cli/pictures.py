@@ -513,7 +513,7 @@ def _data(figure: Figure, look: PictureOptions) -> Picture[str]:
     shown = tuple(heatmap.sample(rows, columns, means=False) for heatmap in heatmaps)
     if shown:
         scale_of(shown)
-    return Picture("", warnings_of(heatmaps, shown), shown)
+    return Picture("", warnings_of(shown), shown)
 
 
 def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[int, int]:

@@ -48,12 +48,6 @@ _UNITS_OF_FAINTEST, _FAINTEST = 4, 1e-9
 The share is that of the largest value of all maps.
 """
 
-_NOTICED = 0.1
-"""The share of the shown range by which hidden values must exceed it to be noted.
-
-A smaller excess would hardly change a color.
-"""
-
 
 class Band(Record):
     """Neighbouring columns (or rows), from ``start`` to ``stop``, that belong together."""
@@ -163,26 +157,13 @@ class Shown(Record):
             *self.heatmap.notes,
             f"{each} of up to {' × '.join(sizes)}" if merged else "",
             f"shows {' and '.join(sampled)}" if sampled else "",
-            self._far_values,
         )
         return tuple(filter(None, notes))
 
     @property
-    def _far_values(self) -> str:
-        """The range of all values, if noticeably larger than that of the shown ones."""
-        survey, finite = self.heatmap.survey, self.values[np.isfinite(self.values)]
-        if survey is None or not finite.size:
-            return ""
-        low, high = float(finite.min()), float(finite.max())
-        beyond = (high / 2 - low / 2) * _NOTICED
-        if survey.low / 2 >= low / 2 - beyond and survey.high / 2 <= high / 2 + beyond:
-            return ""
-        return f"values reach from {survey.low:.4g} to {survey.high:.4g} in all"
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the values."""
-        return warnings_of([self.heatmap], [self])
+        return warnings_of([self])
 
     def fields(self) -> Mapping[str, Any]:
         """The same for JSON: plain values, null for gaps."""
@@ -204,27 +185,13 @@ class Shown(Record):
         }
 
 
-class ValueSummary(Record):
-    """A summary of all values of a heatmap, shown or not.
-
-    ``missing`` of ``size`` values are not finite. The others range from ``low`` to ``high``;
-    without any, these are +∞ and −∞.
-    """
-
-    size: int
-    missing: int
-    low: float
-    high: float
-
-
 class Heatmap(Record):
     """Values over two axes, rows from the top down.
 
     ``values`` are an array, or a function of chosen rows and columns (``CellValues``). Without
     ``limits`` the colors range from the smallest to the largest shown value. Without a ``scale``,
     values of both signs diverge from 0. ``square`` gives both axes the same unit. ``wavelengths``
-    says how fast columns change along the rows. ``notes`` are lines below the picture. ``survey``
-    summarizes all values, if they were read.
+    says how fast columns change along the rows. ``notes`` are lines below the picture.
 
     If rows and columns are skipped, ``averaged`` says that ``values`` are means of those up to the
     next, and ``farthest`` that they are those farthest from 0. ``row_means`` computes means over
@@ -243,7 +210,6 @@ class Heatmap(Record):
     square: bool = False
     wavelengths: Wavelengths | None = None
     notes: tuple[str, ...] = ()
-    survey: ValueSummary | None = None
     averaged: bool = False
     farthest: bool = False
     row_means: CellValues | None = None
@@ -436,30 +402,15 @@ def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
     return tuple(panel for panel in panels if isinstance(panel, Heatmap))
 
 
-def warnings_of(heatmaps: Sequence[Heatmap], shown: Sequence[Shown]) -> tuple[str, ...]:
-    """Warnings about the values of heatmaps, of which some or parts are ``shown``.
-
-    They count all values if these were read, otherwise the shown values.
-    """
-    gaps = sum(part.gaps for part in shown)
-    surveys = [heatmap.survey for heatmap in heatmaps if heatmap.survey is not None]
-    missing, size = gaps, sum(part.values.size for part in shown)
-    if surveys:
-        missing = sum(survey.missing for survey in surveys)
-        size = sum(survey.size for survey in surveys)
-    if not missing:
+def warnings_of(shown: Sequence[Shown]) -> tuple[str, ...]:
+    """A warning about the ``shown`` values of heatmaps that are not finite, if there are any."""
+    gaps, size = sum(part.gaps for part in shown), sum(part.values.size for part in shown)
+    if not gaps:
         return ()
-    sampled = any(
-        part.values.size < len(part.heatmap.rows.points) * len(part.heatmap.columns.points)
-        for part in shown
-    )
-    drawn = " drawn" if sampled and not surveys else ""
-    if gaps == missing:
-        how = "shown as a gap" if gaps == 1 else "shown as gaps"
-    else:
-        how = f"{gaps or 'none'} of them among those shown"
-    verb = "is" if missing == 1 else "are"
-    return (f"{missing} of {size} values{drawn} {verb} not finite, {how}",)
+    whole = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
+    drawn = " drawn" if size < whole else ""
+    places = "is not finite, shown as a gap" if gaps == 1 else "are not finite, shown as gaps"
+    return (f"{gaps} of {size} values{drawn} {places}",)
 
 
 def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:
@@ -692,13 +643,13 @@ _LOOKS = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Unique names: repeated ones get the letter of their place as a prefix.
+    """Unique names: repeated ones get the letter, or number, of their place as a prefix.
 
     >>> distinct_names(["rope", "alibi", "rope"])
     ['a: rope', 'alibi', 'c: rope']
     """
     return [
-        f"{LETTERS[place : place + 1]}: {name}" if names.count(name) > 1 else name
+        f"{LETTERS[place : place + 1] or place + 1}: {name}" if names.count(name) > 1 else name
         for place, name in enumerate(names)
     ]
 

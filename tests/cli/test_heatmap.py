@@ -615,34 +615,6 @@ def test_without_matplotlib_only_files_fail(tmp_path):
     assert not (tmp_path / "a.png").exists()
 
 
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("more", [[], ["--json"], ["--out", "{}/x.png"]], ids=str)
-def test_what_sampling_misses_of_a_file_is_told(more, call, tmp_path):
-    values = np.sin(np.outer(np.arange(5000), np.arange(1, 17)))
-    values[4321] = np.nan
-    values[1237, 3] = 1e6
-    np.save(tmp_path / "a.npy", values)
-    more = [each.format(tmp_path) for each in more]
-    status, out, err = call("heatmap", "--in", str(tmp_path / "a.npy"), *more)
-    assert status == 0
-    assert "warning: 16 of 80000 values are not finite, none of them among those shown" in err
-    if "--out" not in more:
-        assert "values reach from -1 to 1e+06 in all" in " ".join(out.split())
-
-
-@pytest.mark.slow
-def test_gaps_of_all_matrices_of_a_stack_are_counted(call, tmp_path):
-    values = np.zeros((40, 3, 8), np.complex64)
-    values[:, 1, 2] = complex(np.inf, 1)
-    values[5, 0, 0] = np.nan
-    np.save(tmp_path / "a.npy", values)
-    ask = ("heatmap", "--in", str(tmp_path / "a.npy"))
-    for more in ([], ["--json"], ["--out", str(tmp_path / "x.svg")]):
-        assert "41 of 1920 values are not finite" in call(*ask, *more)[2]
-    one = call(*ask, "--head", "5")[2]
-    assert "2 of 48 values are not finite, shown as gaps" in one
-
-
 BIASES = [
     "alibi",
     "t5",

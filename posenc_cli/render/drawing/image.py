@@ -123,7 +123,7 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
             dpi=style.dpi,
             metadata=_METADATA[form],
         )
-    wrong = warnings_of(heatmaps_of(figure), drawing.shown)
+    wrong = warnings_of(drawing.shown)
     boxes = _missing_glyphs([str(warning.message) for warning in caught])
     drawn = content.getvalue()
     if form == "svg":

@@ -13,8 +13,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread, wavelengths_by_values
 from posenc_cli.errors import InvalidInput, quoted_name
-from posenc_cli.records import replace
-from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Figure, Heatmap, Panels, ValueSummary
+from posenc_cli.render.figure import MOST_PANELS, Axis, Band, Figure, Heatmap, Panels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.reading import Loaded
 
-_AT_ONCE = 1 << 22
-"""Values that are read at once."""
 _JUDGED = 64
 """Rows, and dimension pairs, used to recognize alternating columns."""
 
@@ -74,10 +71,6 @@ def figure_of_array(
         return matrix(stack[0], title)
     chosen = spread(len(stack), MOST_PANELS)
     panels = [matrix(stack[i], _place(i, leading)) for i in chosen]
-    if len(chosen) < len(stack):  # the survey covers all values, also those not shown
-        panels = [replace(panel, survey=None) for panel in panels]
-        whole = stack[:, rows.start : rows.stop].reshape(-1, stack.shape[2])
-        panels[0] = replace(panels[0], survey=_survey(whole, dims))
     return Panels(tuple(panels), title, noun="slice", total=len(stack))
 
 
@@ -107,30 +100,7 @@ def _matrix(
         Axis("column", points, bands),
         title,
         wavelengths=wavelengths_by_values(cells, rows),
-        survey=_survey(values, wanted),
     )
-
-
-def _survey(values: NDArray[Any], wanted: range) -> ValueSummary:
-    """A summary of all values of some columns, in blocks: a file may be larger than memory.
-
-    Complex numbers count as two values.
-    """
-    size, missing, low, high = 0, 0, math.inf, -math.inf
-    rows = max(1, _AT_ONCE // values.shape[1])
-    for start in range(0, len(values), rows):
-        block = values[start : start + rows, wanted.start : wanted.stop]
-        for part in (block.real, block.imag) if values.dtype.kind == "c" else (block,):
-            size += part.size
-            least, most = part.min(), part.max()
-            if not (np.isfinite(least) and np.isfinite(most)):
-                finite = part[np.isfinite(part)]
-                missing += part.size - finite.size
-                if not finite.size:
-                    continue
-                least, most = finite.min(), finite.max()
-            low, high = min(low, float(least)), max(high, float(most))
-    return ValueSummary(size, missing, low, high)
 
 
 def _columns(

@@ -21,7 +21,6 @@ from posenc_cli.render.figure import (
     Panels,
     Picture,
     Shown,
-    heatmaps_of,
     scales_of,
     warnings_of,
 )
@@ -92,8 +91,7 @@ def page_bytes(
         f'<script type="application/json" id="data">{data.translate(_IN_SCRIPT)}</script>\n'
         f"<script>\n{script}</script>\n</body>\n</html>\n"
     )
-    heatmaps = [heatmap for section in sections for heatmap in heatmaps_of(section.figure)]
-    return Picture(text.encode(), warnings_of(heatmaps, page.shown), tuple(page.shown))
+    return Picture(text.encode(), warnings_of(page.shown), tuple(page.shown))
 
 
 class _HtmlWriter:

@@ -102,7 +102,7 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
         *lines,
         scale_line(shown, scale, page, after=axes),
         *page.wrapped_lines(notes, most=2),
-    ], warnings_of(heatmaps, shown)
+    ], warnings_of(shown)
 
 
 def _separate_lines(
@@ -158,7 +158,7 @@ def _separate_lines(
         lines += side_by_side(pictures[begin : begin + across], [width] * across)
     if shared:
         lines.append(scale_line(shown, scales[0], page, margin=plates[0][0].frame.margin))
-    return [*lines, *notes], warnings_of([part.heatmap for part in shown], shown)
+    return [*lines, *notes], warnings_of(shown)
 
 
 def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
