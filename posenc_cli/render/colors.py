@@ -105,12 +105,6 @@ def _of_matplotlib(name: str) -> Srgb:
     return np.asarray(known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])
 
 
-# Weights relative to lightness: a wrong hue disturbs a map more than a wrong shade.
-_CHROMA_COUNTS, _HUE_COUNTS = 3.0, 7.0
-_LEVEL = 0.005
-"""How much darker a map may get on its way up: its colors are rounded."""
-
-
 @cache
 def _palette() -> Numbers:
     """Colors 16 … 255 that all 256-color terminals share: a cube, then grays.
@@ -124,58 +118,13 @@ def _palette() -> Numbers:
 
 
 def nearest_of_palette(colors: Srgb) -> Numbers:
-    """The number of the terminal color most similar to each of ``colors``.
-
-    If the lightness of ``colors`` rises throughout, or has a single peak or valley, so does that of
-    the results.
+    """The number of the terminal color most similar to each of ``colors``, in OKLab.
 
     Shape: (n, 3) → (n,).
     """
-    wanted, palette = to_oklab(colors), to_oklab(_palette().astype(np.uint8))
-    unlike = _unlikeness(wanted, palette)  # (n, 240)
-    for sign in (1, -1):
-        lightness, order = sign * wanted[:, 0], np.argsort(sign * palette[:, 0], kind="stable")
-        turn = int(lightness.argmax()) + 1
-        gained = np.diff(lightness)
-        if (gained[: turn - 1] >= -_LEVEL).all() and (gained[turn:] <= _LEVEL).all():
-            up = _cheapest_rising(unlike[:turn, order])
-            down = _cheapest_rising(unlike[turn:, order][::-1])[::-1]
-            break
-    else:
-        order, up, down = np.arange(len(palette)), unlike.argmin(axis=1), np.array([], np.int64)
-    return np.asarray(16 + order[np.concatenate([up, down])])
-
-
-def _unlikeness(colors: Lab, others: Lab) -> NDArray[np.float64]:
-    """The squared perceptual difference of each color from each of the others.
-
-    Shape: (n, 3), (m, 3) → (n, m).
-    """
-    lightness = (colors[:, None, 0] - others[None, :, 0]) ** 2
-    chroma, other_chroma = (np.hypot(lab[:, 1], lab[:, 2]) for lab in (colors, others))
-    hue = 2 * (np.outer(chroma, other_chroma) - colors[:, 1:] @ others[:, 1:].T)
-    return np.asarray(
-        lightness + _CHROMA_COUNTS * (chroma[:, None] - other_chroma) ** 2 + _HUE_COUNTS * hue
-    )
-
-
-def _cheapest_rising(costs: NDArray[np.float64]) -> Numbers:
-    """A column for each row, never decreasing, with the least total cost.
-
-    >>> _cheapest_rising(np.array([[1, 0, 9], [0, 2, 9], [9, 9, 0]])).tolist()
-    [0, 0, 2]
-    """
-    total = np.zeros(costs.shape[1])
-    sums = []
-    for row in costs:
-        total = np.minimum.accumulate(total) + row
-        sums.append(total)
-    chosen: list[int] = []
-    last = costs.shape[1] - 1
-    for sum_so_far in reversed(sums):
-        last = int(sum_so_far[: last + 1].argmin())
-        chosen.append(last)
-    return np.array(chosen[::-1], dtype=np.int64)
+    palette = to_oklab(_palette().astype(np.uint8))
+    apart = to_oklab(colors)[:, None] - palette  # (n, 240, 3)
+    return np.asarray(16 + (apart**2).sum(axis=2).argmin(axis=1))
 
 
 @cache

@@ -142,32 +142,6 @@ def test_colours_that_the_palette_has_are_found_in_it() -> None:
     assert found.tolist() == list(known)
 
 
-@pytest.mark.parametrize("name", ["viridis", "gray", "gray_r", "magma", "cividis"])
-def test_sequential_maps_keep_their_order_in_the_palette(name: str) -> None:
-    found = in_palette(name)[:, 0]
-    assert (np.sign(found[-1] - found[0]) * np.diff(found) >= -1e-9).all()
-    assert np.abs(found - lightness(name)).max() < 0.15
-
-
-@pytest.mark.parametrize("name", ["polar", "polar-dark", "phase"])
-def test_diverging_maps_keep_their_order_and_hues_in_the_palette(name: str) -> None:
-    found = in_palette(name)
-    for half in (found[:128], found[:127:-1]):
-        steps = np.diff(half[:, 0])
-        assert (np.sign(half[-1, 0] - half[0, 0]) * steps >= -1e-9).all()
-        colored = half[np.hypot(half[:, 1], half[:, 2]) > 0.04]
-        hues = np.degrees(np.arctan2(colored[:, 2], colored[:, 1])) % 360
-        assert np.ptp(hues) < 35
-
-
-def in_palette(name: str) -> np.ndarray:
-    """A map as a terminal of 256 colours shows it, in OKLab."""
-    ramp = [0, 95, 135, 175, 215, 255]
-    cube = [(r, g, b) for r in ramp for g in ramp for b in ramp]
-    palette = np.array(cube + [(8 + 10 * i,) * 3 for i in range(24)])
-    return to_oklab(palette[nearest_of_palette(color_map(name)) - 16])
-
-
 DICHROMATS = {
     "protanopia": [
         [0.152286, 1.052583, -0.204868],
