@@ -412,7 +412,7 @@ def _common_number(flag: str, numbers: list[int], what: str, default: int) -> in
 
 
 class ScoreMaps(Record):
-    """The scores of words for words, before any mask, in the first head of a layer of ``heads``.
+    """The scores of words for words, before any mask, in the first head of a layer.
 
     ``scores`` are those without encodings, of the words in their order and read backward, and then
     those with them; rows and columns are always the words in their order.
@@ -422,7 +422,6 @@ class ScoreMaps(Record):
 
     words: tuple[str, ...]
     scheme: str
-    heads: int
     causal: bool
     random_weights: str | None
     scores: tuple[RealRows, ...]
@@ -465,7 +464,6 @@ class OrderCheck(Record):
         return ScoreMaps(
             self.words,
             "+".join(part.scheme.name for part in parts),
-            layer.heads,
             self.causal,
             _random_weights(layer.parts, int(where.max())),
             (*plain, *encoded),

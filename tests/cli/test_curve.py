@@ -21,7 +21,9 @@ def asked(call, *arguments):
 def test_columns_are_those_of_the_table_over_the_positions(call):
     document = asked(call, "-s", "sinusoidal", "--dims", "4:8", "-l", "100")
     table = matrix("sinusoidal", "0:100", dtype="float64")
-    assert [curve["name"] for curve in document["curves"]] == ["sin 4", "cos 5", "sin 6", "cos 7"]
+    assert [curve["name"] for curve in document["curves"]] == [
+        *("dimension 4 (sin)", "dimension 5 (cos)", "dimension 6 (sin)", "dimension 7 (cos)")
+    ]
     for column, curve in enumerate(document["curves"], start=4):
         assert curve["x"] == list(range(100))
         assert curve["y"] == table[:, column].tolist()
@@ -55,7 +57,9 @@ def test_of_more_columns_some_are_shown_and_of_more_positions_every_so_many(call
     document = asked(call, "-s", "sinusoidal", "-l", "100000", "--dims", "0:2")
     assert document["notes"][0] == "shows 1191 of 100000 positions"
     sampled = {curve["name"]: curve["joined"] for curve in document["curves"]}
-    assert sampled == {"sin 0 (a sample)": False, "cos 1 (a sample)": False}
+    assert sampled == dict.fromkeys(
+        ("dimension 0 (sin, a sample)", "dimension 1 (cos, a sample)"), False
+    )
 
 
 @pytest.mark.parametrize("given", ["-s sinusoidal", "-s rope -l 4096", "-s rope -l 100000"])
@@ -66,7 +70,7 @@ def test_columns_that_nobody_chose_are_waves_that_can_be_followed(given, call):
         x, y = np.array(curve["x"]), np.array(curve["y"])
         pair = int(curve["name"].split()[1]) // (2 if "sinusoidal" in given else 1)
         wavelength = 2 * np.pi * 10000 ** (pair / 32)
-        wave = {"sin": np.sin, "cos": np.cos}[curve["name"].split()[0]]
+        wave = {"sin": np.sin, "cos": np.cos}[curve["name"].split()[2].strip("()")]
         np.testing.assert_allclose(y, wave(2 * np.pi * x / wavelength), atol=1e-12)
         assert wavelength >= 12 * (x[1] - x[0])
         assert 0.25 <= x[-1] / wavelength <= 10
@@ -102,7 +106,7 @@ def test_random_weights_and_the_model_stand_in_the_title(call):
     title = asked(call, "-s", "t5", "-l", "8")["title"]
     assert title == "t5: 8 heads, score by offset, 8 positions (random weights, seed 0)"
     title = asked(call, "-m", "llama-3.1-8b", "--dims", "3", "-l", "8")["title"]
-    assert title.startswith("'llama-3.1-8b': rope-llama3: 8 positions")
+    assert title.startswith("llama-3.1-8b: rope-llama3: 8 positions")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +130,7 @@ def test_several_encodings_share_axes_and_each_says_what_it_is(call):
         call, *["-s", "rope", "-s", "rope", "--set", "b.base=100", "--dims", "4:6", "-l", "9"]
     )
     names = [curve["name"] for curve in document["curves"]]
-    assert names == ["a: rope cos 4", "a: rope cos 5", "b: rope cos 4", "b: rope cos 5"]
+    assert names == [f"{name}: rope dimension {at} (cos)" for name in "ab" for at in (4, 5)]
     for curve, base in zip(document["curves"], (1e4, 1e4, 100, 100), strict=True):
         column = int(curve["name"][-1])
         expected = np.cos(np.arange(9) * base ** (-column / 32))

@@ -34,8 +34,8 @@ def test_all_are_in_the_order_of_the_command_line(call, tmp_path):
     )
     named = ["-s", "learned", "-m", "llama-3-8b", "--in", "t.npy", "--scheme=rope"]
     named += ["--config", "config.json", "--in=t.npy", "-m", "gpt-j-6b", "-l", "40"]
-    expected = ["learned", "'llama-3-8b'", "'t.npy'", "rope", "'config.json'", "'t.npy'"]
-    expected += ["'gpt-j-6b'"]
+    expected = ["learned", "llama-3-8b", "'t.npy'", "rope", "config.json", "'t.npy'"]
+    expected += ["gpt-j-6b"]
     parts = asked(call, "spectrum", *named)["parts"]
     names = [part["name"].removeprefix("c: ").removeprefix("f: ") for part in parts]
     assert [name.split(" ")[0].rstrip(":") for name in names] == expected

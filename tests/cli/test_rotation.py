@@ -48,7 +48,7 @@ def test_pairs_are_those_of_the_layout(scheme, columns, call):
     document = asked(call, *scheme.split(), "--pairs", "0,3", "-l", "4")
     assert [pair["columns"] for pair in document["pairs"]] == columns
     labels = [[panel["x_label"], panel["y_label"]] for panel in document["panels"]]
-    assert labels == [[f"column {a}", f"column {b}"] for a, b in columns]
+    assert labels == [[f"dimension {a}", f"dimension {b}"] for a, b in columns]
 
 
 @pytest.mark.parametrize("last", [15, 999])

@@ -116,7 +116,7 @@ def _requests(
             )
     labels = [request.label for request in requests]
     labelled = [
-        replace(request, label=f"{LETTERS[place % len(LETTERS)]}: {request.label}")
+        replace(request, label=f"{LETTERS[place : place + 1] or place + 1}: {request.label}")
         if labels.count(request.label) > 1
         else request
         for place, request in enumerate(requests)

@@ -116,12 +116,11 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         if maps.random_weights
     )
     mask = ", before the mask" if first.causal else ""
-    heads = " and ".join(dict.fromkeys(str(maps.heads) for maps in encodings))
     forward, backward = " ".join(first.words), " ".join(first.words[::-1])
     if len(forward) > _LONGEST:
         forward, backward = f"{len(first.words)} tokens", "the same reversed"
     title = (
-        f"scores of {forward} with {', '.join(names)}, head 0 of {heads}{mask} (random words and "
+        f"scores of {forward} with {', '.join(names)}, head 0{mask} (random words and "
         f"projections, seed {SEED + 1}{drawn})"
     )
     note = (

@@ -15,7 +15,7 @@ from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spr
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, printable_text
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
@@ -99,7 +99,7 @@ class TurnedPairs(Record):
         first, last = (f"position {self.positions.name(points[end])}" for end in (0, -1))
         return Panels(
             tuple(self._circle(index) for index in range(len(self.pairs))),
-            f"{quoted_name(self.source)}: {title}" if self.source else title,
+            f"{printable_text(self.source)}: {title}" if self.source else title,
             shared=False,
             noun="pair",
             notes=(f"gray and blue line: {first} and {last}; points: between", *self.notes),
@@ -143,8 +143,8 @@ class TurnedPairs(Record):
                 *[dots] * (len(points) > 2),
             ),
             f"pair {self.pairs[index]}: {said} rotations",
-            x_label=f"column {self.columns[index][0]}",
-            y_label=f"column {self.columns[index][1]}",
+            x_label=f"dimension {self.columns[index][0]}",
+            y_label=f"dimension {self.columns[index][1]}",
             square=True,
         )
 

@@ -177,9 +177,10 @@ def _column_curve(shown: Shown, column: int) -> Curve:
     breaks = np.flatnonzero(np.diff(x) > step + rounding) + 1
     sample = column in shown.undersampled
     bands = [band.label for band in shown.column_bands if band.start <= column < band.stop]
-    noun = shown.heatmap.columns.label if shown.heatmap.columns.label == "head" else ""
-    words = (noun, *bands, str(shown.columns[column]), "(a sample)" if sample else "")
-    return Curve.parted(x, y, breaks, " ".join(filter(None, words)), joined=not sample)
+    details = ", ".join([*bands, *["a sample"] * sample])
+    name = f"{shown.heatmap.columns.label} {shown.columns[column]}"
+    name += f" ({details})" if details else ""
+    return Curve.parted(x, y, breaks, name, joined=not sample)
 
 
 def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:

@@ -23,7 +23,7 @@ from posenc_cli.analysis.sampling import (
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, printable_text
 from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
@@ -139,7 +139,7 @@ def _from_source(figure: Figure, choice: Choice) -> Figure:
     """The figure, with its config or model in the title."""
     if not choice.source:
         return figure
-    return replace(figure, title=f"{quoted_name(choice.source)}: {figure.title}")
+    return replace(figure, title=f"{printable_text(choice.source)}: {figure.title}")
 
 
 def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
@@ -203,7 +203,7 @@ def label_of(request: Request, source: str = "") -> str:
     """The text that identifies an encoding: its model or config, its scheme and its parameters."""
     last = None if request.positions is None else request.positions.length - 1
     parameters = parameters_text(request.encoding.bound, last=last)
-    prefix = f"{quoted_name(source)}: " if source else ""
+    prefix = f"{printable_text(source)}: " if source else ""
     return f"{prefix}{request.scheme.name}" + (f" ({parameters})" if parameters else "")
 
 

@@ -266,7 +266,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
         if spectrum.stretch:
             before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
             plain = Curve.of(pairs, spectrum.stretch.wavelengths, before)
-            curves.append(replace(plain, color=place, thin=True))
+            curves.append(replace(plain, color=place + alone, thin=not alone))
     first = waves_of(subjects[0])
     stretch = first.stretch if alone else None
     what = "wavelength of each pair"
@@ -326,7 +326,7 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
         own = "the original context" if subject.original == spectrum.context else "the context"
         owners.setdefault(spectrum.context, []).append(own if alone else subject.short)
         if subject.original is not None and subject.original != spectrum.context:
-            before = "the original context" if alone else f"{subject.short} before"
+            before = "the original context" if alone else f"{subject.short} (original)"
             owners.setdefault(subject.original, []).append(before)
     along, whose = waves_of(subjects[0]).along, "" if alone else "context of "
     if len(subjects) > _MOST_NAMES:

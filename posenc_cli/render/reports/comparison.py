@@ -140,8 +140,10 @@ def place_text(result: ArrayComparison) -> str:
     at = result.difference.at or ()
     if len(at) != 2:
         return f"[{', '.join(map(str, at))}]"
-    row = f"row {at[0]}" if result.position is None else f"position {result.position}"
-    return f"{row}, column {at[1]}"
+    if result.position is None:
+        return f"row {at[0]}, column {at[1]}"
+    bias = any(side.scheme is not None and side.scheme.kind == "bias" for side in result.sides)
+    return f"position {result.position}, {'column' if bias else 'dimension'} {at[1]}"
 
 
 def _rotation_fields(result: RotationComparison) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
         if side.scheme.kind == "bias":
             return Axis("query", points, even=True), Axis("key", points, even=True)
         if side.scheme.kind in ("absolute", "rotary"):
-            return Axis("position", points), Axis("column", range(columns))
+            return Axis("position", points), Axis("dimension", range(columns))
     return Axis("row", range(rows)), Axis("column", range(columns))
 
 

@@ -19,7 +19,7 @@ from posenc_cli.analysis.head_patterns.heads import (
     LengthResult,
 )
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, printable_text
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -31,10 +31,8 @@ if TYPE_CHECKING:
 
     from posenc_cli.render.typesetting import Typesetter
 
-_MOST_OFFSETS = 1200
-"""Offsets of a curve: of more the first are shown, each of them, because waves rotate fast."""
-_MOST_TURNS = 24
-"""The most reversals of a curve that does not hide others."""
+_MOST_OFFSETS = 128
+"""Offsets of a curve, the first ones: with more, a wave of six positions looks like a band."""
 _SHARE_DIGITS = 3
 
 
@@ -273,35 +271,10 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     ]
     kernel = _kernel_figure([*chain.from_iterable(curves)], results, longest)
     pairs = _amplitude_figure(results, [0, *accumulate(map(len, curves))])
-    scores = _apart(kernel)
-    if pairs is None and len(scores) == 1:
+    if pairs is None:
         return kernel
-    panels = (*scores, *([] if pairs is None else [pairs]))
-    return Panels(panels, title=kernel.title, shared=False, notes=kernel.notes)
-
-
-def _apart(kernel: Curves) -> list[Curves]:
-    """The scores as panels: one for each curve that would hide the others, one for the rest."""
-    placed = [
-        replace(curve, color=place) if curve.color is None else curve
-        for place, curve in enumerate(kernel.curves)
-    ]
-    swinging = [curve for curve in placed if _swings(curve)]
-    calm = [curve for curve in placed if curve not in swinging]
-    if len(placed) == 1 or not swinging:
-        return [replace(kernel, title="scores by offset", notes=())]
-    groups = [(f"scores by offset: {curve.name}", [curve]) for curve in swinging]
-    groups += [("scores by offset", calm)] if calm else []
-    return [
-        replace(kernel, curves=tuple(curves), title=title, notes=()) for title, curves in groups
-    ]
-
-
-def _swings(curve: Curve) -> bool:
-    """Whether a curve reverses so often that it hides the others."""
-    steps = np.sign(np.diff(curve.y))
-    steps = steps[steps != 0]
-    return int(np.count_nonzero(steps[1:] != steps[:-1])) > _MOST_TURNS
+    scores = replace(kernel, title="scores by offset", notes=())
+    return Panels((scores, pairs), title=kernel.title, shared=False, notes=kernel.notes)
 
 
 def _label(head: FittedHead) -> str:
@@ -312,7 +285,7 @@ def _label(head: FittedHead) -> str:
         weights=not tables,
         apart_from=("seed", "weights") if tables else (),
     )
-    prefix = f"{quoted_name(head.source)}: " if head.source else ""
+    prefix = f"{printable_text(head.source)}: " if head.source else ""
     return f"{prefix}{head.scheme}" + (f" ({parameters})" if parameters else "")
 
 
@@ -334,7 +307,7 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
         f"{subject}: scores of a head that looks at {head.target.name}",
         x_label="offset i − j, in positions",
         y_label="score",
-        spans=((0.0, float(head.trained - 1), "trained"),),
+        spans=((0.0, float(min(head.trained, longest, _MOST_OFFSETS) - 1), "trained"),),
         notes=tuple(notes),
     )
 
