@@ -491,9 +491,7 @@ def _shown_picture(
         for count, pixels in zip((page.width, page.height), cell, strict=True)
     )
     resolution = _size("--dpi", look.dpi, _DPI) or Style.resolution_for(cell[1])
-    style = Style(
-        *(width, height, resolution, look.theme, look.cmap), fixed=(False, False), grows=False
-    )
+    style = Style(width, height, resolution, look.theme, look.cmap)
     picture = image_bytes(figure, "png", style)
     sequence = picture_sequence(picture.content, protocol)
     within = within_tmux() and protocol != "sixel"  # tmux draws sixel itself

@@ -72,8 +72,8 @@ LINE_STYLES = (
 class Style(Record):
     """The size of a figure in pixels, its resolution in pixels per inch, and its colors by name.
 
-    A ``fixed`` side keeps its length. Other sides are cut to what the figure needs. If a figure
-    ``grows``, they become longer before rows or columns are left out.
+    A ``fixed`` side keeps its length. Other sides are cut to what the figure needs, and the height
+    grows before panels are left out.
     """
 
     width: int = 1200
@@ -82,7 +82,6 @@ class Style(Record):
     theme: Theme = "light"
     cmap: str | None = None
     fixed: tuple[bool, bool] = (True, True)
-    grows: bool = True
 
     @classmethod
     def of(
@@ -121,11 +120,6 @@ class Style(Record):
     def resolution_for(cls, line: float) -> int:
         """The resolution at which a line of text is ``line`` pixels high."""
         return max(1, round(72 * line / (_LINE * _POINTS)))
-
-    @property
-    def growing(self) -> tuple[bool, bool]:
-        """Whether its width and its height may grow."""
-        return self.grows and not self.fixed[0], self.grows and not self.fixed[1]
 
     @property
     def palette(self) -> _Palette:

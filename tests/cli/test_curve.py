@@ -132,7 +132,7 @@ def test_several_encodings_share_axes_and_each_says_what_it_is(call):
     names = [curve["name"] for curve in document["curves"]]
     assert names == [f"{name}: rope dimension {at} (cos)" for name in "ab" for at in (4, 5)]
     for curve, base in zip(document["curves"], (1e4, 1e4, 100, 100), strict=True):
-        column = int(curve["name"][-1])
+        column = int(curve["name"].split()[3])
         expected = np.cos(np.arange(9) * base ** (-column / 32))
         np.testing.assert_allclose(curve["y"], expected, atol=1e-15)
     assert document["title"] == "a: rope, b: rope: value by position"

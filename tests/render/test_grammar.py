@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import itertools
 import json
 import math
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.cli.app import COMMANDS, function_of
@@ -324,20 +322,6 @@ def test_one_colour_scale_stands_for_all_tables_of_cosines(call, figure_of):
     # What is added to x is no rotation, and has a scale of its own.
     shown = figure_of("heatmap", "-s", "sinusoidal+rope", "-l", "32").panels
     assert [heatmap.value_label for heatmap in shown] == ["added to x", "cos, sin"]
-
-
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("size", [(512, 1001), (512, 600), (700, 1024)])
-def test_a_figure_grows_before_it_leaves_out_a_row_or_a_column(size):
-    figure = heatmap(np.random.default_rng(0).random(size), "value")
-    usual = Style.of(None, None, None)
-    picture = image_bytes(figure, "png", usual)
-    (shown,) = picture.shown
-    assert shown.values.shape == size
-    assert not shown.notes
-    with Image.open(io.BytesIO(picture.content)) as image:
-        assert max(image.size) <= 2 * usual.width
 
 
 @pytest.mark.long

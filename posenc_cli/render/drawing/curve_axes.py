@@ -96,13 +96,6 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
         )
 
 
-def missing_height(axes: Axes, style: Style, room: float) -> float:
-    """The extra height that axes need to fit all curve names beside them, in pixels."""
-    _, names = axes.get_legend_handles_labels()
-    lines = sum(_lines(_wrapped(name, style, room, _MOST_LINES)) for name in names)
-    return max(0.0, (lines + 1) * style.line - axes.bbox.height)
-
-
 def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
     """Write the names of curves beside axes, in ``room`` pixels of width, and of spans above them.
 

@@ -1,14 +1,12 @@
 """Heatmaps in matplotlib axes: labels, color scale and values.
 
-Cells get whole pixels if they fit, so that the picture shows the values without moiré patterns.
-
 Imports NumPy: import it only where something is drawn.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,18 +24,12 @@ if TYPE_CHECKING:
 
     from posenc_cli.render.colors import Srgb
 
-SHARE_OF_ROOM = 0.8
-"""Share of the room that cells of whole pixels must fill; otherwise unequal cells fill it all."""
-_COARSE = 3
-"""Cell size in pixels from which one pixel more or less is not visible."""
 _JUDGED = 64
 """The number of row labels from which the widest is estimated."""
 _WIDEST_NUMBER = "−1.234e−05"
 """A placeholder for the labels of a color scale until they are known."""
-_OF_WIDTH, _ASPECT = 0.05, 28
-"""The largest share of the maps' width for a shared scale, and its ratio of height to width."""
-_INSET = 1.04, 0, 0.05, 1
-"""Position and size of a map's own scale, in units of its axes."""
+_OF_WIDTH = 0.05
+"""The largest share of the maps' width for a shared scale."""
 _APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
 """Least distance of labels in lines of text: between rows, between columns, and on a scale."""
 _APART_OF_WORDS = 0.9
@@ -54,17 +46,17 @@ def name_axes(axes: Axes, heatmap: Heatmap) -> None:
     name_places(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
 
 
-def scale_beside(all_axes: Sequence[Axes], *, own: bool = False) -> Colorbar:
-    """A color scale to the right of axes; ``own`` makes it as high as its axes."""
+def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
+    """A color scale to the right of axes; that of single axes is as high as these."""
     from matplotlib.cm import ScalarMappable
 
-    page = all_axes[0].figure
-    if own:
-        bar = page.colorbar(ScalarMappable(), cax=all_axes[0].inset_axes(_INSET))
+    page, (first, *others) = all_axes[0].figure, all_axes
+    if others:
+        place: dict[str, Any] = {"ax": all_axes, "pad": 0.02, "fraction": _OF_WIDTH, "aspect": 28}
     else:
-        bar = page.colorbar(
-            ScalarMappable(), ax=all_axes, pad=0.02, fraction=_OF_WIDTH, aspect=_ASPECT
-        )
+        share = first.get_subplotspec().get_gridspec().ncols
+        place = {"cax": first.inset_axes((1 + 0.02 * share, 0, 0.025 * share, 1))}
+    bar = page.colorbar(ScalarMappable(), **place)
     bar.set_ticks([0, 1], labels=[_WIDEST_NUMBER] * 2)
     bar.set_label("x")
     return bar
@@ -120,45 +112,6 @@ def _round_values(scale: Scale, most: int) -> Sequence[float]:
     return [float(value) for value in values if scale.low < value < scale.high]
 
 
-def cells_that_fit(
-    heatmap: Heatmap,
-    room: Sequence[float],
-    style: Style,
-    share: float = SHARE_OF_ROOM,
-) -> tuple[int, int]:
-    """The number of rows and columns that fit in whole pixels."""
-    width = room[0] - _gap(style) * len(heatmap.columns.bands[1:])
-    rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
-    if heatmap.square:
-        return (_count(min(room[1], width), max(rows, columns), share),) * 2
-    return _count(room[1], rows, share), _count(width, columns, share)
-
-
-def missing_room(
-    room: Sequence[float], heatmap: Heatmap, style: Style, share: float = SHARE_OF_ROOM
-) -> tuple[float, float]:
-    """How much wider and higher a room must be for all cells of a heatmap."""
-    width, height = room[0] - _gap(style) * len(heatmap.columns.bands[1:]), room[1]
-    rows, columns = len(heatmap.rows.points), len(heatmap.columns.points)
-    if heatmap.square:
-        side = _side_for_all(min(width, height), max(rows, columns), share)
-        return max(0.0, side - width), max(0.0, side - height)
-    return (
-        _side_for_all(width, columns, share) - width,
-        _side_for_all(height, rows, share) - height,
-    )
-
-
-def fitted_size(shown: Shown, room: Sequence[float], style: Style) -> tuple[float, float]:
-    """The width and height of the cells of a heatmap in a room."""
-    gaps = _gap(style) * len(shown.column_bands[1:])
-    rows, columns = shown.values.shape
-    across, down = _cell(room[0] - gaps, columns), _cell(room[1], rows)
-    if shown.heatmap.square:
-        down = across = min(down, across)
-    return columns * across + gaps, rows * down
-
-
 def draw_map(
     axes: Axes,
     shown: Shown,
@@ -187,12 +140,10 @@ def draw_map(
     column_ticks: list[tuple[float, str]] = []
     for index, band in enumerate(bands):
         count, start = band.stop - band.start, left + band.start * across + index * _gap(style)
-        # Any other interpolation creates colors that match no value.
         axes.imshow(
             cells[:, band.start : band.stop],
             extent=(start, start + count * across, top + height, top),
-            aspect="auto",
-            interpolation="nearest",
+            aspect=axes.get_aspect(),
         )
         frame = Rectangle((start, top), count * across, height, fill=False, clip_on=False)
         frame.set(edgecolor=style.palette.faint, linewidth=0.6)
@@ -244,40 +195,6 @@ def name_places(
     axes.set_yticks([y for y, _ in rows], [minus(name) for _, name in rows])
 
 
-def words_side(heatmap: Heatmap, style: Style) -> float:
-    """The width of a heatmap at which the words of all columns fit; 0 for numbers."""
-    words = heatmap.columns.points
-    if not isinstance(words[0], str):
-        return 0.0
-    widths = [style.text_width(word, TICK_SIZE) for word in words]
-    return len(words) * (max(widths) + _APART_ACROSS * style.line)
-
-
 def _gap(style: Style) -> int:
     """Pixels between two bands."""
     return max(2, round(0.35 * style.line))
-
-
-def _count(room: float, count: int, share: float) -> int:
-    """How many of ``count`` cells to draw: fewer if they would be small and of unequal sizes."""
-    pixels = max(1, int(room))
-    whole = pixels // count
-    if whole >= _COARSE or whole * count >= share * pixels:
-        return count
-    return max(1, pixels // (whole + 1))
-
-
-def _side_for_all(room: float, count: int, share: float) -> float:
-    """The smallest side, at least ``room``, at which all ``count`` cells are drawn."""
-    if _count(room, count, share) == count:
-        return room
-    return float((int(room) // count + 1) * count)
-
-
-def _cell(room: float, count: int) -> float:
-    """The size of a cell: whole pixels, unless large cells would then leave too much room."""
-    size = room / count
-    whole = int(size)
-    if whole * count >= SHARE_OF_ROOM * room or 1 <= whole < _COARSE:
-        return float(whole)
-    return size
