@@ -1,4 +1,4 @@
-"""ALiBi slopes, their source, and a comparison head by head."""
+"""ALiBi slopes and their source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from posenc_cli.records import Record, replace
 
 
 class Slopes(Record):
-    """The slopes of ALiBi for some heads: by a convention, or from a file.
+    """The slopes of ALiBi for some heads, by a convention.
 
     ``source`` is the model or config they come from. With ``in_bfloat16`` they are rounded to
     bfloat16.
@@ -20,7 +20,6 @@ class Slopes(Record):
     max_bias: float
     convention: SlopesRule
     values: tuple[float, ...]
-    file: str | None = None
     source: str = ""
     in_bfloat16: bool = False
 
@@ -43,8 +42,6 @@ class Slopes(Record):
     @property
     def label(self) -> str:
         """The text that tells them from others."""
-        if self.file is not None:
-            return self.file
         heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
         prefix = f"{self.source}: " if self.source else ""
         rounded = ", rounded to bfloat16" if self.in_bfloat16 else ""
@@ -57,21 +54,3 @@ class Slopes(Record):
         source = {"source": self.source} if self.source else {}
         source |= {"format": "bfloat16"} if self.in_bfloat16 else {}
         return {**source, **asked, "slopes": list(self.values)}
-
-
-class SlopesDifference(Record):
-    """The heads whose slopes differ from those of others, and the ratio farthest from 1."""
-
-    differing: tuple[int, ...]
-    ratio: float
-    at: int | None
-
-    @classmethod
-    def of(cls, first: Slopes, other: Slopes) -> SlopesDifference | None:
-        """The difference of slopes, head by head; None if the numbers of heads differ."""
-        if first.heads != other.heads:
-            return None
-        pairs = list(zip(first.values, other.values, strict=True))
-        differing = tuple(head for head, (a, b) in enumerate(pairs) if a != b)
-        at = max(differing, key=lambda h: abs(math.log(pairs[h][1] / pairs[h][0])), default=None)
-        return cls(differing, 1.0 if at is None else pairs[at][1] / pairs[at][0], at)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ReportOptions, form_option
 from posenc_cli.errors import quoted_name
-from posenc_cli.files.formats import check_suffix
 from posenc_cli.records import Record, fresh, replace
 from posenc_cli.transaction import transaction
 
@@ -38,16 +37,8 @@ class CheckOutput(ReportOptions):
 
     @property
     def report_form(self) -> str:
-        """Return the report format: the one asked for, else by the suffix of the file.
-
-        Raises: InvalidInput if no format has the suffix.
-        """
-        form = self.form_asked_for(FORMATS)
-        if form is None:
-            forms = {FORMATS[name]: name for name in ("json", "junit")}
-            form = forms.get(self.suffix, "table")
-            check_suffix(self.out, FORMATS[form], "a report as text")
-        return form
+        """The report format: the one asked for, else by the suffix of the file."""
+        return self.chosen_form(FORMATS)
 
     def prepare(self) -> None:
         """Reject an output file that cannot be written, before anything is checked.

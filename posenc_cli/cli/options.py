@@ -386,20 +386,23 @@ class ReportOptions(OutputOptions):
 
     json: Annotated[bool, option("--json", help="the same as --format json")] = False
 
-    def form_asked_for(self, suffixes: Mapping[str, str]) -> str | None:
-        """Return the format that ``--format`` or ``--json`` names, if the file's suffix fits it.
+    def chosen_form(self, suffixes: Mapping[str, str]) -> str:
+        """Return the format: the one asked for, else by the suffix of the file, else a table.
 
         ``suffixes`` has the suffix of each format.
 
-        Raises: InvalidInput.
+        Raises: InvalidInput if two formats are asked for, or the file is named for another one.
         """
         if self.json and self.form not in (None, "json"):
             raise InvalidInput(f"--json: cannot go with --format {self.form}")
-        form = "json" if self.json else self.form
-        if form is not None and self.out is not None:
+        asked = "json" if self.json else self.form
+        by_suffix = {suffix: name for name, suffix in reversed(suffixes.items())}
+        form = asked or by_suffix.get(self.suffix, "table")
+        if self.out is not None:
             from posenc_cli.files.formats import check_suffix
 
-            check_suffix(self.out, suffixes[form], f"--format {form}")
+            asking = "a report as text" if asked is None else f"--format {asked}"
+            check_suffix(self.out, suffixes[form], asking)
         return form
 
     @property

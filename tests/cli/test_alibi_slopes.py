@@ -170,10 +170,11 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--convention pres", 2, "--convention 'pres': must be one of"),
         ("--format xml", 2, "--format 'xml': must be one of"),
         ("--plot --format csv", 2, "--plot: cannot go with"),
+        ("--plot --check three.npy", 2, "--plot: cannot go with --check"),
         ("--plot --json --out s.json", 2, "--out 's.json': must end in .png"),
         ("--json --format csv", 2, "--json: cannot go with --format csv"),
-        ("--check three.npy --format csv", 2, "--check: its report is a table or json"),
-        ("--out s.npy", 2, "no form of the slopes has the suffix '.npy'"),
+        ("--check three.npy --format csv", 2, "--check: cannot go with --format csv"),
+        ("--out s.npy", 2, "cannot go with --out 's.npy', the name of"),
         ("--check broken.json", 2, "broken.json"),
         ("--check huge.json", 2, "huge.json"),
         ("--check endless.json", 2, "is larger than 8 MiB"),
@@ -203,10 +204,10 @@ def test_plot_goes_to_a_figure(call, tmp_path):
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg")[0] == 0
     assert b"ALiBi slopes" in (tmp_path / "a.svg").read_bytes()
     assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg", "--no-clobber")[0] == 3
-    for more, said in ((["--format", "csv"], "--"), (["--check", "a.svg"], "'a.svg'")):
+    for more in (["--format", "csv"], ["--check", "a.svg"]):
         status, _, err = call("alibi-slopes", "--plot", "--out", "b.png", *more)
         assert status == 2
-        assert err.startswith(f"posenc: error: {said}")
+        assert err.startswith("posenc: error: --plot: cannot go with")
     assert not (tmp_path / "b.png").exists()
 
 

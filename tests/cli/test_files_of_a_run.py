@@ -100,7 +100,7 @@ WRITING = {
     "rope-check -s rope -l 4 --json": {"txt", "md", "json"},
     "rope-check -s rope -l 4 --format junit": {"txt", "md", "xml"},
     "rope-check -s rope -l 4 --format github": {"txt", "md"},
-    "alibi-slopes": {"txt", "csv", "json"},
+    "alibi-slopes": {"txt", "md", "csv", "json"},
     "alibi-slopes --format csv": {"txt", "md", "csv"},
     "alibi-slopes --json": {"txt", "md", "json"},
     "alibi-slopes --plot": {"png", "svg", "pdf"},

@@ -7,7 +7,7 @@ from itertools import product, zip_longest
 from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
-from posenc_cli.analysis.slopes import Slopes, SlopesDifference
+from posenc_cli.analysis.slopes import Slopes
 from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
@@ -20,8 +20,7 @@ from posenc_cli.cli.options import (
 )
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, image_format, show
 from posenc_cli.cli.subjects import in_order
-from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.positions import range_texts
+from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 from posenc_cli.render.reports.value_report import value_fields, value_text
 
@@ -36,8 +35,6 @@ FORMATS = {"table": ".txt", "csv": ".csv", "json": ".json"}
 
 _SCHEME = catalogue.BUILT_IN["alibi"]
 _DECLARED = _SCHEME.parameters
-_LINES, _FEWEST_LINES = 20, 11  # of a picture without --height
-_COMPARED = ["", "largest", "smallest", "differing heads", "largest ratio"]
 
 
 def _declared(flag: str, name: str, metavar: str) -> Any:
@@ -108,10 +105,9 @@ def alibi_slopes(
 ) -> int:
     """Print the slopes of ALiBi, or check a file of slopes.
 
-    Prints one slope per head, correctly rounded to float64. Any number of heads works. If options
-    are repeated, all their combinations are printed, then the models. --plot draws them on one set
-    of axes, with a table of their differences. --plot --check draws the slopes of a file and the
-    expected ones.
+    Prints one slope per head, correctly rounded to float64, for any number of heads. Repeat an
+    option to compare: there is one column for each combination, and --plot draws all of them on one
+    set of axes.
 
     Examples:
       posenc alibi-slopes --heads 12
@@ -122,78 +118,56 @@ def alibi_slopes(
       posenc alibi-slopes -m mpt-7b -m bloom-560m --plot
       posenc alibi-slopes --heads 16 --plot --out slopes.png
     """
-    form = _form(output, plot=plot)
-    given = heads or (), max_bias or (), convention or ()
-    names = "heads", "max_bias", "slopes"
     values: list[list[Any]] = [
-        [*dict.fromkeys(texts)] or [_DECLARED[name].default]
-        for name, texts in zip(names, given, strict=True)
+        [*dict.fromkeys(texts or ())] or [_DECLARED[name].default]
+        for name, texts in (("heads", heads), ("max_bias", max_bias), ("slopes", convention))
     ]
     named = in_order({"--config": config, "--model": model})
     asked = [_slopes_of(flag, name) for flag, name in named]
-    if any(given) or not asked:
+    if heads or max_bias or convention or not asked:
         asked = [*(Slopes.of(*combined) for combined in product(*values)), *asked]
-    _check(form, picture, asked, plot=plot, checks=check is not None)
+    form = _form(output, asked, plot=plot, checks=check is not None)
+    if not plot:
+        refuse(picture.given, "needs --plot")
     output.prepare()
-    fields = _fields(asked)
-    drawn, told, ok = asked, None, True
-    if check is not None:
-        report, theirs = _report(check, asked[0])
-        drawn, ok = [*asked, theirs], report.ok
-        fields = {**value_fields(report), **fields}
-        told = value_text(report, console.typesetter)
+    several = {"parts": [slopes.fields for slopes in asked]}
+    fields = several if len(asked) > 1 else asked[0].fields
     if plot:
-        if told is None and len(asked) > 1:
-            told = console.typesetter.table(_COMPARED, _rows_compared(asked))
-        look = picture
-        if output.out is None and form != "json" and picture.height is None:
-            below = 0 if told is None else told.count("\n") + 2  # the prompt takes one
-            lines = max(_FEWEST_LINES, min(_LINES, console.height - below))
-            look = replace(picture, height=lines)
         json = ("alibi-slopes", fields) if form == "json" else None
-        show(_figure(drawn), look, output, console, json=json)
-        if told is not None and output.out is None and json is None:
-            print(told)
+        show(_figure(asked), picture, output, console, json=json)
+        return 0
+    report = None if check is None else _report(check, asked[0])
+    if form == "json":
+        fields = fields if report is None else {**value_fields(report), **fields}
+        text = console.json_text("alibi-slopes", fields)
+    elif report is not None:
+        text = value_text(report, console.typesetter)
     else:
-        if form == "json":
-            text = console.json_text("alibi-slopes", fields)
-        else:
-            text = told or _text(asked, form, console)
-        console.result(text, output)
-    return 0 if ok else 1
+        text = _text(asked, form, console)
+    console.result(text, output)
+    return 0 if report is None or report.ok else 1
 
 
-def _fields(asked: Sequence[Slopes]) -> dict[str, Any]:
-    """Return the JSON fields of one list, or of each of several and their differences."""
-    first, *others = asked
-    if not others:
-        return first.fields
-    differences = [SlopesDifference.of(first, other) for other in others]
-    return {
-        "parts": [slopes.fields for slopes in asked],
-        "differences": [
-            {"first": 0, "other": place, "compared": difference is not None}
-            | ({} if difference is None else difference.as_dict())
-            for place, difference in enumerate(differences, 1)
-        ],
-    }
+def _form(output: SlopesOutput, asked: Sequence[Slopes], *, plot: bool, checks: bool) -> str:
+    """Return the output format, and reject options that do not go together."""
+    if plot and checks:
+        raise InvalidInput("--plot: cannot go with --check")
+    if plot and output.out is not None:
+        image_format(output.out)
+        output = replace(output, out=None)
+    elif output.suffix in IMAGES:
+        raise InvalidInput(f"--out {output.place}: is the name of a picture", hint="add --plot")
+    form = output.chosen_form(FORMATS)
+    if form == "csv" and (plot or checks):
+        raise InvalidInput(f"--{'plot' if plot else 'check'}: cannot go with --format csv")
+    if len(asked) > 1 and (checks or form == "csv"):
+        flag = "--check" if checks else "--format csv"
+        raise InvalidInput(f"{flag}: needs one list of slopes, not {len(asked)}")
+    if plot:
+        from posenc_cli.render.figure import check_looks
 
-
-def _rows_compared(asked: Sequence[Slopes]) -> list[list[str]]:
-    """Return one row per list: its extreme slopes, and its differences from the first."""
-    rows = []
-    for slopes in asked:
-        difference = SlopesDifference.of(asked[0], slopes)
-        told = ["–", ""]
-        if slopes is asked[0]:
-            told = ["", ""]
-        elif difference is not None:
-            ratio = f"×{difference.ratio:.4g} at head {difference.at}"
-            told = [", ".join(range_texts(difference.differing)), ratio]
-            told = told if difference.differing else ["none", ""]
-        ends = f"{max(slopes.values):.6g}", f"{min(slopes.values):.6g}"
-        rows.append([slopes.label, *ends, *told])
-    return rows
+        check_looks(range(len(asked)))
+    return form
 
 
 def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
@@ -209,63 +183,18 @@ def _text(asked: Sequence[Slopes], form: str, console: Console) -> str:
     return console.typesetter.table(["head", *(slopes.label for slopes in asked)], rows)
 
 
-def _form(output: SlopesOutput, *, plot: bool) -> str:
-    """Return the output format: the one asked for, else by the suffix of the file."""
-    if plot and output.out is not None:
-        image_format(output.out)
-        output = replace(output, out=None)
-    elif output.suffix in IMAGES:
-        raise InvalidInput(f"--out {output.place}: is the name of a picture", hint="add --plot")
-    form = output.form_asked_for(FORMATS)
-    if form is not None:
-        return form
-    forms = {"": "table"} | {suffix: form for form, suffix in FORMATS.items()}
-    if output.suffix not in forms:
-        from posenc_cli.files.atomic import check_no_folder
-
-        check_no_folder(output.out or "")
-        raise InvalidInput(
-            f"--out {output.place}: no form of the slopes has the suffix "
-            f"{quoted_name(output.suffix)} (known: {', '.join(FORMATS.values())})",
-            hint=f"--format {'|'.join(FORMATS)}",
-        )
-    return forms[output.suffix]
-
-
-def _check(
-    form: str, look: PictureOptions, asked: Sequence[Slopes], *, plot: bool, checks: bool
-) -> None:
-    """Reject options that do not go together."""
-    if plot and form == "csv":
-        raise InvalidInput("--plot: cannot go with --format csv")
-    if not plot:
-        refuse(look.given, "needs --plot")
-    if checks and form == "csv":
-        raise InvalidInput("--check: its report is a table or json, not csv")
-    if len(asked) > 1 and (checks or form == "csv"):
-        flag = "--check" if checks else "--format csv"
-        raise InvalidInput(f"{flag}: needs one list of slopes, not {len(asked)}")
-    if plot:
-        from posenc_cli.render.figure import check_looks
-
-        check_looks(range(len(asked)))
-
-
-def _report(file: str, own: Slopes) -> tuple[ValueReport, Slopes]:
-    """Return the report of `posenc check` on the slopes of a file, and these slopes."""
+def _report(file: str, own: Slopes) -> ValueReport:
+    """Return the report of `posenc check` on the slopes of a file."""
     from posenc_cli.checks.any_encoding import ValueCheck
     from posenc_cli.checks.checking import SubjectError
     from posenc_cli.checks.subjects import read_subject
 
-    theirs = read_subject(file)
     given = {"heads": own.heads, "max_bias": own.max_bias, "slopes": own.convention}
     rounding = "bfloat16" if own.in_bfloat16 else ""
     try:
-        report = ValueCheck(_SCHEME, given, slopes=theirs, rounding=rounding).report()
+        return ValueCheck(_SCHEME, given, slopes=read_subject(file), rounding=rounding).report()
     except SubjectError as failure:
         raise failure.error from None
-    values = tuple(map(float, theirs.values.reshape(-1)))
-    return report, replace(own, values=values, file=quoted_name(file))
 
 
 def _figure(drawn: Sequence[Slopes]) -> Curves:
