@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import select
 import struct
 import sys
 import textwrap
-import time
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from posenc_cli import interrupts
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.options import OptionGroup, OutputOptions, option, refuse, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
@@ -39,12 +35,7 @@ _LARGEST_CELL = 100
 _KITTY_TERMS = ("xterm-kitty", "xterm-ghostty")
 _ITERM_PROGRAMS = {"iTerm.app", "iTerm2", "WezTerm"}
 _SIXEL_TERMS = ("foot", "mlterm", "yaft", "contour")
-_ASKED_TERMS = ("xterm", "wezterm", "vt340")
-"""Prefixes of TERM: terminals that support sixel, and terminals to ask."""
-_PATIENCE = 0.15
-"""Seconds that a local terminal has to answer; it takes a few milliseconds."""
-_ATTRIBUTES = rb"\x1b\[\?([0-9;]*)c"
-_SIXEL = b"4"
+"""Prefixes of TERM: terminals that support sixel."""
 
 
 def detected(environment: Mapping[str, str] = os.environ) -> Protocol | None:
@@ -59,15 +50,13 @@ def detected(environment: Mapping[str, str] = os.environ) -> Protocol | None:
         return None
     if term in _KITTY_TERMS:
         return "kitty"
-    if not term.startswith(_ASKED_TERMS + _SIXEL_TERMS):
+    if not term.startswith(("xterm", "wezterm", *_SIXEL_TERMS)):
         return None
     if {environment.get("TERM_PROGRAM"), environment.get("LC_TERMINAL")} & _ITERM_PROGRAMS:
         return "iterm"
     if environment.get("KITTY_WINDOW_ID"):
         return "kitty"
-    remote = environment.get("SSH_CONNECTION") or environment.get("SSH_TTY")
-    announced = term.startswith(_SIXEL_TERMS) or (not remote and _announces_sixel())
-    return "sixel" if announced else None
+    return "sixel" if term.startswith(_SIXEL_TERMS) else None
 
 
 def within_tmux(environment: Mapping[str, str] = os.environ) -> bool:
@@ -88,53 +77,6 @@ def cell_size() -> tuple[int, int]:
     across, down = width // max(1, columns), height // max(1, lines)
     known = 0 < across <= _LARGEST_CELL and 0 < down <= _LARGEST_CELL
     return (across, down) if known else CELL
-
-
-def _announces_sixel() -> bool:
-    """Whether the terminal reports that it supports sixel."""
-    try:
-        import termios
-        import tty
-
-        terminal = os.open(os.ttyname(sys.stdout.fileno()), os.O_RDWR | os.O_NOCTTY)
-    except (ImportError, OSError):
-        return False
-    try:
-        with contextlib.suppress(OSError, termios.error):
-            if os.tcgetpgrp(terminal) != os.getpgrp():
-                return False  # a background job would be stopped
-            before = termios.tcgetattr(terminal)
-
-            def restore() -> None:
-                termios.tcsetattr(terminal, termios.TCSANOW, before)
-
-            interrupts.clean_up_by(restore)
-            try:
-                tty.setcbreak(terminal, termios.TCSANOW)
-                # Input typed ahead would be read with the answer, and lost.
-                answer = b"" if _is_waiting(terminal, 0) else _attributes(terminal)
-            finally:
-                restore()
-                interrupts.clean_up_no_more_by(restore)
-            return _SIXEL in answer.split(b";")
-    finally:
-        os.close(terminal)
-    return False
-
-
-def _attributes(terminal: int) -> bytes:
-    """Return the terminal's device attributes; empty if it does not answer."""
-    os.write(terminal, b"\x1b[c")
-    answer, deadline = b"", time.monotonic() + _PATIENCE
-    while (left := deadline - time.monotonic()) > 0 and _is_waiting(terminal, left):
-        answer += os.read(terminal, 64)
-        if found := re.search(_ATTRIBUTES, answer):
-            return found[1]
-    return b""
-
-
-def _is_waiting(terminal: int, seconds: float) -> bool:
-    return bool(select.select([terminal], [], [], seconds)[0])
 
 
 PictureFormat = Literal["png", "svg", "pdf", "html"]

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
-import select
-import signal
 import sys
-import termios
-import time
 
 import numpy as np
 import pytest
@@ -32,9 +26,8 @@ PROTOCOLS = ("kitty", "iterm", "sixel")
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """Within it, stdout calls itself a terminal, that is not asked for anything."""
+    """Within it, stdout calls itself a terminal."""
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(graphics, "_announces_sixel", lambda: False)
 
 
 @pytest.mark.parametrize(
@@ -143,89 +136,3 @@ def test_what_does_not_go_together_is_refused(more, message, call):
     status, _, err = call(*PICTURES[0], *more)
     assert status == 2
     assert message in err
-
-
-CODE = """
-import sys
-from posenc_cli import interrupts
-interrupts.handle()
-from posenc_cli.cli import pictures as graphics
-graphics._PATIENCE = float(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-print("is", graphics.detected(), flush=True)
-print("read", sys.stdin.readline(), flush=True)
-"""
-
-
-class Tty:
-    """A process with a terminal of its own, whose other end the test holds."""
-
-    def __init__(self, patience: float) -> None:
-        self.process, self.end = pty.fork()
-        if not self.process:
-            environment = {k: v for k, v in os.environ.items() if k not in ("CI", "TMUX", "STY")}
-            environment |= {"TERM": "xterm-256color", "SSH_CONNECTION": "", "SSH_TTY": ""}
-            os.execve(sys.executable, [sys.executable, "-c", CODE, str(patience)], environment)
-        self.read = b""
-        self.await_text(b"ready")
-        self.before = termios.tcgetattr(self.end)
-
-    def write(self, text: bytes) -> None:
-        os.write(self.end, text)
-
-    def await_text(self, text: bytes) -> bytes:
-        deadline = time.monotonic() + 60
-        while text not in self.read:
-            assert select.select([self.end], [], [], deadline - time.monotonic())[0], self.read
-            self.read += os.read(self.end, 4096)
-        before, _, self.read = self.read.partition(text)
-        return before
-
-
-@pytest.fixture
-def tty(request):
-    tty = Tty(getattr(request, "param", 60.0))
-    yield tty
-    os.close(tty.end)
-    os.waitpid(tty.process, 0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("answer", "protocol", "tty"),
-    [
-        (b"\x1b[?62;4;22c", b"sixel", 60.0),
-        (b"\x1b[?4c", b"sixel", 60.0),
-        (b"\x1b[?62;22;44c", b"None", 60.0),
-        (b"", b"None", 1.0),
-    ],
-    indirect=["tty"],
-)
-def test_a_terminal_that_says_so_has_sixels_and_is_as_it_was(answer, protocol, tty):
-    tty.write(b"\n")
-    tty.await_text(b"\x1b[c")
-    assert not termios.tcgetattr(tty.end)[3] & (termios.ECHO | termios.ICANON)
-    tty.write(answer)
-    assert b"\x1b" not in tty.await_text(b"is " + protocol), "the answer is not echoed"
-    assert termios.tcgetattr(tty.end) == tty.before
-    tty.write(b"\n")
-
-
-def test_a_signal_while_the_terminal_is_asked_leaves_it_as_it_was(tty):
-    tty.write(b"\n")
-    tty.await_text(b"\x1b[c")
-    os.kill(tty.process, signal.SIGTERM)
-    deadline = time.monotonic() + 60
-    while termios.tcgetattr(tty.end) != tty.before:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("typed", "rest"), [(b"typed ahead\n", b""), (b"typed", b" ahead\n")])
-def test_what_was_typed_ahead_is_not_lost(typed, rest, tty):
-    tty.write(b"\n" + typed)
-    assert b"\x1b[c" not in tty.await_text(b"is None")
-    tty.write(rest)
-    tty.await_text(b"read typed ahead")
