@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from pathlib import PurePath
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from posenc_cli import catalogue
 from posenc_cli.configs import library
 from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described, nearest
 from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def usage_message(error: Any, first: str = "-") -> InvalidInput:
@@ -48,8 +44,6 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
     hint = f"{path} --help shows how it is used"
-    if path == "posenc models":
-        hint = f"posenc explain {' '.join(words)}"
     return InvalidInput(
         f"{abbreviated(' '.join(words))}: {path} takes no such argument",
         hint=_meant(words, flags) or hint,
@@ -76,52 +70,24 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
 
 
 def unloaded_dependency(error: Exception) -> Unavailable | None:
-    """Return the error for a dependency whose import raised ``error``, or None."""
-    distributions = _distributions()
-    package = next(filter(distributions.get, _suspect_packages(error)), None)
-    if package is None:
-        return None
-    distribution = distributions[package]
-    if isinstance(error, ModuleNotFoundError) and error.name == package:
-        return Unavailable(
-            f"{distribution}, which posenc needs, is not installed",
-            hint=f"pip install {distribution}",
-        )
-    return Unavailable(
-        f"{distribution}, which posenc needs, does not load as it should: {described(error)}",
-        hint=f"pip install --force-reinstall {distribution}",
-    )
+    """Return the error for a dependency whose import raised ``error``, or None.
 
-
-def _suspect_packages(error: Exception) -> list[str]:
-    """Return the top-level packages that may have caused an error, the likeliest first.
-
-    First come those whose modules an import was running, the outermost first. Then comes the one
-    that an ``ImportError`` names, or that lacks an attribute.
+    It is the outermost module that was being imported, or else the one that the error names.
     """
-    running = [
+    modules = [
         str(frame.f_globals.get("__name__"))
         for frame, _ in traceback.walk_tb(error.__traceback__)
         if frame.f_code.co_name == "<module>"
     ]
-    named = None
     if isinstance(error, ImportError):
-        named = error.name
+        modules.append(error.name or "posenc_cli")
     elif isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
-        named = error.obj.__name__
-    return [name.partition(".")[0] for name in [*running, named or ""]]
-
-
-def _distributions() -> Mapping[str, str]:
-    """Return the distributions that posenc's metadata requires, by package name.
-
-    The package of each has the distribution's name, with underscores for hyphens.
-    """
-    from importlib.metadata import PackageNotFoundError, requires
-
-    try:
-        required = requires("posenc-cli") or []
-    except PackageNotFoundError:
-        return {}
-    names = [re.split(r"[^\w.-]", requirement, maxsplit=1)[0] for requirement in required]
-    return {name.replace("-", "_"): name for name in names}
+        modules.append(error.obj.__name__)
+    packages = [name.partition(".")[0] for name in modules]
+    package = next((name for name in packages if name != "posenc_cli"), None)
+    if package is None:
+        return None
+    return Unavailable(
+        f"{package}, which posenc needs, cannot be imported: {described(error)}",
+        hint=f"pip install --force-reinstall {package}",
+    )
