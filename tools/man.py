@@ -19,7 +19,6 @@ from posenc_cli.cli.app import (
     program_page,
     program_text,
 )
-from posenc_cli.cli.help.completion import SHELLS
 from posenc_cli.cli.help.help_page import HelpPage
 from posenc_cli.cli.help.known_answers import PATHS
 from posenc_cli.cli.streams import WIDEST_PIPED
@@ -59,15 +58,6 @@ ENVIRONMENT = {
 """What the environment says, to the commands that have options under a heading."""
 
 FILES = {
-    "completion": [
-        entry
-        for shell, files in SHELLS.items()
-        for entry in (
-            (files.script, f"The script of {shell}."),
-            (files.startup, f"What {shell} starts with, to which a line is added."),
-        )
-        if entry[0]
-    ],
     "generate": [
         ("<scheme>-<shape>.npy", "What is written in the current folder without --out."),
     ],

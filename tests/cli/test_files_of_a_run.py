@@ -296,7 +296,6 @@ OWN = {
     "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to
     "cli/help/known_answers.py",  # a text of posenc's own
-    "cli/help/completion.py",  # the file that a shell starts with, which is added to
 }
 
 OPENING = re.compile(r"(?:.*\.)?(?:open|read_bytes|read_text|fromfile|memmap|load|loadtxt)\(")
@@ -336,7 +335,6 @@ def test_a_refusal_closes_what_it_opened(tmp_path):
         "dot-similarity --in w.npy --out a.npy",
         "heatmap --in w.npy --out a.png",
         "emit -s rope -d 4 --out a",
-        "completion bash --install",
     ],
 )
 def test_a_file_that_does_not_get_its_name_is_not_said_to_be_written(
@@ -345,7 +343,6 @@ def test_a_file_that_does_not_get_its_name_is_not_said_to_be_written(
     def refused(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setattr(Path, "replace", refused)
     monkeypatch.setattr(Path, "rename", refused)
     status, out, err = call(*command.split())
