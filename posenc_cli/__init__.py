@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from posenc_cli.api.encoding import frequencies as frequencies
     from posenc_cli.api.encoding import from_config as from_config
     from posenc_cli.api.encoding import tables as tables
-    from posenc_cli.api.heads import HeadsReport as HeadsReport
-    from posenc_cli.api.heads import heads as heads
     from posenc_cli.api.inspecting import InspectionReport as InspectionReport
     from posenc_cli.api.inspecting import inspect as inspect
     from posenc_cli.api.listing import alibi_slopes as alibi_slopes
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from posenc_cli.api.pictures import heatmap as heatmap
     from posenc_cli.api.pictures import similarity as similarity
     from posenc_cli.api.pictures import spectrum as spectrum
-    from posenc_cli.api.planning import PlanReport as PlanReport
-    from posenc_cli.api.planning import plan as plan
     from posenc_cli.api.resizing import resize as resize
     from posenc_cli.api.rotation import apply as apply
     from posenc_cli.api.rotation import rotate as rotate
@@ -61,10 +57,8 @@ _MODULES = {
     ),
     "encoding": ("Tables", "bias", "blocks", "encode", "frequencies", "from_config", "tables"),
     "inspecting": ("InspectionReport", "inspect"),
-    "heads": ("HeadsReport", "heads"),
     "listing": ("alibi_slopes", "models", "schemes"),
     "pictures": ("SimilarityReport", "Spectrum", "curve", "heatmap", "similarity", "spectrum"),
-    "planning": ("PlanReport", "plan"),
     "resizing": ("resize",),
     "rotation": ("apply", "rotate"),
 }

@@ -162,8 +162,6 @@ def _unlabelled(value: Any) -> Any:
 
     Raises: ArgumentError if one object holds several tables, or if NumPy cannot hold a table.
     """
-    if hasattr(type(value), "to_dataarray"):
-        raise ArgumentError("a Dataset holds several arrays", hint='give one, as data["cos"]')
     if hasattr(type(value), "to_numpy"):
         try:
             return _of_numbers(value.to_numpy())

@@ -159,7 +159,7 @@ def rope_check(
         checked_choice("call", role, CALL_ROLES)
     if axes is not None:
         checked_choice("axes", axes, CALL_AXES)
-    rule = checked_choice("tol", tol, RULES) if isinstance(tol, str) else checked_number("tol", tol)
+    rule = _tolerance(tol)
     choice = choice_at(reference, positions, parameters)
     request = CheckRequest(
         tables=pair_of_arrays(tables, "tables", ("cos", "sin")),
@@ -389,7 +389,7 @@ def check(
     >>> report.ok, report.cause
     (False, 'uninitialised')
     """
-    rule = checked_choice("tol", tol, RULES) if isinstance(tol, str) else checked_number("tol", tol)
+    rule = _tolerance(tol)
     where = None if positions is None else GivenPositions.of(positions)
     at = where.positions if where else None
     subject: dict[str, Any] = {
@@ -408,8 +408,12 @@ def check(
         if choice.scheme.kind == "rotary":
             shared = {"inv_freq": frequencies, "rotated": vectors, "impl": impl, "python": python}
             given = {**shared, "positions": positions, "tol": tol, **parameters}
-            others = {"values": values, "slopes": slopes, "buckets": buckets}
-            return _of_rotation(reference, given, others)
+            others = {"values": values, "slopes": slopes, "buckets": buckets, "head": head}
+            for name, value in {**others, "causal": causal or None}.items():
+                if value is not None:
+                    rule = "a rotary encoding has none; rope_check takes tables"
+                    raise ArgumentError(f"{name}: {rule}")
+            return rope_check(reference, **given)
         made = ValueCheck(choice.scheme, choice.given, at, rule, **subject)
     try:
         return CheckReport(**made.report().as_dict())
@@ -417,11 +421,11 @@ def check(
         raise failure.error from None
 
 
-def _of_rotation(
-    reference: EncodingLike, given: dict[str, Any], others: dict[str, Any]
-) -> RopeReport:
-    """The report of `rope_check` on a subject that both checks take."""
-    for name, value in others.items():
-        if value is not None:
-            raise ArgumentError(f"{name}: a rotary encoding has none; rope_check takes tables")
-    return rope_check(reference, **given)
+def _tolerance(tol: object) -> ToleranceRule:
+    """A tolerance: the name of a rule, or a number.
+
+    Raises: ArgumentError.
+    """
+    if isinstance(tol, str):
+        return checked_choice("tol", tol, RULES)  # type: ignore[no-any-return]
+    return checked_number("tol", tol)

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import posenc_cli as posenc
-
 PAGE = Path(__file__).parents[2] / "docs" / "understand.md"
 CLAIMS = re.findall(r"^\|.*\| `posenc (heads .+)` \|$", PAGE.read_text(), re.MULTILINE)
 SMALL = ("--dim", "8", "--train", "12")
@@ -238,32 +236,6 @@ def test_random_rows_are_said_in_words_json_and_picture(call):
 def test_a_bucket_never_trained_is_said(call):
     out = call("heads", "-s", "t5", "--set", "bidirectional=false")[1]
     assert "bucket 31 was never trained, met at length 200, and scores 0." in out
-
-
-def test_the_library_gives_what_the_command_prints(call):
-    report = posenc.heads("rope", "back:3", dim=8, train=12, test=(24,), stretch=("none", "ntk"))
-    asked = ("-s", "rope", *SMALL, "--test", "24", "--target", "back:3", "--stretch", "none,ntk")
-    _, out, _ = call("heads", *asked, "--json")
-    assert json.loads(out) == report.as_json()
-    assert call("heads", *asked)[1] == f"{report}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"stretch": "pi"}, "stretch 'pi': must be one of none"),
-        ({"target": "back"}, "target 'back'"),
-        ({"train": 1}, "train 1: must be a whole number of at least 2"),
-        ({"train": "9"}, "train '9': must be a whole number of at least 2"),
-        ({"test": (50,)}, "test 50: is shorter than train 100"),
-        ({"l2": 0}, "l2 0: must be above 0"),
-    ],
-)
-def test_errors_of_the_library_speak_of_arguments(arguments, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
-        posenc.heads("rope", **arguments)
-    with pytest.raises(ValueError, match="is several"):
-        posenc.heads("rope+alibi")
 
 
 @pytest.mark.slow

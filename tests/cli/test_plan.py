@@ -5,7 +5,6 @@ import shlex
 
 import pytest
 
-import posenc_cli as posenc
 from posenc_cli.analysis.planning import cosine_sums
 from posenc_cli.analysis.planning.planner import plan_length
 from posenc_cli.records import replace
@@ -274,7 +273,7 @@ def test_a_config_that_has_nothing_to_improve_is_left_as_it_is(call, tmp_path):
 
 @pytest.mark.long
 def test_a_recipe_that_improves_one_column_and_worsens_another_is_not_recommended():
-    found = posenc.plan(INTERNLM2, 131072, bases=1).plan
+    found, _ = plan_length(INTERNLM2, 131072, name="internlm2", per_decade=1)
     worse = [own for own in found.recipes if own.name != "base"]
     assert "internlm2: set base" in plan_answer(found, (), None).verdict
     answer = plan_answer(replace(found, recipes=tuple(worse)), (), None)
