@@ -90,11 +90,6 @@ def test_what_holds_no_numbers_or_is_to_be_filled_is_refused(kind):
         posenc.encode(of(ROWS), 16)
 
 
-def test_a_dataset_is_several_arrays():
-    data = of_xarray(ROWS).to_dataset(name="rows")
-    with pytest.raises(ValueError, match=r'a Dataset holds several arrays \(give one, as data\["c'):
-        posenc.inspect(data)
-    assert posenc.inspect(data["rows"])["norm"].holds
 
 
 class Labelled:
