@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ReportOptions, form_option
-from posenc_cli.errors import quoted_name
 from posenc_cli.records import Record, fresh, replace
 from posenc_cli.transaction import transaction
 
@@ -39,15 +37,6 @@ class CheckOutput(ReportOptions):
     def report_form(self) -> str:
         """The report format: the one asked for, else by the suffix of the file."""
         return self.chosen_form(FORMATS)
-
-    def prepare(self) -> None:
-        """Reject an output file that cannot be written, before anything is checked.
-
-        Raises: InvalidInput, Unavailable.
-        """
-        super().prepare()
-        if self.report_form == "github":
-            _note_summary()
 
 
 class ReportForms(Record):
@@ -127,34 +116,20 @@ def ci_place(place: SourcePlace | None) -> SourcePlace | None:
     return replace(place, file=inside.as_posix())
 
 
-def _note_summary() -> str | None:
-    """Return the step summary file of a GitHub workflow, or None elsewhere.
-
-    Raises: InvalidInput if the run reads that file.
-    """
-    path = os.environ.get(_STEP_SUMMARY) or None
-    if path is not None:
-        with contextlib.suppress(OSError), transaction() as files:
-            files.note_replaced(
-                Path(path).stat(), f"{_STEP_SUMMARY} {quoted_name(path)}", hint="name another file"
-            )
-    return path
-
-
 def _add_to_summary(markdown: str, console: Console) -> None:
-    """Add to the step summary once the run has succeeded; a failed write is only a warning."""
-    path = _note_summary()
-    data = markdown.encode(errors="backslashreplace")
+    """Add to the step summary of GitHub, if any, once the run has succeeded.
+
+    A failed write is only a warning.
+    """
+    path = os.environ.get(_STEP_SUMMARY)
 
     def add() -> None:
         try:
-            # Do not wait for a FIFO: signals are blocked at this point.
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-            with os.fdopen(os.open(path or "", flags, 0o666), "ab") as file:
-                file.write(data)
+            with Path(path or "").open("a", errors="backslashreplace") as file:
+                file.write(markdown)
         except OSError as error:
             console.warning(f"{_STEP_SUMMARY}: {error.strerror or error}")
 
-    if path is not None:
+    if path:
         with transaction() as files:
             files.claim_at_end(add)

@@ -6,7 +6,8 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.cli.options import one_of
+from posenc_cli.choice import parameters_by_scheme
+from posenc_cli.cli.options import one_of, settings_of
 from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
@@ -20,7 +21,6 @@ from posenc_cli.files.checkpoint import INDEX, checkpoint_files
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.files.reading import read_array
-from posenc_cli.formulas.parameters import flag
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -113,7 +113,9 @@ def _are_told_by_name(names: Sequence[str]) -> bool:
 
 
 def _config_of(name: str) -> Mapping[str, Any] | GGUFHeader:
-    return library.find(name).config if name in library.names() else read_config(name, flag=None)
+    if name in library.names() and not Path(name).exists():
+        return library.find(name).config
+    return read_config(name, flag=None)
 
 
 def _checkpoint(name: str) -> Model:
@@ -184,7 +186,7 @@ def sides_of(
     names: tuple[str, str | None],
     *,
     runtimes: Sequence[str],
-    layer_types: Sequence[str],
+    layer_type: str | None,
     parameters: ParameterOptions,
 ) -> list[Side]:
     """Return A and B of a command line; without B, A as another engine reads it.
@@ -198,29 +200,16 @@ def sides_of(
     engines = engines_of(runtimes, alone=b is None)
     for key, name, runtime in zip("AB", (a, a if b is None else b), engines, strict=True):
         try:
-            sides.append(_side(name, runtime, _layer_type(key, layer_types)))
+            sides.append(_side(name, runtime, layer_type))
         except PosencError as error:
             error.message = f"{key}: {error.message}"
             raise
     sides = _with_parameters(sides, parameters)
-    if layer_types and not any(side.layer_type for side in sides):
+    if layer_type and not any(side.layer_type for side in sides):
         raise InvalidInput(
-            f"--layer-type {abbreviated(layer_types[0])}: neither A nor B has several layer types"
+            f"--layer-type {abbreviated(layer_type)}: neither A nor B has several layer types"
         )
     return sides
-
-
-def _layer_type(key: str, layer_types: Sequence[str]) -> str | None:
-    """Return the layer type of a side: its own, ``a.NAME``, else that of both.
-
-    Raises: InvalidInput if there are two.
-    """
-    own = [text[2:] for text in layer_types if text.startswith(f"{key.lower()}.")]
-    both = [text for text in layer_types if not text.startswith(("a.", "b."))]
-    for texts in (own, both):
-        if len(texts) > 1:
-            raise InvalidInput(f"--layer-type {abbreviated(texts[1])}: is given twice")
-    return next(iter([*own, *both]), None)
 
 
 def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
@@ -233,10 +222,8 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
     Raises: InvalidInput if it does not exist; Unavailable if it cannot be read.
     """
     if not _is_array(text):
-        if PurePath(text).suffix.lower() in (".json", ".gguf") or Path(text).is_dir():
-            return _side_of_config(text, read_config(text, flag=None), runtime, layer_type)
-        if text in library.names():
-            return _side_of_config(text, library.find(text).config, runtime, layer_type)
+        if _is_model(text):
+            return _side_of_config(text, _config_of(text), runtime, layer_type)
         if _is_scheme(text):
             _check_no_runtime(text, runtime)
             return Side(text, scheme=catalogue.find(text))
@@ -246,8 +233,6 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
                 f"{abbreviated(text)}: is neither a file, nor a scheme, nor a model",
                 hint=nearest(text, known) or "posenc schemes and posenc models list what there is",
             )
-        if begins_a_gguf(text):
-            return _side_of_config(text, read_config(text, flag=None), runtime, layer_type)
     _check_no_runtime(text, runtime)
     return Side(text, loaded=read_array(text))
 
@@ -291,33 +276,14 @@ def _side_of_config(
 
 
 def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> list[Side]:
-    """Return the sides with the parameters of a command line, for both or for one (``a.``, ``b.``).
+    """Return the sides with the parameters of a command line: of both, or of one (``a.``, ``b.``).
 
-    A parameter for both goes to each side that has it.
-
-    Raises: InvalidInput if neither side has it, or it is given twice.
+    Raises: InvalidInput if neither side has a parameter, or it is given twice.
     """
-    own = [(name, value, flag(name)) for name, value in parameters.own.items()]
-    settings = [(each.name, each.value, each.option) for each in parameters.settings or ()]
-    given: dict[str, dict[str, object]] = {"a": {}, "b": {}}
-    for stated, value, option in [*own, *settings]:
-        prefix, dot, rest = stated.partition(".")
-        of_one = bool(dot) and prefix in given
-        name = rest if of_one else stated
-        taking = [
-            values
-            for side, (key, values) in zip(sides, given.items(), strict=True)
-            if (not of_one or key == prefix) and side.scheme and name in side.scheme.parameters
-        ]
-        if not taking:
-            known = [name for side in sides if side.scheme for name in side.scheme.parameters]
-            raise InvalidInput(
-                f"{option}: neither A nor B has a parameter {name!r}", hint=nearest(name, known)
-            )
-        for values in taking:
-            if name in values:
-                raise InvalidInput(f"{option}: {name} is given twice")
-            values[name] = value
+    given: dict[str, object] = {**parameters.own}
+    given |= settings_of(parameters.settings, given)
+    nothing = catalogue.find("nope")  # stands for a file, which has no parameters
+    by_side = parameters_by_scheme([side.scheme or nothing for side in sides], given)
     return [
         replace(
             side,
@@ -325,7 +291,7 @@ def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> lis
             sources=side.sources and {**side.sources, **dict.fromkeys(values, "command line")},
             softmax=_softmax(side, {**side.given, **values}),
         )
-        for side, values in zip(sides, given.values(), strict=True)
+        for side, values in zip(sides, by_side, strict=True)
     ]
 
 

@@ -90,8 +90,6 @@ def test_what_holds_no_numbers_or_is_to_be_filled_is_refused(kind):
         posenc.encode(of(ROWS), 16)
 
 
-
-
 class Labelled:
     """What a table with labels has, in any library."""
 

@@ -275,8 +275,10 @@ def test_a_rotary_encoding_goes_to_rope_check(call, folder):
     assert (status, json.loads(out)["schema"]) == (1, "posenc/rope-check/1")
     report = posenc.check("rope", frequencies=1e4 ** (-np.arange(8) / 8), dim=16)
     assert report.ok
-    with pytest.raises(ValueError, match="slopes: a rotary encoding has none"):
-        posenc.check("rope", slopes=[1.0])
+    for name, value in (("slopes", [1.0]), ("head", 1), ("causal", True)):
+        with pytest.raises(ValueError, match=f"{name}: a rotary encoding has none"):
+            posenc.check("rope", **{name: value})
+    assert "--causal: " in call("check", "both.npy", "-s", "rope", "--causal")[2]
 
 
 def test_frequencies_vectors_and_tolerances(call, folder):
@@ -296,9 +298,9 @@ def test_frequencies_vectors_and_tolerances(call, folder):
     assert call("check", "coarse.npy", *ASKED, "--tol", "bfloat16")[0] == 0
     exact = posenc.encode("sinusoidal", 64, dim=16)
     np.save(folder / "exact.npy", exact)
-    assert call("check", "exact.npy", *ASKED, "--strict")[0] == 0
+    assert call("check", "exact.npy", *ASKED, "--tol", "exact")[0] == 0
     np.save(folder / "off.npy", np.nextafter(exact, np.float32(2)))
-    assert call("check", "off.npy", *ASKED, "--strict")[0] == 1
+    assert call("check", "off.npy", *ASKED, "--tol", "exact")[0] == 1
 
 
 def test_scores_of_one_head_and_of_no_later_keys(call, folder):

@@ -247,30 +247,13 @@ def test_a_stdout_that_fails_adds_nothing_to_the_summary_of_a_step(posenc, tmp_p
     assert (tmp_path / "summary.md").read_text() == "before\n"
 
 
-@pytest.mark.parametrize("source", ["config.json", "link.md"])
-def test_nothing_is_added_to_what_is_read(source, folder, call, monkeypatch):
-    (folder / "link.md").symlink_to(folder / "config.json")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", source)
-    before = contents(folder)
-    words = ["rope-check", "--config", "config.json", "-l", "4", "--format", "github"]
-    status, out, err = call(*words)
-    message, hint = err.splitlines()
-    assert (status, out) == (2, "")
-    assert f"cannot write GITHUB_STEP_SUMMARY '{source}': this command reads that file" in message
-    assert hint == "hint: name another file"
-    assert contents(folder) == before
-
-
 def test_a_summary_that_fails_is_a_warning_and_the_report_is_there(folder, call, monkeypatch):
-    os.mkfifo(folder / "fifo")  # which nobody reads
     words = ["rope-check", "-s", "rope", "-l", "4", "--format", "github", "--out", "report"]
-    for path, reason in (("fifo", "No such device or address"), ("folder", "Is a directory")):
-        monkeypatch.setenv("GITHUB_STEP_SUMMARY", path)
-        (folder / "report").unlink(missing_ok=True)
-        status, _, err = call(*words, "-q")
-        assert status == 0
-        assert err.endswith(f"\nposenc: warning: GITHUB_STEP_SUMMARY: {reason}\n")
-        assert (folder / "report").read_text().startswith("::notice")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "folder")
+    status, _, err = call(*words, "-q")
+    assert status == 0
+    assert err.endswith("\nposenc: warning: GITHUB_STEP_SUMMARY: Is a directory\n")
+    assert (folder / "report").read_text().startswith("::notice")
 
 
 OWN = {

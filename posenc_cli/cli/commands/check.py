@@ -25,12 +25,10 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     Head,
     Verbose,
-    number_format_option,
     option,
     settings_of,
 )
 from posenc_cli.errors import InvalidInput, PosencError, quoted_name
-from posenc_cli.numerics.dtypes import FLOAT32, DType
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -67,13 +65,6 @@ def check(
         bool, option("--causal", help="ignore the scores of keys after the query")
     ] = False,
     tol: TOLERANCE = "auto",
-    strict: Annotated[bool, option("--strict", help="the same as --tol exact")] = False,
-    dtype: Annotated[
-        DType | None,
-        number_format_option(
-            "--dtype", help="number format that the values were rounded to: the same as --tol"
-        ),
-    ] = None,
     verbose: Verbose = False,
     output: RopeCheckOutput,
 ) -> int:
@@ -91,15 +82,8 @@ def check(
       posenc check dump.npy -m llama-3.1-8b
       posenc check -s sinusoidal --set layout=concat --impl ./waves.py:waves
     """
-    if strict and tol not in ("auto", "exact"):
-        raise InvalidInput(f"--tol {tol}: cannot go with --strict")
-    if dtype is not None and (strict or tol != "auto"):
-        raise InvalidInput(f"--dtype {dtype.name}: cannot go with --tol or --strict")
-    rule = "exact" if strict else tol
-    if dtype is not None and dtype is not FLOAT32:  # for float32, auto is meant
-        rule = dtype.name
     given: dict[str, Any] = {
-        "rule": rule,
+        "rule": tol,
         "file": file,
         "vectors": subject.rotated,
         "inv_freq": subject.inv_freq,
@@ -114,8 +98,7 @@ def check(
     else:
         choice = single_choice(source, where, parameters, computing, console)
         if choice.scheme.kind == "rotary":
-            how = {"strict": strict, "verbose": verbose}
-            return _of_rotation(choice, console, subject, given, output, **how)
+            return _of_rotation(choice, console, subject, given, output, verbose=verbose)
         made = _of_choice(choice, subject, given)
         _refuse_width(made, parameters)
     return _report_on(made, console, output, verbose=verbose)
@@ -177,12 +160,11 @@ def _of_rotation(
     given: dict[str, Any],
     output: RopeCheckOutput,
     *,
-    strict: bool,
     verbose: bool,
 ) -> int:
     """Run rope-check; a file of one row holds frequencies, any other one holds cos and sin."""
-    for flag in ("slopes", "buckets", "head"):
-        if given[flag] is not None:
+    for flag in ("slopes", "buckets", "head", "causal"):
+        if given[flag] not in (None, False):
             raise InvalidInput(f"--{flag}: {choice.name} rotates q and k, and has none")
     if given["file"] is None and not subject.request(choice).flags():
         raise InvalidInput(
@@ -197,9 +179,9 @@ def _of_rotation(
         subject = replace(
             subject, **({"inv_freq": given["file"]} if len(axes) < 2 else {"tables": files})
         )
-    tol = "auto" if strict else given["rule"]
-    how: dict[str, Any] = {"tol": tol, "strict": strict, "verbose": verbose}
-    return rope_check(choice, console, subject=subject, output=output, **how)
+    return rope_check(
+        choice, console, subject=subject, tol=given["rule"], verbose=verbose, output=output
+    )
 
 
 def _report_on(made: ValueCheck, console: Console, output: CheckOutput, *, verbose: bool) -> int:

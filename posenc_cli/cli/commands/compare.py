@@ -102,12 +102,12 @@ def compare(
             rich_help_panel=ENCODING,
         ),
     ] = None,
-    layer_types: Annotated[
-        list[str] | None,
-        typer.Option(
+    layer_type: Annotated[
+        str | None,
+        option(
             "--layer-type",
             metavar="NAME",
-            help="which layers, for both; a.NAME or b.NAME for one",
+            help="which layers, if a config has several types",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -155,7 +155,7 @@ def compare(
       posenc compare sinusoidal rope --dim 64 --len 128 --out difference.png
     """
     output.check(picture)
-    chosen = (table, head, dtype, *where.texts, *(layer_types or ()), *parameters.texts)
+    chosen = (table, head, dtype, layer_type, *where.texts, *parameters.texts)
     if not output.draws and not any(each is not None for each in chosen):
         from posenc_cli.cli.operands import models_of
 
@@ -166,9 +166,7 @@ def compare(
     from posenc_cli.comparison.compare import ArrayComparison, Identities, comparison
     from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
 
-    sides = sides_of(
-        (a, b), runtimes=runtimes or [], layer_types=layer_types or [], parameters=parameters
-    )
+    sides = sides_of((a, b), runtimes=runtimes or [], layer_type=layer_type, parameters=parameters)
     given = {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
     computing = where.texts | given
     if all(side.loaded is not None for side in sides):
