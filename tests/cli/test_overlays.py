@@ -340,5 +340,5 @@ def test_what_has_no_room_on_a_screen_is_named(call, monkeypatch):
     out = call(*line, "--color", "never")[1]
     assert "b: rope (dim=64, base=500)" in out
     assert all(f"{letter}: rope" in out for letter in "abcdefghijkl")
-    assert "left out for lack of room: content ones" in out
+    assert "…; --json has all" in out
     assert len(out.splitlines()) <= 24

@@ -11,7 +11,7 @@ from posenc_cli.cli.choosing import at_first_positions
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, refuse, whole_option
-from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, page_of, show, wrapped_lines
+from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.formats import format_of, save
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from posenc_cli.analysis.similarity import SimilarityPart
     from posenc_cli.files.formats import Saved
     from posenc_cli.files.matrix import Format
-    from posenc_cli.render.figure import Figure
     from posenc_cli.render.figures.similarities import Judged
 
 PRODUCTS = ("dot", "cosine")
@@ -33,23 +32,10 @@ CONTENTS = ("ones", "random", "independent")
 _PANEL, _WIDEST = 825, 9600
 """Pixels of one panel of a figure in a file, and the most for all panels side by side."""
 
-_CURVE_HEIGHT = 13
-_LEAST_CURVE = 14
-"""Minimum lines for the curves of several encodings; text and rows are cut to leave this room."""
-_FEWEST_ROWS = 3
-"""Minimum rows of a table of several encodings."""
-_NO_ROOM = "no room here for {}; --out NAME.png draws them"
-_POINTS = 320
-"""Points of a curve in the terminal."""
-
-_PANEL_WIDTH = 60
-"""Terminal columns of each set of axes; at least two stand side by side in any terminal."""
-
-_LOWEST_MAP, _HIGHEST_MAP = 22, 44
-"""Smallest and largest height, in lines, of a map that does not go to a screen."""
-
-_BESIDE = 76
-"""Terminal width from which a map and a curve stand side by side."""
+_PAGE = 24
+"""Lines of the pictures if they do not go to a screen."""
+_ROOM_FOR_MAPS, _LEAST_CURVES = 24, 10
+"""The least lines for several maps with their curves, and for two sets of curves."""
 
 
 class SimilarityOutput(MatrixOutput):
@@ -131,7 +117,10 @@ def dot_similarity(
     output.check_stdout()
     draws = output.form is None and PurePath(output.out or "").suffix.lower() in IMAGES
     form = None if draws or output.out is None else format_of(output.out, output.form)
-    _check(picture, output, dtype, writes=form is not None)
+    if form is not None:
+        refuse(picture.given, f"goes with a picture; --out {output.place} holds numbers")
+    elif dtype is not None:
+        refuse({"--dtype": dtype.name}, "goes with a matrix in a file, --out matrix.npy")
     output.prepare()
     parts = _parts(subjects, normalize, contents or (), head, bounded=bounded)
     saved = None
@@ -140,8 +129,13 @@ def dot_similarity(
         if not output.json:
             return
     judged = _judged(parts, console)
+    profile = profile or all(item.is_mean for item in judged)  # means, which are 0 everywhere
     if draws:
-        _draw(judged, picture, output, console, profile=profile, bounded=bounded)
+        from posenc_cli.render.figures.similarities import similarity_figure
+
+        size = min(_PANEL * max(2, len(judged)), _WIDEST), _PANEL * (1 if len(judged) == 1 else 2)
+        figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
+        show(figure, picture, output, console, usual=None if profile else size)
     if output.json:
         from posenc_cli.render.figures.similarities import compared_fields_of
 
@@ -149,8 +143,8 @@ def dot_similarity(
         fields = compared_fields_of(parts, judged, bounded=bounded)
         console.json("dot-similarity", {**fields, **output.path_fields, **size})
     elif not draws:
-        look, told = replace(picture, title=None), {"profile": profile, "bounded": bounded}
-        print("\n".join(_print_pictures(judged, look, output, console, **told)))
+        look = replace(picture, title=None)
+        _print(judged, look, output, console, profile=profile, bounded=bounded)
 
 
 def _parts(
@@ -196,16 +190,6 @@ def _parts(
         if not isinstance(item, Choice)
     ]
     return sorted(parts, key=lambda part: part.subject)
-
-
-def _check(
-    picture: ColorPictureOptions, output: SimilarityOutput, dtype: DType | None, *, writes: bool
-) -> None:
-    """Reject options on a picture if numbers are written, and the reverse."""
-    if writes:
-        refuse(picture.given, f"goes with a picture; --out {output.place} holds numbers")
-    if dtype is not None and not writes:
-        raise InvalidInput(f"--dtype {dtype.name}: goes with a matrix in a file, --out matrix.npy")
 
 
 def _save(
@@ -270,7 +254,7 @@ def _judged(parts: Sequence[SimilarityPart], console: Console) -> list[Judged]:
     return judged
 
 
-def _print_pictures(
+def _print(
     judged: Sequence[Judged],
     look: ColorPictureOptions,
     output: SimilarityOutput,
@@ -278,123 +262,47 @@ def _print_pictures(
     *,
     profile: bool,
     bounded: bool,
-) -> list[str]:
-    """Print the maps and curves that fit above the verdicts, and return the lines of the verdicts.
+) -> None:
+    """Print the maps and curves, then the verdicts; on a terminal, they fit the screen.
 
-    On a terminal the pictures fill the screen, the map beside the curve if it is wide enough.
-    Pictures that do not fit are left out, and a line says so.
+    If the maps of several encodings have no room, a line says so.
     """
     from posenc_cli.render.figures.similarities import similarity_figure
     from posenc_cli.render.terminal.text_pictures import LOWEST
 
-    profile = profile or _has_no_map(judged)
     words = _words(judged, look, console, bounded=bounded)
-    page, several = page_of(look, console), len(judged) > 1
-    fills = sys.stdout.isatty() and look.height is None
-    room = max(LOWEST, page.height - len(words)) if fills else look.height and page.height
-    if not several and not profile and room is not None and page.width >= _BESIDE:
-        both = similarity_figure(judged, bounded=bounded)
-        show(both, replace(look, height=room), output, console)
-        return words
-    curves, height = _curves(judged, page.width, bounded=bounded)
-    if fills and room is not None and room < height // 2 and hasattr(curves, "panels"):
-        words += wrapped_lines([_NO_ROOM.format("curves")], look, console)
-        return words
-    if several and not profile and room is not None and room < height + _LOWEST_MAP:
-        profile, room = True, max(LOWEST, room - 1)
-        words += wrapped_lines([_NO_ROOM.format("the maps")], look, console)
-    if room is not None:
-        height = room if profile else max(LOWEST, min(room // 2, height))
-    if not profile:
-        _print_maps(judged, look, output, console, room and max(LOWEST, room - height))
-    show(curves, replace(look, height=height), output, console)
-    return words
-
-
-def _curves(judged: Sequence[Judged], width: int, *, bounded: bool) -> tuple[Figure, int]:
-    """Return the curves by offset, and their height in lines on a page of this width."""
-    from posenc_cli.render.figure import Panels
-    from posenc_cli.render.figures.similarities import profile_figures
-
-    curves = profile_figures(judged, most=_POINTS, bounded=bounded)
-    height = _CURVE_HEIGHT
-    if len(judged) > 1:
-        across, named = max(2, width // _PANEL_WIDTH), max(len(each.curves) for each in curves)
-        height = (_CURVE_HEIGHT + 2 * named) * -(-len(curves) // across)
-    if len(curves) == 1:
-        return curves[0], height
-    return Panels(tuple(curves), title="by offset m − n", shared=False), height
-
-
-def _print_maps(
-    judged: Sequence[Judged],
-    look: ColorPictureOptions,
-    output: SimilarityOutput,
-    console: Console,
-    lines: int | None,
-) -> None:
-    """Print the maps in ``lines`` lines, or at their usual height if None."""
-    from posenc_cli.render.figures.similarities import maps_figure
-
-    usual = max(_LOWEST_MAP, min(console.height - _CURVE_HEIGHT - 6, _HIGHEST_MAP))
-    show(maps_figure(judged), replace(look, height=lines or usual), output, console)
+    height = look.height or _PAGE
+    if look.height is None and sys.stdout.isatty():
+        height = console.height - 1 - len(words)
+    if len(judged) > 1 and not profile and height < _ROOM_FOR_MAPS:
+        profile, height = True, height - 1
+        words.append("no room here for the maps; --out NAME.png draws them")
+    measures = {item.similarity.measure for item in judged}  # each has axes of its own
+    if len(judged) > 1 and height < _LEAST_CURVES * -(-len(measures) // 2):
+        words.append("no room here for the curves; --out NAME.png draws them")
+    else:
+        figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
+        show(figure, replace(look, height=max(LOWEST, height)), output, console)
+    print("\n".join(words))
 
 
 def _words(
     judged: Sequence[Judged], look: ColorPictureOptions, console: Console, *, bounded: bool
 ) -> list[str]:
-    """Return the lines of one verdict, or a table of several cut to fit the screen."""
-    if len(judged) == 1:
-        from posenc_cli.render.figures.similarities import sentences
-
-        told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
-        return wrapped_lines(told, look, console)
+    """Return the lines of one verdict, or of a table of several and what else has room."""
     from posenc_cli.render.figures.similarities import (
         COLUMNS,
         compared_sentences,
+        sentences,
         verdict_rows,
     )
 
-    rows, told = verdict_rows(judged), compared_sentences(judged, bounded=bounded)
-    table = console.typesetter.table(COLUMNS, rows).split("\n")
-    words = wrapped_lines(told, look, console)
-    if sys.stdout.isatty() and look.height is None:
-        room = page_of(look, console).height - _LEAST_CURVE
-        kept, shown = len(told), len(rows)
-        while len(table) + len(words) > room and (kept > 1 or shown > _FEWEST_ROWS):
-            kept, shown = (kept - 1, shown) if kept > 1 else (kept, shown - 1)
-            fewer = f"the table shows {shown} of {len(rows)} rows; --json has all"
-            names = dict.fromkeys(text.split(":")[0] for text in told[kept:])
-            left_out = f"left out for lack of room: {', '.join(names)}" if names else ""
-            lines = [fewer if shown < len(rows) else "", *told[:kept], left_out]
-            words = wrapped_lines([*filter(None, lines)], look, console)
-            table = console.typesetter.table(COLUMNS, rows[:shown]).split("\n")
-    return [*table, *words]
-
-
-def _draw(
-    judged: Sequence[Judged],
-    look: ColorPictureOptions,
-    output: SimilarityOutput,
-    console: Console,
-    *,
-    profile: bool,
-    bounded: bool,
-) -> None:
-    """Save the maps and the curves as a figure."""
-    from posenc_cli.render.figures.similarities import similarity_figure
-
-    profile = profile or _has_no_map(judged)
-    usual = min(_PANEL * len(judged), _WIDEST), 2 * _PANEL
     if len(judged) == 1:
-        usual = 2 * _PANEL, _PANEL
-    show(
-        similarity_figure(judged, profile_alone=profile, bounded=bounded),
-        *(look, output, console),
-        usual=None if profile else usual,
-    )
-
-
-def _has_no_map(judged: Sequence[Judged]) -> bool:
-    """Whether all similarities are means that are 0 everywhere."""
-    return all(item.is_mean for item in judged)
+        told = sentences(judged[0].similarity, judged[0].verdict, bounded=bounded)
+        return wrapped_lines(told, look, console)
+    table = console.typesetter.table(COLUMNS, verdict_rows(judged)).split("\n")
+    words = wrapped_lines(compared_sentences(judged, bounded=bounded), look, console)
+    if sys.stdout.isatty() and look.height is None:
+        room = max(0, console.height - _LEAST_CURVES - len(table) - 3)
+        words = words if len(words) <= room else [*words[:room], "…; --json has all"]
+    return [*table, *words]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _PANEL = 900
 """The pixels of each side of one of several sets of axes."""
-_LINES, _LEAST_LINES = 18, 13
-"""Lines of the curve: by default, and at least if there is a table too."""
+_LINES, _LEAST_LINES, _ABOVE_ROWS = 18, 13, 2
+"""Lines of the curve: by default, and at least if there is a table; lines above its rows."""
 _FEWEST_ROWS = 4
 """The fewest rows of a table that is cut; if fewer fit, the table is left out."""
 
@@ -97,22 +97,17 @@ def _print(
     from posenc_cli.analysis.sampling import spread
     from posenc_cli.render.terminal.text_pictures import LOWEST
 
-    rows, height = report.rows, _LINES
-    table = [console.typesetter.table(report.columns, rows)]
+    rows, height = report.rows, look.height or _LINES
     words = wrapped_lines(report.notes(len(rows)), look, console)
     if sys.stdout.isatty() and look.height is None:
-        # The prompt and the lines above a table's rows take room too.
-        above = table[0].count("\n") + 1 - len(rows)
-        room = console.height - len(words) - 1
-        least = LOWEST if report.picture is None else max(_LEAST_LINES, (room - above) // 2)
-        fitting = room - above - least
-        if len(rows) > max(_FEWEST_ROWS, fitting):
-            room -= 1  # for a note on the rows left out
-            shown = fitting - 1 if fitting > _FEWEST_ROWS else 0
-            rows = [rows[i] for i in spread(len(rows), shown)] if shown else []
+        # One line is for the prompt, and one for a note on rows left out.
+        room = console.height - _ABOVE_ROWS - len(words) - 2
+        if len(rows) > room - _LEAST_LINES:
+            shown = max(0, room - _LEAST_LINES)
+            rows = [rows[i] for i in spread(len(rows), shown)] if shown >= _FEWEST_ROWS else []
             words = wrapped_lines(report.notes(len(rows)), look, console)
-            table = [console.typesetter.table(report.columns, rows)] if rows else []
-        height = max(LOWEST, room - sum(text.count("\n") + 1 for text in table))
+        height = max(LOWEST, room - len(rows) + (0 if rows else _ABOVE_ROWS))
     if report.picture is not None:
-        show(report.picture, replace(look, height=look.height or height), output, console)
+        show(report.picture, replace(look, height=height), output, console)
+    table = [console.typesetter.table(report.columns, rows)] if rows else []
     print("\n".join([*table, *words]))
