@@ -129,13 +129,6 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             if re.search(r" parameter '|: goes with an encoding", message):  # an encoding's
                 hint = hint or _meant(function, named)
             raise kind(message, hint=hint) from error.__cause__
-        except TypeError as error:
-            hint = _meant(function, named)
-            try:
-                signature(function).bind(*arguments, **named)
-            except TypeError:
-                raise TypeError(f"{error} ({hint})" if hint else error) from None
-            raise
 
     return call
 
@@ -148,28 +141,11 @@ def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
     return next((hint.replace("'?", "='?") for hint in hints if hint), None)
 
 
-def _of_numbers(values: Any) -> Any:
-    """A NumPy array whose objects (such as pandas' formats with NA) are converted to numbers."""
-    import numpy as np
-
-    if values.dtype != object:
-        return values
-    return values.astype(np.result_type(*{np.asarray(each).dtype for each in values.flat}))
-
-
 def _unlabelled(value: Any) -> Any:
-    """A labelled table, or a list of them, as NumPy arrays: labels are ignored.
-
-    Raises: ArgumentError if one object holds several tables, or if NumPy cannot hold a table.
-    """
+    """A labelled table, or a list of them, as NumPy arrays: labels are ignored."""
     if hasattr(type(value), "to_numpy"):
-        try:
-            return _of_numbers(value.to_numpy())
-        except Exception as error:
-            kind = type(value).__name__
-            raise ArgumentError(f"a {kind} of this kind is no array for NumPy: {error}") from None
-    several = isinstance(value, list | tuple)
-    if several and any(hasattr(type(part), "to_numpy") for part in value):
+        return value.to_numpy()
+    if isinstance(value, list | tuple) and any(hasattr(type(part), "to_numpy") for part in value):
         return [_unlabelled(part) for part in value]
     return value
 

@@ -22,6 +22,8 @@ from posenc_cli.numerics.lines import large_or_small
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
     from posenc_cli.api.arguments import PositionsLike
     from posenc_cli.choice import Choice
     from posenc_cli.files.reading import Loaded
@@ -44,11 +46,11 @@ def format_of_result(dtype: object, like: object, out: object) -> DType:
     """
     check_unmasked("like", like)
     check_unmasked("out", out)
+    if out is not None and not isinstance(out, np.ndarray):
+        raise ArgumentError(f"out: must be a NumPy array, not {type_text(out)}")
+    if like is not None and not (is_array(like) or isinstance(like, np.generic)):
+        raise ArgumentError(f"like: must be an array or a tensor, not {type_text(like)}")
     given: Any = like if like is not None else out
-    fits = is_array(given) if like is not None else framework_of(given) is not None
-    if given is not None and not (fits or isinstance(given, np.generic)):
-        name = "out" if like is None else "like"
-        raise ArgumentError(f"{name}: must be an array or a tensor, not {type_text(given)}")
     if dtype is None and given is not None:
         name = format_name(getattr(given, "dtype", ""))
         dtype = name if name in REAL_DTYPES or out is not None else FLOAT32.name
@@ -71,7 +73,7 @@ def delivered(
     fill: Callable[[StoredArray], None],
     *,
     like: object = None,
-    out: Any = None,
+    out: NDArray[Any] | None = None,
 ) -> Any:
     """The array of a shape that ``fill`` fills: ``out`` itself, or one on the device of ``like``.
 
@@ -79,37 +81,23 @@ def delivered(
     """
     if out is not None:
         _check_out(out, shape, form)
-    if isinstance(out, np.ndarray) and out.flags.c_contiguous and out.flags.writeable:
-        fill(out)
-        return out
-    values = large_or_small(shape, form.numpy)
+    direct = out is not None and out.flags.c_contiguous
+    values = out if direct else large_or_small(shape, form.numpy)
     fill(values)
-    if out is not None:
-        return _copied(values, form, out)
-    return array_like(values, like, form)
+    if out is None:
+        return array_like(values, like, form)
+    if not direct:
+        out[...] = array_like(values, out, form)
+    return out
 
 
-def _check_out(out: Any, shape: tuple[int, ...], form: DType) -> None:
+def _check_out(out: NDArray[Any], shape: tuple[int, ...], form: DType) -> None:
     if tuple(out.shape) != shape:
         raise ArgumentError(f"out: has the shape {tuple(out.shape)}, the result {shape}")
-    if isinstance(out, np.ndarray) and not out.flags.writeable:
+    if not out.flags.writeable:
         raise ArgumentError("out: cannot be written to")
     if format_name(out.dtype) != form.name:
         raise ArgumentError(f"out: is {out.dtype}, the result {form.name}")
-
-
-def _copied(values: StoredArray, form: DType, out: Any) -> Any:
-    framework = framework_of(out)
-    if framework is not None and framework.name == "torch":
-        import torch
-
-        with torch.no_grad():
-            return out.copy_(array_like(values, out, form))
-    try:
-        out[...] = array_like(values, out, form)
-    except TypeError:
-        raise ArgumentError(f"out: a {type(out).__name__} cannot be filled") from None
-    return out
 
 
 def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any:

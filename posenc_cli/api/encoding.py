@@ -56,24 +56,10 @@ def encode(
     dtype: object = ...,
     round_to: object = ...,
     arithmetic: Arithmetic = ...,
-    out: None = ...,
+    out: NDArray[Any] | None = ...,
     like: None = ...,
     **parameters: object,
 ) -> NDArray[Any]: ...
-@overload
-def encode(
-    encoding: EncodingLike,
-    positions: PositionsLike = ...,
-    *,
-    table: str | None = ...,
-    head: int | None = ...,
-    dtype: object = ...,
-    round_to: object = ...,
-    arithmetic: Arithmetic = ...,
-    out: ArrayLike,
-    like: None = ...,
-    **parameters: object,
-) -> ArrayLike: ...
 @overload
 def encode(
     encoding: EncodingLike,
@@ -115,7 +101,7 @@ def encode(
         dtype: float16, float32 (the default) or float64; bfloat16 with a tensor.
         round_to: a coarser format that the values are rounded to first.
         arithmetic: ``exact``, or what frameworks compute in float64, float32 or bfloat16.
-        out: an array or a tensor to fill and return.
+        out: a NumPy array to fill and return.
         like: an array or a tensor; the result has its type, device and dtype.
         parameters: of the scheme: ``dim=128``, ``base=5e5``.
 

@@ -207,13 +207,6 @@ def test_a_result_is_like_a_tensor():
     assert posenc.encode("rope", 2, dim=8, like=torch.arange(3)).dtype == torch.float32
 
 
-def test_a_tensor_is_filled():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    out = torch.empty((4, 8), dtype=torch.float16)
-    assert posenc.encode("rope", 4, dim=8, out=out) is out
-    assert np.array_equal(out.numpy(), posenc.encode("rope", 4, dim=8, dtype="float16"))
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(
     ("encoding", "how"),

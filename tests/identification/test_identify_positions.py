@@ -144,7 +144,7 @@ def test_the_report_says_where_rows_stand(call, tmp_path):
     assert status == 0
     assert "--positions 999:-1:-20" in out
     _, out, _ = call("identify", "t.npy", "--json")
-    assert json.loads(out)["progression"] == {"start": 999.0, "step": -20.0}
+    assert json.loads(out)["positions"] == "999:-1:-20"
 
 
 @pytest.mark.long

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,13 +78,11 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], count: int, name: str) 
 
 def _groups(tensors: Sequence[PositionalTensor]) -> list[list[PositionalTensor]]:
     """Group tensors that differ only in their layer numbers."""
-
-    def likeness(tensor: PositionalTensor) -> tuple[object, ...]:
-        return re.sub(r"\d+", "*", tensor.name), tensor.shape, tensor.dtype, tensor.kind
-
-    places = {likeness(tensor): place for place, tensor in reversed([*enumerate(tensors)])}
-    ordered = sorted(tensors, key=lambda tensor: places[likeness(tensor)])
-    return [list(group) for _, group in groupby(ordered, likeness)]
+    groups: dict[tuple[object, ...], list[PositionalTensor]] = {}
+    for tensor in tensors:
+        likeness = re.sub(r"\d+", "*", tensor.name), tensor.shape, tensor.dtype, tensor.kind
+        groups.setdefault(likeness, []).append(tensor)
+    return [*groups.values()]
 
 
 def _tensors_text(group: Sequence[PositionalTensor]) -> str:
@@ -223,7 +221,6 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "rows_differing": _misfits(candidate.census),
         "tables": _tables(candidate),
         "positions": None if candidate.positions is None else str(candidate.positions),
-        "progression": _progression(candidate),
         "head": candidate.head,
         "attention_factor": candidate.attention_factor,
         "forms": list(candidate.forms),
@@ -236,15 +233,6 @@ def _candidate_fields(candidate: Candidate) -> dict[str, Any]:
         "notes": list(candidate.notes),
         "commands": list(candidate.commands),
     }
-
-
-def _progression(candidate: Candidate) -> dict[str, float] | None:
-    """Return the first position and the step; None if rows are not evenly spaced."""
-    positions = candidate.positions
-    if positions is None or positions.progression is None:
-        return None
-    first, step = (number / positions.denominator for number in positions.progression)
-    return {"start": first, "step": step}
 
 
 def _tables(candidate: Candidate) -> list[str]:
@@ -333,40 +321,27 @@ def _answer(result: Identification, names: list[str]) -> Answer:
 def _text(
     console: Console, result: Identification, names: list[str], *, verbose: bool = False
 ) -> str:
-    text = console.typesetter.paragraph
-    best = result.match or result.nearest
-    rows = [_row(candidate, best) for candidate in result.candidates]
-    answer = _answer(result, names).text(console.typesetter)
-    if best is None:
-        blocks = [[answer], [console.typesetter.table(_RUNNERS_UP, rows)] if rows else []]
-        return "\n\n".join("\n".join(lines) for lines in blocks if lines)
-    census = best.census
-    assert census is not None
-    commands = [console.command_text(command) for command in best.commands]
-    again = [f"next: {_same_again(best, census, result.shape)}", *commands] if commands else []
-    properties = [
-        [name, value] for name, value in _properties(best, census, result, names) if value
-    ]
-    notes = [*result.notes, *best.notes]
-    others = [
-        row
-        for row, candidate in zip(rows[1:], result.candidates[1:], strict=True)
-        if verbose or candidate.fits
-    ]
-    hidden = len(rows) - 1 - len(others)
-    blocks = [
-        [answer, *again],
-        [console.typesetter.table(["detail", "value"], properties)],
-        [text(f"note: {note}", hanging=2) for note in notes],
-        [
-            "Others that fit:" if not verbose else "Others:",
-            console.typesetter.table(_RUNNERS_UP, others),
-        ]
-        if others
-        else [],
-        [f"{hidden} more that fit worse: --verbose lists them"] if hidden else [],
-    ]
-    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+    page, best = console.typesetter, result.match or result.nearest
+    first = [_answer(result, names).text(page)]
+    shown, details, notes = [*result.candidates], "", ""
+    if best is not None:
+        census = best.census
+        assert census is not None
+        if best.commands:
+            first += [f"next: {_same_again(best, census, result.shape)}"]
+            first += map(console.command_text, best.commands)
+        properties = _properties(best, census, result, names)
+        details = page.table(["detail", "value"], [[*pair] for pair in properties if pair[1]])
+        told = (*result.notes, *best.notes)
+        notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
+        shown = [each for each in shown[1:] if verbose or each.fits]
+    rows = [_row(candidate, best) for candidate in shown]
+    others = page.table(_RUNNERS_UP, rows) if rows else ""
+    if best is not None and rows:
+        others = f"Others{'' if verbose else ' that fit'}:\n{others}"
+    hidden = len(result.candidates) - 1 - len(shown) if best is not None else 0
+    more = f"{hidden} more that fit worse: --verbose lists them" if hidden else ""
+    return "\n\n".join(filter(None, ["\n".join(first), details, notes, others, more]))
 
 
 def _unknown(result: Identification) -> str:
@@ -378,12 +353,6 @@ def _unknown(result: Identification) -> str:
         )
     finite = [each for each in result.candidates if math.isfinite(each.residual)]
     nearest = min(finite or result.candidates, key=lambda each: each.residual)
-    first = result.candidates[0]
-    if first.census is None and first.fits_sample:
-        return (
-            f"{first.scheme} fits the {first.compared} rows that posenc compared; the others, not "
-            "evenly spaced, were not compared"
-        )
     return (
         f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "
         f"error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than the "
@@ -443,12 +412,9 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
             f"write the same again{', without the axes of length 1' * shorter}"
             f"{', after the command in the note' * ('axes' in best.params)}:"
         )
-    if not differing:
-        return "write the other values again:"
     if 2 * differing <= census.cells:
         return f"write the same but for {differing} of {census.cells} values:"
-    same = f"write the same within {best.residual:.2g}:"
-    return same if best.fits else "write the other rows, nearly:"
+    return f"write the same within {best.residual:.2g}:"
 
 
 def _properties(
