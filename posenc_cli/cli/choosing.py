@@ -6,13 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
-from posenc_cli import catalogue
 from posenc_cli.choice import (
     Choice,
     choice_like,
     choice_of_layers,
     choice_of_schemes,
-    part_names,
 )
 from posenc_cli.cli.completers import (
     backend_names,
@@ -380,7 +378,11 @@ def choice_of(
     """
     schemes = [*dict.fromkeys(source.scheme or ())]
     if len(schemes) > 1:
-        raise _several(schemes, hint=_hybrid_hint(schemes))
+        first, second, *_ = map(abbreviated, schemes)
+        raise InvalidInput(
+            f"--scheme: given as {first} and as {second}; it takes one",
+            hint=f"posenc compare {schemes[0]} {schemes[1]} compares them",
+        )
     source = replace(source, scheme=schemes or None)
     names = source.names
     if len(names) > 1:
@@ -400,19 +402,6 @@ def choice_of(
     choice = choice_of_config(resolved, source, flag, name, given, **fields)
     console.warning(*choice.warnings)
     return choice
-
-
-def _several(schemes: Sequence[str], *, hint: str | None = None) -> InvalidInput:
-    first, second, *_ = map(abbreviated, schemes)
-    return InvalidInput(f"--scheme: given as {first} and as {second}; it takes one", hint=hint)
-
-
-def _hybrid_hint(schemes: Sequence[str]) -> str | None:
-    """Return a hint that names the hybrid of schemes; None if two parts would rotate q and k."""
-    parts = [catalogue.find(part) for scheme in schemes for part in part_names(scheme)]
-    if [part.kind for part in parts].count("rotary") > 1:
-        return None
-    return f"--scheme {'+'.join(schemes)} names their hybrid"
 
 
 def check_nothing_said(
@@ -478,32 +467,10 @@ def like_choice(
     return required_choice(choice_of(source, where, parameters, computing, console))
 
 
-SingleChoice = Annotated[Choice, "no hybrid"]
-"""The choice of a command that does not accept a hybrid."""
-
-
-def single_choice(
-    source: SourceOptions,
-    where: PositionOptions,
-    parameters: ParameterOptions,
-    computing: ComputeOptions,
-    console: Console,
-) -> Choice:
-    """Like `choice_of`, but requires exactly one encoding, not a hybrid.
-
-    Raises: InvalidInput, as `choice_of` and `required_choice` do.
-    """
-    schemes = [*dict.fromkeys(source.scheme or ())]
-    if len(schemes) > 1:
-        raise _several(schemes)
-    return required_choice(choice_of(source, where, parameters, computing, console))
-
-
 MAKERS: Mapping[object, Callable[..., Any]] = {
     Choice: required_choice,
     Choice | None: choice_of,
     LikeChoice: like_choice,
-    SingleChoice: single_choice,
 }
 """What builds a command's parameter of each type, from options and other such parameters."""
 

@@ -116,10 +116,8 @@ class Console(OptionGroup):
 
     def command_text(self, command: str, *, indent: int = 2) -> str:
         """Return a command on lines that fit the terminal if possible and that a shell can read."""
-        margin = " " * indent
-        *first, last = continued_command(command, self.width - indent).split(" \\\n")
-        pieces = [_broken(margin + line, self.width - 2) for line in first]
-        return " \\\n".join([*pieces, _broken(margin + last, self.width)])
+        lines = continued_command(command, self.width - indent)
+        return textwrap.indent(lines, " " * indent)
 
     @property
     def width(self) -> int:
@@ -149,14 +147,6 @@ class Console(OptionGroup):
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return bool(stream.isatty())
-
-
-def _broken(line: str, width: int) -> str:
-    """Split a line of a command into pieces that a shell joins, unless the line has quotes."""
-    if len(line) <= width or {*line} & {"'", '"'}:
-        return line
-    pieces = [line[at : at + width - 1] for at in range(0, len(line), width - 1)]
-    return "\\\n".join(pieces)
 
 
 def continued_command(command: str, width: int) -> str:

@@ -292,19 +292,6 @@ def test_a_script_with_set_e_stops_where_a_check_fails(tmp_path):
 
 
 @pytest.mark.long
-def test_the_curve_stands_below_where_a_terminal_has_room_for_both(files, call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    told = {}
-    for lines in ("24", "50"):
-        monkeypatch.setenv("LINES", lines)
-        told[lines] = call(*CHECK, *subject("tables", "wrong-"), "--color", "never")[1]
-    assert "the largest error at" not in told["24"]
-    assert "the largest error at" in told["50"]
-    assert len(told["50"].splitlines()) < 50
-    assert told["50"].startswith(told["24"])
-
-
-@pytest.mark.long
 def test_the_report_fits_a_screen_and_plot_shows_where_it_goes_wrong(files, call):
     _, out, _ = call(*CHECK, *subject("tables", "wrong-"))
     assert len(out.splitlines()) < 24

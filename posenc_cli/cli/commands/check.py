@@ -13,7 +13,8 @@ from posenc_cli.cli.choosing import (
     ParameterOptions,
     PositionOptions,
     SourceOptions,
-    single_choice,
+    choice_of,
+    required_choice,
 )
 from posenc_cli.cli.commands.rope_check import (
     TOLERANCE,
@@ -96,7 +97,7 @@ def check(
     if source.names == {"--scheme": "deberta"}:
         made = _of_rule(where, parameters, given)
     else:
-        choice = single_choice(source, where, parameters, computing, console)
+        choice = required_choice(choice_of(source, where, parameters, computing, console))
         if choice.scheme.kind == "rotary":
             return _of_rotation(choice, console, subject, given, output, verbose=verbose)
         made = _of_choice(choice, subject, given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Annotated
 
-from posenc_cli.cli.choosing import SingleChoice
+from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import OutputOptions, option
 from posenc_cli.cli.pictures import THEMES, saved_page
@@ -34,7 +34,7 @@ class PageOutput(OutputOptions):
 
 
 def explore(
-    choice: SingleChoice,
+    choice: Choice,
     console: Console,
     *,
     title: Annotated[

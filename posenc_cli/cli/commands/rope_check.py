@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
+from posenc_cli.choice import Choice
 from posenc_cli.cli.check_reports import CheckOutput, CheckRun, ReportForms
-from posenc_cli.cli.choosing import SingleChoice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ALIASES,
@@ -25,11 +24,10 @@ from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.inference.tolerance import RULES, ToleranceRule
 from posenc_cli.records import replace
 from posenc_cli.render.reports import report as rendering
-from posenc_cli.render.reports.report import CURVE_LINES, report_text
+from posenc_cli.render.reports.report import report_text
 
 if TYPE_CHECKING:
     from posenc_cli.checks.checking import CheckRequest
-    from posenc_cli.choice import Choice
     from posenc_cli.rotary.verdict import Report
 
 _SIDES = 1200, 1200
@@ -196,7 +194,7 @@ TOLERANCE = Annotated[
 
 
 def rope_check(
-    choice: SingleChoice,
+    choice: Choice,
     console: Console,
     *,
     subject: SubjectOptions,
@@ -206,8 +204,7 @@ def rope_check(
         bool,
         option(
             "--plot",
-            help="draw the error by position below a failed report [default: if the terminal has "
-            "room for both]",
+            help="draw the error by position below a failed report",
         ),
     ] = False,
     verbose: Verbose = False,
@@ -260,7 +257,12 @@ def rope_check(
 
     def text() -> str:
         told = report_text(report, console.typesetter, verbose=verbose)
-        return told + _curve_below(told, report, console, plot=plot, file=shown.out)
+        if not plot:
+            return told
+        from posenc_cli.render.reports.deviations import deviation_text
+
+        curve = deviation_text(report, console.width, console.medium)
+        return f"{told}\n\n{curve}" if curve else told
 
     status = run.give(
         ReportForms(
@@ -288,17 +290,3 @@ def _draw(report: Report, output: RopeCheckOutput, console: Console) -> None:
         )
     else:
         show(figure, PictureOptions(), output, console, usual=_SIDES)
-
-
-def _curve_below(
-    text: str, report: Report, console: Console, *, plot: bool, file: str | None
-) -> str:
-    """Return the error by position below a report, if asked for or if a terminal has room."""
-    room = console.height - text.count("\n") - 3  # minus the blank line between, and the prompt
-    shown = file is None and sys.stdout.isatty() and room >= CURVE_LINES
-    if not (plot or shown):
-        return ""
-    from posenc_cli.render.reports.deviations import deviation_text
-
-    curve = deviation_text(report, console.width, console.medium)
-    return f"\n\n{curve}" if curve else ""

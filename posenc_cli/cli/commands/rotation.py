@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from posenc_cli.cli.choosing import SingleChoice
+from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show
@@ -23,7 +23,7 @@ def _pairs(flag: str, text: str) -> Positions:
 
 
 def rotation(
-    choice: SingleChoice,
+    choice: Choice,
     console: Console,
     *,
     pairs: Annotated[
