@@ -82,20 +82,16 @@ class _ComparisonReport(NotebookReport):
     """The result of a comparison: ``str()`` is what the command prints."""
 
     @property
-    def _compared(self) -> Any:
-        return self
-
-    @property
-    def in_short(self) -> str:
+    def in_short(self: Any) -> str:
         """Whether the two are equal within the tolerance."""
-        return "ok" if self._compared.ok else "DIFFERENT"
+        return "ok" if self.ok else "DIFFERENT"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self: Any) -> dict[str, Any]:
         """The output of ``posenc compare --json``, as a dict of plain values."""
-        return {"schema": "posenc/compare/1", **comparison_fields(self._compared)}
+        return {"schema": "posenc/compare/1", **comparison_fields(self)}
 
-    def __str__(self) -> str:
-        return comparison_text(self._compared, Typesetter(spelled=argument_text))
+    def __str__(self: Any) -> str:
+        return comparison_text(self, Typesetter(spelled=argument_text))
 
 
 class ArrayReport(_ComparisonReport, ArrayComparison):

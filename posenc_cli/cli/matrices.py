@@ -30,13 +30,13 @@ MatrixFile = Annotated[
 class MatrixOutput(OutputOptions):
     """Where a matrix goes, and in which format."""
 
+    out: Annotated[
+        str | None, option("--out", "-o", metavar="FILE", help="output file; - is stdout")
+    ] = None
     form: Annotated[
         str | None,
         option("--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"),
     ] = None
-    json: Annotated[bool, option("--json", help="print what was written as one JSON object")] = (
-        False
-    )
 
     def watch(self, matrix: Matrix, console: Console, *, may_overflow: bool) -> Matrix:
         """Return ``matrix`` with a warning of overflow and a progress bar while it is computed."""

@@ -7,12 +7,12 @@ import re
 import struct
 import sys
 import textwrap
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.cli.options import OptionGroup, OutputOptions, option, refuse, whole_option
-from posenc_cli.errors import InvalidInput, abbreviated, nearest, printable_text, quoted_name
+from posenc_cli.errors import InvalidInput, nearest, printable_text, quoted_name
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def detected(environment: Mapping[str, str] = os.environ) -> Protocol | None:
     terminal.
     """
     term = environment.get("TERM", "")
-    multiplexed = within_tmux(environment) or environment.get("STY")
+    multiplexed = environment.get("TMUX") or environment.get("STY")
     if not sys.stdout.isatty() or environment.get("CI") or multiplexed:
         return None
     if term in _KITTY_TERMS:
@@ -57,11 +57,6 @@ def detected(environment: Mapping[str, str] = os.environ) -> Protocol | None:
     if environment.get("KITTY_WINDOW_ID"):
         return "kitty"
     return "sixel" if term.startswith(_SIXEL_TERMS) else None
-
-
-def within_tmux(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal is tmux's."""
-    return bool(environment.get("TMUX"))
 
 
 def cell_size() -> tuple[int, int]:
@@ -184,16 +179,6 @@ class PictureOptions(OptionGroup):
         )
 
 
-def colour_map(flag: str, name: str) -> str:
-    """Return the name of a colour map.
-
-    Raises: InvalidInput if it is empty.
-    """
-    if not name.strip():
-        raise InvalidInput(f"{flag} {abbreviated(name)}: no colour map has that name")
-    return name
-
-
 class ColorPictureOptions(PictureOptions):
     """How a picture with values as colours looks."""
 
@@ -203,7 +188,6 @@ class ColorPictureOptions(PictureOptions):
             "--cmap",
             metavar="NAME",
             help="viridis|polar|polar-dark|phase|gray, or any of matplotlib's; _r reverses it",
-            parse=colour_map,
         ),
     ] = None
 
@@ -215,9 +199,6 @@ class FigureOutput(OutputOptions):
         str | None,
         option("--out", "-o", metavar="FILE", help="draw to a .png, .svg, .pdf or .html file"),
     ] = None
-    json: Annotated[bool, option("--json", help="print the plotted data as one JSON object")] = (
-        False
-    )
 
     def prepare(self) -> None:
         """Reject a file that cannot hold a picture, before anything is computed.
@@ -234,15 +215,6 @@ class PlotOutput(FigureOutput):
     """Where the optional picture of a text report goes."""
 
     plot: Annotated[bool, option("--plot", help="draw a picture in the terminal")] = False
-    out: Annotated[
-        str | None,
-        option(
-            "--out", "-o", metavar="FILE", help="draw a picture to a .png, .svg, .pdf or .html file"
-        ),
-    ] = None
-    json: Annotated[
-        bool, option("--json", help="print one JSON object, with the plotted data of a picture")
-    ] = False
 
     @property
     def draws(self) -> bool:
@@ -294,16 +266,13 @@ def image_format(out: str, flag: str = "--out") -> PictureFormat:
 
     Raises: InvalidInput if no picture format has the suffix.
     """
-    from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
+    from posenc_cli.files.atomic import STANDARD_OUTPUT
 
     if out == STANDARD_OUTPUT:
         return "png"
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
-        check_no_folder(out)
         hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
-        if not suffix and Path(out).exists():  # a device
-            hint = None
         raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]
 
@@ -436,7 +405,7 @@ def _shown_picture(
     style = Style(width, height, resolution, look.theme, look.cmap)
     picture = image_bytes(figure, "png", style)
     sequence = picture_sequence(picture.content, protocol)
-    within = within_tmux() and protocol != "sixel"  # tmux draws sixel itself
+    within = os.environ.get("TMUX") and protocol != "sixel"  # tmux draws sixel itself
     console.result(through_tmux(sequence) if within else sequence)
     return picture
 

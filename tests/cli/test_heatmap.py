@@ -329,8 +329,6 @@ def test_dims_choose_columns(call):
         (["-s", "rope+alibi", "-l", "4", "--head", "9"], "--head 9"),
         (["-s", "rope+nope", "-l", "4", "--head", "0"], "--head 0: no part"),
         (["-s", "rope", "-l", "4", "--cmap", "nosuch"], "--cmap 'nosuch'"),
-        (["-s", "rope", "-l", "4", "--cmap", ""], "--cmap '': no colour map has that name"),
-        (["-s", "rope", "-l", "4", "--cmap", "", "--out", "x.png"], "--cmap '': no colour map"),
         (["-s", "rope", "-l", "4", "--theme", "pink"], "--theme 'pink': must be one of"),
         (["-s", "rope", "-l", "4", "--theme", "dark"], "--theme 'dark': needs --out"),
         (["-s", "rope", "-l", "4", "--dpi", "100"], "--dpi '100': needs --out"),

@@ -32,21 +32,6 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.application import GivenVectors
 
 
-class ApplyOutput(MatrixOutput):
-    """Where the output vectors go, and in which format."""
-
-    out: Annotated[
-        str | None,
-        option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="output file (required): y in .npy and .csv; x, positions and y in .npz and "
-            ".safetensors; - is stdout",
-        ),
-    ] = None
-
-
 class ChoiceFrom(Record):
     """A chosen encoding; if ``start`` is set, it has as many positions as x has vectors."""
 
@@ -118,13 +103,14 @@ def apply(
             help="exact, or tables in float64|float32|bfloat16, then each operation in --dtype",
         ),
     ] = "exact",
-    output: ApplyOutput,
+    output: MatrixOutput,
 ) -> None:
     """Apply an encoding to vectors: x + PE, or rotate x.
 
     Absolute encodings are added to x. Rotary encodings rotate x as a query; for a key of xpos, use
     --set side=key. Values are correctly rounded; --arithmetic float32 computes them as models do. x
-    has the shape (…, n, dimensions) and may have any size.
+    has the shape (…, n, dimensions) and may have any size. The output is y in .npy and .csv, and x,
+    the positions and y in .npz and .safetensors.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy
@@ -183,7 +169,7 @@ def apply(
     )
 
 
-def _check(source: str | None, seed: int | None, out_x: str | None, output: ApplyOutput) -> None:
+def _check(source: str | None, seed: int | None, out_x: str | None, output: MatrixOutput) -> None:
     """Reject options that do not go together, or that are missing.
 
     Raises: InvalidInput.

@@ -50,14 +50,6 @@ class SimilarityOutput(MatrixOutput):
             help="write the matrix (.npy .csv …) or a figure (.png …)",
         ),
     ] = None
-    json: Annotated[
-        bool,
-        option(
-            "--json",
-            help="print the verdict and the values by offset as JSON, at most 16384 offsets "
-            "(--profile --out FILE has all)",
-        ),
-    ] = False
 
 
 def dot_similarity(

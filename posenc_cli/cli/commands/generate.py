@@ -27,25 +27,11 @@ if TYPE_CHECKING:
 ARITHMETICS = get_args(Arithmetic)
 
 
-class GenerateOutput(MatrixOutput):
-    """Where the matrix goes, and in which format."""
-
-    out: Annotated[
-        str | None,
-        option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="output file; - is stdout [default: <scheme>-<shape>.npy]",
-        ),
-    ] = None
-
-
 def generate(
     choice: LikeChoice,
     console: Console,
     *,
-    output: GenerateOutput,
+    output: MatrixOutput,
     dtype: Annotated[
         DType,
         number_format_option(
@@ -76,7 +62,7 @@ def generate(
         option(
             "--header",
             help="write a CSV header, and a column of positions",
-            rich_help_panel=GenerateOutput.heading,
+            rich_help_panel=MatrixOutput.heading,
         ),
     ] = False,
 ) -> None:
@@ -84,7 +70,7 @@ def generate(
 
     Each value is the exact value of the formula, rounded once to --dtype. Values of your own
     function are only rounded to --dtype. Memory use does not grow with the length. The file appears
-    only when it is complete.
+    only when it is complete. Without --out, it is <scheme>-<shape>.npy in the current folder.
 
     Examples:
       posenc generate --scheme rope --len 4096
@@ -195,7 +181,7 @@ def _fields(choice: Choice, requests: Sequence[Request], matrix: Matrix) -> dict
     }
 
 
-def _format(choice: Choice, output: GenerateOutput) -> Format:
+def _format(choice: Choice, output: MatrixOutput) -> Format:
     """Return the output format; for a hybrid, one that holds an array per part."""
     if choice.parts and output.out is None and output.form is None:
         return DEFAULT_OF_SEVERAL

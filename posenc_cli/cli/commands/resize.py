@@ -54,15 +54,6 @@ def _tensor_name(member: str | None) -> str | None:
     return member if plain and member != "metadata" else None
 
 
-class ResizeOutput(MatrixOutput):
-    """Where the resized table goes, and in which format."""
-
-    out: Annotated[
-        str | None,
-        option("--out", "-o", metavar="FILE", help="output file (required); - is stdout"),
-    ] = None
-
-
 def resize(
     file: Annotated[
         str, typer.Argument(metavar="FILE[:TENSOR]", help=f"a table of positions: {READ}")
@@ -129,7 +120,7 @@ def resize(
             help=f"{'|'.join(REAL_DTYPES)} [default: the table's]",
         ),
     ] = None,
-    output: ResizeOutput,
+    output: MatrixOutput,
 ) -> None:
     """Resize a learned position table.
 
