@@ -18,7 +18,7 @@ from posenc_cli.formulas.parameters import as_text
 from posenc_cli.render.reports.answer import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.comparison.gguf_frequencies import GGUFFrequencies
     from posenc_cli.files.reading import Loaded
@@ -331,7 +331,9 @@ def _text(
             first += [f"next: {_same_again(best, census, result.shape)}"]
             first += map(console.command_text, best.commands)
         properties = _properties(best, census, result, names)
-        details = page.table(["detail", "value"], [[*pair] for pair in properties if pair[1]])
+        details = page.table(
+            ["detail", "value"], [[name, value] for name, value in properties if value]
+        )
         told = (*result.notes, *best.notes)
         notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
         shown = [each for each in shown[1:] if verbose or each.fits]
@@ -340,7 +342,7 @@ def _text(
     if best is not None and rows:
         others = f"Others{'' if verbose else ' that fit'}:\n{others}"
     hidden = len(result.candidates) - 1 - len(shown) if best is not None else 0
-    more = f"{hidden} more that fit worse: --verbose lists them" if hidden else ""
+    more = f"{hidden} more do not fit: --verbose lists them" if hidden else ""
     return "\n\n".join(filter(None, ["\n".join(first), details, notes, others, more]))
 
 
@@ -419,29 +421,30 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
 
 def _properties(
     best: Candidate, census: Census, result: Identification, names: list[str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the properties of the array in the order of the report; empty text if unknown."""
-    tables = " and ".join(_tables(best))
-    yield "table", tables
-    yield "stored", "; ".join(best.forms)
-    yield "multiplied by", "" if best.multiplied == 1 else f"{best.multiplied:.9g}"
-    for name in best.params:
-        if name != "layout":
-            yield name, _value_text(best, name)
-    yield "layout", best.layout or ("not shown by this table" if tables else "")
-    factor = best.attention_factor
-    yield "attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"
-    yield "positions", "" if best.positions is None else _shortened(str(best.positions))
-    yield "head", "" if best.head is None else str(best.head)
+) -> list[tuple[str, str]]:
+    """Return the properties of the array in the order of the report; empty text if unknown."""
+    tables, factor = " and ".join(_tables(best)), best.attention_factor
     coarser = best.rounded != result.stored and census.on_grid
-    yield "number format", result.stored + (f", holding {best.rounded} values" if coarser else "")
-    yield "arithmetic", _arithmetic_text(best, census)
-    yield "residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"
-    yield "largest error", _place(census, names) if best.fits and census.largest else ""
     equal = "equals model" if best.fits else "other rows equal model"
-    yield "a multiple of model" if best.multiplied != 1 else equal, ", ".join(best.models)
-    fits = "buckets as in" if best.arithmetic is None else "fits model"
-    yield fits, ", ".join(best.fitting_models)
+    return [
+        ("table", tables),
+        ("stored", "; ".join(best.forms)),
+        ("multiplied by", "" if best.multiplied == 1 else f"{best.multiplied:.9g}"),
+        *((name, _value_text(best, name)) for name in best.params if name != "layout"),
+        ("layout", best.layout or ("not shown by this table" if tables else "")),
+        ("attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"),
+        ("positions", "" if best.positions is None else _shortened(str(best.positions))),
+        ("head", "" if best.head is None else str(best.head)),
+        ("number format", result.stored + f", holding {best.rounded} values" * coarser),
+        ("arithmetic", _arithmetic_text(best, census)),
+        ("residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"),
+        ("largest error", _place(census, names) if best.fits and census.largest else ""),
+        (equal if best.multiplied == 1 else "a multiple of model", ", ".join(best.models)),
+        (
+            "fits model" if best.arithmetic else "buckets as in",
+            ", ".join(best.fitting_models),
+        ),
+    ]
 
 
 def _compared(best: Candidate) -> str:
