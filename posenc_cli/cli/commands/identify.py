@@ -330,10 +330,8 @@ def _text(
         if best.commands:
             first += [f"next: {_same_again(best, census, result.shape)}"]
             first += map(console.command_text, best.commands)
-        properties = _properties(best, census, result, names)
-        details = page.table(
-            ["detail", "value"], [[name, value] for name, value in properties if value]
-        )
+        found = [[*each] for each in _properties(best, census, result, names) if each[1]]
+        details = page.table(["detail", "value"], found)
         told = (*result.notes, *best.notes)
         notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
         shown = [each for each in shown[1:] if verbose or each.fits]

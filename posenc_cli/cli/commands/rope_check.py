@@ -121,14 +121,8 @@ class SubjectOptions(OptionGroup):
         from posenc_cli.checks.checking import CheckRequest
 
         if self.impl is None:
-            given = {
-                "--call": bool(self.call),
-                "--axes": self.axes,
-                "--in-place": self.in_place,
-                "--python": self.python,
-            }
-            given = {flag: value not in (None, False) for flag, value in given.items()}
-            refuse(given, "goes with --impl")
+            given = {"--call": bool(self.call), "--axes": self.axes, "--in-place": self.in_place}
+            refuse({**given, "--python": self.python}, "goes with --impl")
         config, layer_type = choice.config, choice.layer_type
         how = CallRequest(self.python, self.call, self.in_place, self.axes, config, layer_type)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
