@@ -222,7 +222,7 @@ def test_a_subject_that_cannot_be_read_has_a_report_too(form, call, folder):
         ),
         ("--slopes row.npy -s rope", 2, "--slopes: rope rotates"),
         ("--rotated right.npy row.npy -s sinusoidal", 2, "other shapes"),
-        ("right.npy -s sinusoidal --tol exact --strict --tol 1", 2, "--tol"),
+        ("right.npy -s sinusoidal --tol exact --tol 1", 2, "--tol"),
         ("right.npy -s sinusoidal --call x", 2, "--call: goes with --impl"),
         ("-s sinusoidal -d 16 --impl ./mine.py:breaks", 2, "no such table"),
         ("-s sinusoidal -d 16 --impl ./mine.py:two", 2, "returned 2 arrays"),
