@@ -81,6 +81,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("gptj", "gpt-j", "pairs", "adjacent"), "interleaved"),
     **dict.fromkeys(("--theta", "--rope-theta"), "--base"),
     **dict.fromkeys(("--length", "--seq-len", "--seqlen", "--max-len"), "--len"),
+    "--len": "--to",
     **dict.fromkeys(("--head-dim", "--d-model", "--hidden-size"), "--dim"),
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),

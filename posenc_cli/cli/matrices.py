@@ -35,7 +35,7 @@ class MatrixOutput(OutputOptions):
     ] = None
     form: Annotated[
         str | None,
-        option("--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: by the suffix]"),
+        option("--format", metavar="NAME", help=f"{'|'.join(FORMATS)} [default: from the suffix]"),
     ] = None
 
     def watch(self, matrix: Matrix, console: Console, *, may_overflow: bool) -> Matrix:

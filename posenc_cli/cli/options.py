@@ -77,7 +77,7 @@ def completed_from(names: Iterable[str]) -> Callable[[str], list[str]]:
 def form_option(forms: Mapping[str, str]) -> Any:
     """Return the option ``--format`` of a report; ``forms`` maps each format to its suffix."""
     return option(
-        "--format", known=forms, help=f"{'|'.join(forms)} [default: by the suffix, table]"
+        "--format", known=forms, help=f"{'|'.join(forms)} [default: from the suffix, else table]"
     )
 
 

@@ -112,7 +112,7 @@ class PictureOptions(OptionGroup):
         int | None,
         whole_option(
             "--dpi",
-            help="pixels per inch, for text and for sides without a given size [default: 150]",
+            help="pixels per inch, which sets the size of text [default: 150]",
         ),
     ] = None
     theme: Annotated[
@@ -129,9 +129,8 @@ class PictureOptions(OptionGroup):
             "--graphics",
             metavar="HOW",
             known=GRAPHICS,
-            help=f"how a terminal shows pictures: {'|'.join(GRAPHICS)} (only words) [default: "
-            "auto, "
-            "pixels if the terminal is known to show them]",
+            help=f"how a terminal shows pictures: {'|'.join(GRAPHICS)} (text only) "
+            "[default: auto, pixels where the terminal supports them]",
             show_default=False,
         ),
     ] = "auto"

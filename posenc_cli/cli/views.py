@@ -53,7 +53,7 @@ class ViewOptions(OptionGroup):
             "--head",
             metavar="H",
             minimum=0,
-            help="only this head of a bias, or this matrix of a stack",
+            help="only this head of a bias, or this matrix of a stack of them",
         ),
     ] = None
     dims: Annotated[

@@ -97,8 +97,8 @@ def compare(
             "--as",
             metavar="ENGINE",
             autocompletion=runtime_names,
-            help="read a config as vllm, llama.cpp or another engine does; given once for both, "
-            "twice for A and B",
+            help="read a config as vllm, llama.cpp or another engine does; once for both, "
+            "or twice for A and B",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -142,8 +142,8 @@ def compare(
     config and a GGUF file, posenc lists the settings that the conversion lost. It does the same for
     a config and a checkpoint that stores frequencies, or a draft model. Without positions, two
     rotary encodings are compared by frequency pair, and --tol is relative. The status is 1 if they
-    differ by more than --tol (default: at all); NaN equals NaN. With --as and only A, posenc
-    compares another engine's reading of A with that of transformers. --plot and --out draw A − B,
+    differ by more than --tol; NaN equals NaN. With --as and only A, posenc compares how another
+    engine and transformers read A. --plot and --out draw A − B,
     and always show the largest difference.
 
     Examples:

@@ -46,7 +46,7 @@ def plan(
     to: Annotated[
         int | None,
         whole_option(
-            "--to", minimum=1, help="number of positions that the model should handle (required)"
+            "--to", minimum=1, help="number of positions the model should handle (required)"
         ),
     ] = None,
     recipe: Annotated[
@@ -80,12 +80,11 @@ def plan(
 ) -> int:
     """Plan a context extension: settings and side effects.
 
-    Recommends a recipe and prints the keys of config.json to set, in the config's own spelling;
-    read back, they give the planned frequencies. For each recipe, it reports the frequency pairs
-    that reach unseen angles (their wavelength is longer than the trained length), and the factor on
-    logits. It also reports the first distance at which the sum of cosines is negative; Men et al.
-    (2024) require that there is none. Flags for vLLM, sglang and llama.cpp follow (for a GGUF file,
-    only those of llama.cpp). These conditions are necessary, not sufficient: test the model too.
+    posenc recommends a recipe and prints the keys to set in config.json, and the flags for vLLM,
+    sglang and llama.cpp. For each recipe, it counts the frequency pairs that reach unseen angles
+    (their wavelength is longer than the trained length), and gives the factor on logits. It also
+    gives the first distance at which the sum of cosines is negative; Men et al. (2024) require that
+    there is none. These conditions are necessary, not sufficient: test the model too.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

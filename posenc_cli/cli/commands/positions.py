@@ -88,10 +88,12 @@ def positions(
 ) -> int:
     """Print or check the position ids of a prompt.
 
-    The ids are those of the model's own code in transformers 5.23. Text counts from 0, and restarts
-    in each packed sequence; RoBERTa and similar models start after the padding row. Decoders skip
-    padding, as in generation; encoders such as BERT count it. In M-RoPE, each token of an image or
-    a video has three ids: frame, row and column. Text after it continues past the longer side.
+    The ids are those of the model's own code in transformers 5.23. Positions
+    of text count from 0 and restart in each packed sequence; RoBERTa and similar models start after
+    the padding row. Decoders skip padding, as in generation; encoders such as BERT count it. In
+    M-RoPE, each token of an image or a video has three ids: frame, row and column. The text after
+    an image continues from the end of its longer side.
+
     --check reads ids of shape (tokens,) or (batch, tokens), for M-RoPE also (3, tokens) or (3,
     batch, tokens). It ignores ids at the padding, and names the causes that reproduce all others.
 

@@ -65,7 +65,7 @@ class SubjectOptions(OptionGroup):
         option(
             "--rotated",
             metavar="X Y",
-            help="check vectors before and after: (L, d), or with --len (heads, L, d)",
+            help="check vectors before and after the rotation: (L, d), or with --len (heads, L, d)",
         ),
     ] = None
     impl: Annotated[
@@ -86,7 +86,7 @@ class SubjectOptions(OptionGroup):
             help=(
                 "roles of the arguments of --impl, in order: q,k,cos,sin; q and k come back in "
                 "that order "
-                "[default: by its signature]"
+                "[default: from its signature]"
             ),
         ),
     ] = ()
@@ -97,10 +97,10 @@ class SubjectOptions(OptionGroup):
             metavar="ORDER",
             known=CALL_AXES,
             help="axes of x, q and k of --impl: bhnd, bnhd, … (b batch, h heads, n tokens, d "
-            "dimensions, f all heads side by side) [default: what fits; the report says which]",
+            "dimensions, f all heads side by side) [default: the order that works]",
         ),
     ] = None
-    in_place: Annotated[bool, option("--in-place", help="--impl changes its input in place")] = (
+    in_place: Annotated[bool, option("--in-place", help="--impl modifies its input in place")] = (
         False
     )
     python: Annotated[
@@ -179,9 +179,9 @@ TOLERANCE = Annotated[
         metavar="X",
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
-        help="auto (correct float32 code), float32 (frequencies rounded once), float64, exact "
-        "(correctly rounded), float16 or bfloat16 (rounded to it, stored wider), or a maximum "
-        "absolute error",
+        help="error to accept: auto (of correct float32 code), float32 (frequencies rounded once), "
+        "float64, exact (correctly rounded), float16 or bfloat16 (rounded to it, stored wider), or "
+        "a maximum absolute error",
     ),
 ]
 """The error that is accepted."""
@@ -206,10 +206,10 @@ def rope_check(
 ) -> int:
     """Check a RoPE implementation, and name what is wrong.
 
-    The check covers all q and k and all positions, and compares them with a reference. --scheme,
-    --model or --config names the reference. The subject is one of --tables, --inv-freq, --rotated
-    and --impl, or else posenc's own tables. If the check fails, the status is 1 and the report
-    names the cause.
+    posenc compares a subject with a reference, for all q and k at all positions. --scheme, --model
+    or --config names the reference. The subject is one of --tables, --inv-freq, --rotated and
+    --impl, or else posenc's own tables. If the check fails, the status is 1 and the report names
+    the cause.
 
     posenc calls a function by its signature: with vectors, and with positions, an offset, or the
     reference's tables, as float32 arrays or tensors. --verbose shows the calls. The function runs

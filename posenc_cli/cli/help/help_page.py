@@ -110,8 +110,8 @@ class HelpPage(Record):
         rest = len(entries) - len(shown)
         column = min(max((len(term) for term, _ in shown), default=0), _WIDEST_TERM) + 4
         lines = [_brief_entry(entry, column, width) for entry in shown]
-        more = f", {rest} more than here" if rest else ""
-        own = f"{self.name} --help explains every option{more}"
+        more = f", and {rest} more" if rest else ""
+        own = f"{self.name} --help explains these options in full{more}"
         return "\n".join([head, "", *lines, "", *(self.closing or (own,))]) + "\n"
 
     def _listed(self, heading: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
