@@ -29,7 +29,7 @@ from posenc_cli.cli.options import (
     option,
     settings_of,
 )
-from posenc_cli.errors import InvalidInput, PosencError, quoted_name
+from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ def check(
         if choice.scheme.kind == "rotary":
             return _of_rotation(choice, console, subject, given, output, verbose=verbose)
         made = _of_choice(choice, subject, given)
-        _refuse_width(made, parameters)
     return _report_on(made, console, output, verbose=verbose)
 
 
@@ -134,24 +133,6 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
         if any("slope_format" in layer.derived for layer in layers):  # Falcon's are in bfloat16
             given = {**given, "rounding": "bfloat16"}
     return ValueCheck(choice.scheme, choice.given, choice.positions, calling=calling, **given)
-
-
-def _refuse_width(made: ValueCheck, parameters: ParameterOptions) -> None:
-    """Reject a file that has no axis of the ``-d`` columns asked for; raises InvalidInput."""
-    from posenc_cli.files.reading import read_array
-
-    asked = parameters.own.get("dim")
-    if made.file is None or asked is None or getattr(made.source, "kind", "") != "absolute":
-        return
-    try:
-        shape = read_array(str(made.file)).values.shape
-    except PosencError:  # the check reports it itself
-        return
-    if len(shape) > 1 and int(asked) not in shape:
-        raise InvalidInput(
-            f"{quoted_name(str(made.file))}: has {shape[-1]} columns; -d {asked} asks for {asked}",
-            hint=f"-d {shape[-1]}, or leave -d out to check all columns of the file",
-        )
 
 
 def _of_rotation(
