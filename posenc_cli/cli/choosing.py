@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from posenc_cli import catalogue
 from posenc_cli.choice import (
     Choice,
     choice_like,
     choice_of_layers,
     choice_of_schemes,
+    hybrid,
+    parameters_by_scheme,
+    part_names,
 )
 from posenc_cli.cli.completers import (
     backend_names,
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from posenc_cli.configs.resolved import Resolved
+    from posenc_cli.formulas.declare import Scheme
 
 LARGEST_THREADS = 256
 NO_CONFIG = "goes with --config or --model"
@@ -67,6 +73,13 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
 _SCHEME_HELP = (
     "a scheme (posenc schemes lists them), or your own as ./file.py:name or package.module:name"
 )
+
+
+def in_order(options: Mapping[str, str | Sequence[str] | None]) -> list[tuple[str, str]]:
+    """Return the values of some options with their flags, in the order of the command line."""
+    lists = {flag: [named] if isinstance(named, str) else named for flag, named in options.items()}
+    named = [(flag, name) for flag, names in lists.items() for name in names or ()]
+    return sorted(named, key=lambda pair: getattr(pair[1], "place", 0))
 
 
 class SourceOptions(OptionGroup):
@@ -93,6 +106,8 @@ class SourceOptions(OptionGroup):
         ),
     ] = None
     model: ModelName = None
+    like: str | None = None
+    file: list[str] | None = None
     layer_type: Annotated[
         str | None,
         option(
@@ -112,11 +127,10 @@ class SourceOptions(OptionGroup):
     ] = None
 
     @property
-    def names(self) -> dict[str, str]:
-        """The named encodings, by option."""
-        schemes = "+".join(self.scheme) if self.scheme else None
-        sources = {"--scheme": schemes, "--config": self.config, "--model": self.model}
-        return {flag: name for flag, name in sources.items() if name is not None}
+    def in_order(self) -> list[tuple[str, str]]:
+        """All names with their options, in the order of the command line."""
+        named = {"--scheme": self.scheme, "--like": self.like, "--config": self.config}
+        return in_order({**named, "--model": self.model, "--in": self.file})
 
     @property
     def reading(self) -> dict[str, str]:
@@ -137,11 +151,6 @@ class FunctionOptions(SourceOptions):
             help="the table that a function of a library makes, as package:function",
         ),
     ] = None
-
-    @property
-    def names(self) -> dict[str, str]:
-        """The named encodings, by option."""
-        return {**super().names, **({} if self.like is None else {"--like": self.like})}
 
 
 class SchemesOptions(SourceOptions):
@@ -297,6 +306,14 @@ class ParameterOptions(OptionGroup):
         return {name: values[name] for name in OWN_OPTIONS if values[name] is not None}
 
     @property
+    def given(self) -> dict[str, object]:
+        """All parameters given.
+
+        Raises: InvalidInput if one is given twice.
+        """
+        return {**self.own, **settings_of(self.settings, self.own)}
+
+    @property
     def texts(self) -> dict[str, str]:
         """The texts given, by option; only the first of several ``--set``."""
         settings = [("--set", setting.text) for setting in (self.settings or ())[:1]]
@@ -376,32 +393,67 @@ def choice_of(
 
     Raises: InvalidInput if several options do, or an option concerns an encoding that is not named.
     """
-    schemes = [*dict.fromkeys(source.scheme or ())]
-    if len(schemes) > 1:
-        first, second, *_ = map(abbreviated, schemes)
-        raise InvalidInput(
-            f"--scheme: given as {first} and as {second}; it takes one",
-            hint=f"posenc compare {schemes[0]} {schemes[1]} compares them",
-        )
-    source = replace(source, scheme=schemes or None)
-    names = source.names
+    names = [*dict.fromkeys(source.in_order)]
     if len(names) > 1:
-        raise InvalidInput(f"{' and '.join(names)}: give one of them")
-    if not names:
+        (flag, first), (other, second), *_ = names
+        if flag != other:
+            raise InvalidInput(f"{flag} and {other}: give one of them")
+        raise InvalidInput(
+            f"{flag}: given as {abbreviated(first)} and as {abbreviated(second)}; it takes one",
+            hint=f"posenc compare {first} {second} compares them",
+        )
+    source = replace(source, scheme=source.scheme and source.scheme[:1])
+    named = named_choices(source, where, parameters, computing, console)
+    return hybrid(named[0][1]) if named else None
+
+
+def named_choices(
+    source: SourceOptions,
+    where: PositionOptions,
+    parameters: ParameterOptions,
+    computing: ComputeOptions,
+    console: Console,
+) -> list[tuple[str, list[Choice]]]:
+    """Return each name with the choices of its parts, in order; a file has none."""
+    named = [
+        (flag, name, part_names(name) if flag == "--scheme" else [name])
+        for flag, name in source.in_order
+    ]
+    flags = {flag for flag, _, _ in named} - {"--in"}
+    if not flags:
         check_nothing_said(source, where, parameters)
-        return None
-    given: dict[str, object] = {**parameters.own}
-    given |= settings_of(parameters.settings, given)
-    fields = {"positions": where.resolve(), **computing.resolve()}
-    ((flag, name),) = names.items()
-    if flag in ("--scheme", "--like"):
+    if flags and not flags & {"--config", "--model"}:
         refuse(source.reading, NO_CONFIG)
-        make = choice_of_schemes if flag == "--scheme" else choice_like
-        return make(name, given, **fields)
-    resolved = resolved_config(source, flag, name)
-    choice = choice_of_config(resolved, source, flag, name, given, **fields)
-    console.warning(*choice.warnings)
-    return choice
+    fields = {"positions": where.resolve(), **computing.resolve()}
+    parts = [(flag, part) for flag, _, names in named for part in names if flag != "--in"]
+    several = len(named) > 1 or len(parts) > 1
+    found = [_maker(flag, part, source, fields, several=several) for flag, part in parts]
+    schemes, given = [scheme for scheme, _ in found], parameters.given
+    by_scheme = parameters_by_scheme(schemes, given) if len(schemes) > 1 else [given]
+    choices = [make(values) for (_, make), values in zip(found, by_scheme, strict=bool(found))]
+    for choice in choices:
+        of = f"{choice.source}: " if several else ""
+        console.warning(*(f"{of}{warning}" for warning in choice.warnings))
+    rest = iter(choices)
+    return [
+        (name, [] if flag == "--in" else [next(rest) for _ in names]) for flag, name, names in named
+    ]
+
+
+def _maker(
+    flag: str, name: str, source: SourceOptions, fields: dict[str, Any], *, several: bool
+) -> tuple[Scheme, Callable[[dict[str, object]], Choice]]:
+    """Return the scheme of a named encoding, and a function from its parameters to its choice."""
+    if flag == "--scheme":
+        return catalogue.find(name), partial(choice_of_schemes, name, **fields)
+    if flag == "--like":
+        choice = choice_like(name, {}, **fields)
+        return choice.scheme, partial(choice_like, name, **fields)
+    resolved, reading = resolved_config(source, flag, name), source
+    if several and all(layers.layer_type is None for layers in resolved.layers):
+        reading = replace(source, layer_type=None)  # it concerns others
+    scheme = catalogue.find(resolved.layer(reading.layer_type).scheme)
+    return scheme, partial(choice_of_config, resolved, reading, flag, name, **fields)
 
 
 def check_nothing_said(

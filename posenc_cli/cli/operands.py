@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
 from posenc_cli.choice import parameters_by_scheme
-from posenc_cli.cli.options import one_of, settings_of
+from posenc_cli.cli.options import one_of
 from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
@@ -280,10 +280,8 @@ def _with_parameters(sides: Sequence[Side], parameters: ParameterOptions) -> lis
 
     Raises: InvalidInput if neither side has a parameter, or it is given twice.
     """
-    given: dict[str, object] = {**parameters.own}
-    given |= settings_of(parameters.settings, given)
     nothing = catalogue.find("nope")  # stands for a file, which has no parameters
-    by_side = parameters_by_scheme([side.scheme or nothing for side in sides], given)
+    by_side = parameters_by_scheme([side.scheme or nothing for side in sides], parameters.given)
     return [
         replace(
             side,

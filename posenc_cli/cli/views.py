@@ -11,7 +11,6 @@ from posenc_cli.cli.options import (
     TableName,
     one_of,
     option,
-    settings_of,
     whole_option,
 )
 from posenc_cli.errors import InvalidInput, abbreviated
@@ -124,8 +123,7 @@ class CurveOptions(ViewOptions):
         rule = RULES[one_of("--scheme", names[0], RULES)]
         positions = where.resolve() or _NEAREST
         check_size(f"--positions {positions}", positions.count, LISTED_VALUES, "positions")
-        given = {**parameters.own, **settings_of(parameters.settings, parameters.own)}
-        assigned = assign_buckets(rule, given, positions)
+        assigned = assign_buckets(rule, parameters.given, positions)
         fields = {
             "positions": assigned.positions.tolist(),
             "buckets": assigned.buckets.tolist(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli import catalogue
 from posenc_cli.analysis.slopes import Slopes
-from posenc_cli.cli.choosing import SourceOptions, choice_of_config, resolved_config
+from posenc_cli.cli.choosing import SourceOptions, choice_of_config, in_order, resolved_config
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
     ModelNames,
@@ -19,7 +19,6 @@ from posenc_cli.cli.options import (
     refuse,
 )
 from posenc_cli.cli.pictures import IMAGES, PictureOptions, image_format, show
-from posenc_cli.cli.subjects import in_order
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 from posenc_cli.render.reports.value_report import value_fields, value_text

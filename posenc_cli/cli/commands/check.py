@@ -27,7 +27,6 @@ from posenc_cli.cli.options import (
     Head,
     Verbose,
     option,
-    settings_of,
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
@@ -94,7 +93,7 @@ def check(
         "head": head,
         "causal": causal,
     }
-    if source.names == {"--scheme": "deberta"}:
+    if source.in_order == [("--scheme", "deberta")]:
         made = _of_rule(where, parameters, given)
     else:
         choice = required_choice(choice_of(source, where, parameters, computing, console))
@@ -113,8 +112,7 @@ def _of_rule(
 
     if given["buckets"] is None and given["impl"] is None:
         raise InvalidInput("--scheme deberta: is a rule for buckets: give --buckets or --impl")
-    settings = settings_of(parameters.settings, parameters.own)
-    return ValueCheck(RULES["deberta"], {**parameters.own, **settings}, where.resolve(), **given)
+    return ValueCheck(RULES["deberta"], parameters.given, where.resolve(), **given)
 
 
 def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -> ValueCheck:
