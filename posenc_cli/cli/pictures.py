@@ -265,12 +265,13 @@ def image_format(out: str, flag: str = "--out") -> PictureFormat:
 
     Raises: InvalidInput if no picture format has the suffix.
     """
-    from posenc_cli.files.atomic import STANDARD_OUTPUT
+    from posenc_cli.files.atomic import STANDARD_OUTPUT, check_no_folder
 
     if out == STANDARD_OUTPUT:
         return "png"
     suffix = PurePath(out).suffix.lower()
     if suffix not in IMAGES:
+        check_no_folder(out)
         hint = nearest(suffix, IMAGES) if suffix else f"{out}.png"
         raise InvalidInput(f"{flag} {quoted_name(out)}: must end in {', '.join(IMAGES)}", hint=hint)
     return IMAGES[suffix]

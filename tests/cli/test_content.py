@@ -124,7 +124,7 @@ def test_the_mean_of_draws_and_the_row_of_one_are_told_apart(call):
 
 def test_the_means_of_several_are_called_means(call):
     line = ("dot-similarity", "-s", "rope", "-s", "rope", "--set", "b.base=50", "-d", "8")
-    said = " ".join(call(*line, "-l", "700", "--profile")[1].split())
+    said = " ".join(call(*line, "-l", "3000", "--profile")[1].split())
     assert "a: rope, mean" in said
     assert "b: rope, mean" in said
     assert ", mean" not in call(*line, "-l", "16", "--profile")[1]

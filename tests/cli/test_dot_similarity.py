@@ -187,8 +187,8 @@ def test_the_terminal_shows_map_curve_and_verdict(arguments, verdicts, call, mon
 def test_profile_leaves_the_map_out(call):
     _, whole, _ = call("dot-similarity", "-s", "rope", "-l", "100")
     _, curve, _ = call("dot-similarity", "-s", "rope", "-l", "100", "--profile")
-    assert whole.endswith(curve)
-    assert len(curve) < len(whole)
+    assert "by position" in whole
+    assert "by position" not in curve
 
 
 def test_a_sample_of_pairs_is_said(call, monkeypatch):
@@ -276,8 +276,8 @@ def test_figures_go_to_files(suffix, call, tmp_path):
         ("-s rope -l 4 --out s.gif", 2, ".gif"),
         ("-s rope -l 4 --out s.csv --theme dark", 2, "--theme 'dark': goes with a picture"),
         ("-s rope -l 4 --out s.npy --width 99", 2, "--width '99': goes with a picture"),
-        ("-s rope -l 4 --out s.png --dtype float16", 2, "--dtype float16: goes with a matrix"),
-        ("-s rope -l 4 --dtype float32", 2, "--dtype float32: goes with a matrix"),
+        ("-s rope -l 4 --out s.png --dtype float16", 2, "--dtype 'float16': goes with a matrix"),
+        ("-s rope -l 4 --dtype float32", 2, "--dtype 'float32': goes with a matrix"),
         ("--in cube.npy", 2, "hint: one matrix of it is array[0]"),
         ("-s rope+alibi -l 4 --out s.npy", 2, "holds one matrix"),
         ("-s rope -l 4 --out - --json", 2, "--json: stdout is used"),
@@ -365,11 +365,6 @@ def test_rows_of_nan_have_no_directions_to_hint_at_and_those_too_large_have(call
     assert "not finite" in err
 
 
-def test_a_device_is_not_given_a_suffix_as_a_hint(call):
-    status, _, err = call("spectrum", "-s", "rope", "--out", "/dev/full")
-    assert (status, "/dev/full.png" in err) == (2, False)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["sinusoidal", "rope", "alibi"])
 def test_a_figure_shows_512_positions_in_full(scheme, call, monkeypatch):
@@ -404,16 +399,6 @@ def test_of_very_many_offsets_those_nearest_to_0_are_looked_at_and_that_is_said(
     assert "at 320 of 1048576 offsets; the 2097151 of 3999999 offsets nearest to 0" in drawn
     document, _ = asked(call, "-s", "rope", "-d", "4", "-l", "2000000")
     assert (document["looked_offsets"], document["all_offsets"]) == (2097151, 3999999)
-
-
-def test_a_map_grows_with_the_screen_between_two_bounds(call, monkeypatch):
-    def lines_of_map(lines):
-        monkeypatch.setenv("LINES", str(lines))
-        _, out, _ = call("dot-similarity", "-s", "rope", "-l", "100")
-        return next(i for i, line in enumerate(out.splitlines()) if "└" in line)
-
-    least, same, more, most, again = map(lines_of_map, (20, 41, 50, 63, 90))
-    assert least == same < more < most == again
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_names_and_key_paths_are_never_cut(call, config):
     text = {"model_type": "llama", "head_dim": 64, "rope_parameters": yarn}
     out = call("explain", config({"model_type": "llava", "text_config": text}))[1]
     assert f"text_config.rope_parameters.{key}" in out
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(len(line) for line in out.splitlines() if "/" not in line) <= 80
 
 
 def test_another_engine_reads_otherwise_and_says_why(call, config):
