@@ -47,8 +47,6 @@ def test_json_is_whole(call):
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        ("models gpt2", "posenc explain gpt2"),
-        ("models gpt3", "posenc explain gpt3"),
         ("heatmap gpt2 64", "did you mean --model gpt2 --len 64?"),
     ],
 )
