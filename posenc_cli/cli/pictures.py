@@ -430,20 +430,14 @@ def _sides_of_data(look: PictureOptions, heatmaps: Sequence[Heatmap]) -> tuple[i
 
     Raises: InvalidInput if the options ask for too many.
     """
-    rows = _size("--height", look.height, _SIDES_OF_DATA) or _ROWS_OF_DATA
     columns = _size("--width", look.width, _SIDES_OF_DATA) or _COLUMNS_OF_DATA
-
-    def count(rows: int, columns: int) -> int:
-        return sum(
-            min(rows, len(heatmap.rows.points)) * min(columns, len(heatmap.columns.points))
-            for heatmap in heatmaps
-        )
-
-    if look.height is None and look.width is None:
-        while count(rows, columns) > LISTED_VALUES and rows > 1:
-            rows, columns = rows // 2, columns // 2
-    sides = f"--width {columns} --height {rows}"
-    check_size(sides, count(rows, columns), LISTED_VALUES, "values in JSON")
+    most = max(1, LISTED_VALUES // (columns * max(1, len(heatmaps))))
+    rows = _size("--height", look.height, _SIDES_OF_DATA) or min(_ROWS_OF_DATA, most)
+    count = sum(
+        min(rows, len(heatmap.rows.points)) * min(columns, len(heatmap.columns.points))
+        for heatmap in heatmaps
+    )
+    check_size(f"--width {columns} --height {rows}", count, LISTED_VALUES, "values in JSON")
     return rows, columns
 
 

@@ -682,11 +682,11 @@ def test_the_scale_of_a_map_of_one_value_is_no_wider_than_the_map(width, call, t
     assert ("not finite" in out) == (width >= 40)
 
 
-def test_maps_of_many_cells_are_told_in_json_by_halves_of_their_sides(monkeypatch):
-    monkeypatch.setattr("posenc_cli.cli.pictures.LISTED_VALUES", 3000)
+def test_maps_of_many_values_have_fewer_rows_in_json(monkeypatch):
+    monkeypatch.setattr("posenc_cli.cli.pictures.LISTED_VALUES", 32768)
     heatmap = SimpleNamespace(
         rows=SimpleNamespace(points=range(400)), columns=SimpleNamespace(points=range(100))
     )
     look = SimpleNamespace(height=None, width=None)
-    assert _sides_of_data(look, [heatmap]) == (32, 64)
-    assert _sides_of_data(look, [heatmap] * 2) == (16, 32)
+    assert _sides_of_data(look, [heatmap]) == (32, 1024)
+    assert _sides_of_data(look, [heatmap] * 2) == (16, 1024)

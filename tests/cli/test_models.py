@@ -44,16 +44,10 @@ def test_json_is_whole(call):
     assert one["layers"][0]["scheme"] == "rope-longrope"
 
 
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        ("heatmap gpt2 64", "did you mean --model gpt2 --len 64?"),
-    ],
-)
-def test_a_name_that_is_not_taken_gets_the_command_or_option_that_takes_it(call, words, meant):
-    status, _, err = call(*words.split())
+def test_arguments_that_are_not_taken_get_the_options_that_take_them(call):
+    status, _, err = call("heatmap", "gpt2", "64")
     assert status == 2
-    assert err.splitlines()[1] == f"hint: {meant}"
+    assert err.splitlines()[1] == "hint: did you mean --model gpt2 --len 64?"
 
 
 def test_explain_says_where_the_config_of_a_model_is_from(call):

@@ -312,9 +312,7 @@ def _text(
     head = [console.typesetter.line(f"{name}{_verdict(resolved, len(doubtful))}")]
     head += [console.typesetter.paragraph(text, indent=2, hanging=4) for text in told]
     if following is not None:
-        next_line = f"  next: {following}"
-        fits = len(next_line) <= console.width
-        head += [next_line] if fits else ["  next:", console.command_text(following, indent=4)]
+        head.append(console.command_text(f"next: {following}"))
     return "\n\n".join(["\n".join(head), *first, *tables, *last])
 
 
