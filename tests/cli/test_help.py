@@ -71,7 +71,7 @@ def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages
         assert max(map(len, lines)) <= 80
         assert lines[0] == page.summary
         assert lines[2].strip().startswith(page.examples[0][:40])
-        shown = [line.split("  ")[1] for line in lines if line.startswith("  -")]
+        shown = [line.split("  ")[1] for line in lines if line.startswith(("  -", "  ["))]
         assert shown or not page.sections[:-1], page.name
         assert lines[-1].startswith(f"{page.name} --help explains ")
         own = [entry[0] for heading, entries in page.sections for entry in entries]

@@ -74,10 +74,9 @@ def completion(
     and files. Load it in the startup file of the shell to have it in every session.
 
     Examples:
-      eval "$(posenc completion bash)"
-      echo 'eval "$(posenc completion bash)"' >>~/.bashrc
       posenc completion zsh >~/.zfunc/_posenc
       posenc completion fish >~/.config/fish/completions/posenc.fish
+      eval "$(posenc completion bash)"
     """
     name = PurePath(os.environ.get("SHELL", "")).name if shell is None else shell
     if name not in SHELLS:
