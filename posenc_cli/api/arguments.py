@@ -129,6 +129,9 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             if re.search(r" parameter '|: goes with an encoding", message):  # an encoding's
                 hint = hint or _meant(function, named)
             raise kind(message, hint=hint) from error.__cause__
+        except TypeError as error:
+            hint = _meant(function, named)
+            raise (TypeError(f"{error} ({hint})") if hint else error) from None
 
     return call
 

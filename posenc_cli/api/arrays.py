@@ -82,7 +82,7 @@ def delivered(
     if out is not None:
         _check_out(out, shape, form)
     direct = out is not None and out.flags.c_contiguous
-    values = out if direct else large_or_small(shape, form.numpy)
+    values: Any = out if direct else large_or_small(shape, form.numpy)
     fill(values)
     if out is None:
         return array_like(values, like, form)

@@ -403,12 +403,13 @@ def check(
         choice = choice_of(reference, at, parameters)
         if choice.scheme.kind == "rotary":
             shared = {"inv_freq": frequencies, "rotated": vectors, "impl": impl, "python": python}
-            given = {**shared, "positions": positions, "tol": tol, **parameters}
+            given: dict[str, Any] = {**shared, "positions": positions, "tol": tol, **parameters}
             others = {"values": values, "slopes": slopes, "buckets": buckets, "head": head}
             for name, value in {**others, "causal": causal or None}.items():
                 if value is not None:
-                    rule = "a rotary encoding has none; rope_check takes tables"
-                    raise ArgumentError(f"{name}: {rule}")
+                    raise ArgumentError(
+                        f"{name}: a rotary encoding has none; rope_check takes tables"
+                    )
             return rope_check(reference, **given)
         made = ValueCheck(choice.scheme, choice.given, at, rule, **subject)
     try:

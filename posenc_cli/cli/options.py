@@ -396,7 +396,7 @@ class ReportOptions(OutputOptions):
         if self.json and self.form not in (None, "json"):
             raise InvalidInput(f"--json: cannot go with --format {self.form}")
         asked = "json" if self.json else self.form
-        by_suffix = {suffix: name for name, suffix in reversed(suffixes.items())}
+        by_suffix = {suffix: name for name, suffix in reversed([*suffixes.items()])}
         form = asked or by_suffix.get(self.suffix, "table")
         if self.out is not None:
             from posenc_cli.files.formats import check_suffix

@@ -125,9 +125,9 @@ def dot_similarity(
     if draws:
         from posenc_cli.render.figures.similarities import similarity_figure
 
-        size = min(_PANEL * max(2, len(judged)), _WIDEST), _PANEL * (1 if len(judged) == 1 else 2)
+        room = min(_PANEL * max(2, len(judged)), _WIDEST), _PANEL * (1 if len(judged) == 1 else 2)
         figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
-        show(figure, picture, output, console, usual=None if profile else size)
+        show(figure, picture, output, console, usual=None if profile else room)
     if output.json:
         from posenc_cli.render.figures.similarities import compared_fields_of
 
