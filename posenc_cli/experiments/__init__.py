@@ -2,5 +2,5 @@
 
 In: a request: encodings, a task, lengths and seeds. Out: losses at each length, and the conclusions
 they support. Start with ``request``, then ``run`` (one job); ``tasks`` lists the tasks,
-``schedulers`` runs the jobs, and ``summary`` draws the conclusions.
+``job_processes`` runs the jobs, and ``summary`` draws the conclusions.
 """

@@ -173,50 +173,6 @@ class RunFolder(Record):
             os.close(descriptor)
 
 
-def merged(paths: Sequence[Path]) -> tuple[ExperimentRequest, list[JobResult]]:
-    """Return a request and its results from several folders, in the order of its jobs.
-
-    Raises: InvalidInput if requests differ, a job has two different results, or one is missing.
-    """
-    first, *others = [RunFolder.found(path) for path in paths]
-    for other in others:
-        first.check_same(other.request)
-    results, missing = [], []
-    jobs = first.request.jobs()
-    for place, job in enumerate(jobs, 1):
-        there = [
-            (folder, result)
-            for folder in (first, *others)
-            if (result := folder.result(job)) is not None
-        ]
-        for folder, result in there[1:]:
-            if result != there[0][1]:
-                raise InvalidInput(
-                    f"{quoted_name(folder.path)}: {job.key} has a different result there than in "
-                    f"{quoted_name(there[0][0].path)}"
-                )
-        if there:
-            results.append(there[0][1])
-        else:
-            missing.append(f"{place}/{len(jobs)}")
-    if missing:
-        raise InvalidInput(
-            f"--merge: {len(missing)} of {len(jobs)} jobs are in none of these folders",
-            hint=f"--shard {missing[0]} runs the first of them",
-        )
-    return first.request, results
-
-
-def shard(jobs: Sequence[Job], part: tuple[int, int]) -> tuple[Job, ...]:
-    """Return part K of N of the jobs: the Kth, and every Nth after it.
-
-    >>> shard("abcde", (2, 3))
-    ('b', 'e')
-    """
-    number, parts = part
-    return tuple(jobs[number - 1 :: parts])
-
-
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:
     """Write a complete file now, even if the run fails later."""
 

@@ -23,8 +23,8 @@ OF_THE_MODEL = (WINDOW, LOG_N)
 STRETCH_NAMES = (NONE, *STRETCHES, WINDOW, CLIP, LOG_N)
 
 MOST_SEEDS, MOST_STEPS, MOST_BATCH = 1000, 1 << 20, 1 << 12
-MOST_SEEDS_A_JOB = 5
-"""The default number of seeds to train as one batched model."""
+SEEDS_A_JOB = 5
+"""The number of seeds to train as one batched model."""
 
 
 class EncodingRequest(Record):
@@ -87,16 +87,15 @@ class ExperimentRequest(Record):
     text: str | None = None
     digest: str | None = None
     positions: int | None = None
-    seeds_per_job: int = MOST_SEEDS_A_JOB
     device: str = "cpu"
 
     def jobs(self) -> tuple[Job, ...]:
         """Return all jobs, ordered by task, then by encoding, then by block of seeds."""
         return tuple(
-            Job(self, task, place, range(first, min(first + self.seeds_per_job, self.seeds)))
+            Job(self, task, place, range(first, min(first + SEEDS_A_JOB, self.seeds)))
             for task in self.tasks
             for place in range(len(self.encodings))
-            for first in range(0, self.seeds, self.seeds_per_job)
+            for first in range(0, self.seeds, SEEDS_A_JOB)
         )
 
     def lengths(self, trained: int) -> tuple[int, ...]:
@@ -150,8 +149,7 @@ def _check_fields(fields: Mapping[str, Any]) -> None:
     _check_form(fields, _REQUEST)
     sizes = [int(number) for number in fields["size"].split("x")]
     largest = LARGEST_SIZE.layers, LARGEST_SIZE.heads, LARGEST_SIZE.head_dim
-    most = {"seeds": MOST_SEEDS, "seeds_per_job": MOST_SEEDS}
-    most |= {"steps": MOST_STEPS, "batch": MOST_BATCH}
+    most = {"seeds": MOST_SEEDS, "steps": MOST_STEPS, "batch": MOST_BATCH}
     most |= dict.fromkeys(("trained", "last", "positions"), (1 << 53) - 1)
     if not (
         all(fields[name] is None or 1 <= fields[name] <= limit for name, limit in most.items())
@@ -283,7 +281,7 @@ class JobResult(Record):
 _NONE = type(None)
 _NUMBER = (int, float)
 _REQUEST = {
-    **dict.fromkeys(("seeds", "steps", "batch", "seeds_per_job"), (int,)),
+    **dict.fromkeys(("seeds", "steps", "batch"), (int,)),
     **dict.fromkeys(("trained", "last", "positions"), (int, _NONE)),
     **dict.fromkeys(("text", "digest"), (str, _NONE)),
     **{name: [(str,)] for name in ("tasks", "tests", "stretches")},

@@ -18,6 +18,7 @@ from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.experiments.corpus import Corpus
+from posenc_cli.experiments.request import SEEDS_A_JOB
 from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
 from posenc_cli.formulas.parameters import as_text
@@ -162,13 +163,12 @@ class JobSetting(Record):
         """Reject a training step that would not fit in memory."""
         request = job.request
         columns = self.task.tokens(self.trained)
-        seeds = min(request.seeds, request.seeds_per_job)
+        seeds = min(request.seeds, SEEDS_A_JOB)
         check_size(
             f"--train {self.trained} --batch {request.batch}",
             seeds * request.batch * request.size.heads * columns**2,
             STEP_SCORES,
             "scores of a step",
-            hint="--seeds-per-job 1 trains one seed at a time",
         )
         tables = [part.learnable for part in self.parts]
         check_size(

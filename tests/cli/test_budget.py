@@ -76,7 +76,7 @@ TABLE = [
     ("extrapolate --size 16x64x65536", REFUSED),
     ("extrapolate --size 1x64x256", REFUSED),
     ("extrapolate -s rope --train 1000 --batch 64", REFUSED),
-    ("extrapolate -s rope --seeds 1000 --seeds-per-job 1000 --batch 64", REFUSED),
+    ("extrapolate -s rope --seeds 1000 --batch 1024", REFUSED),
     ("extrapolate -s t5 --set num_buckets=1000000 --set max_distance=10000000", REFUSED),
     ("extrapolate -s swin --set window_size=1000x1000", REFUSED),
     ("curve -s deberta --table buckets --positions -1000000:1000000", REFUSED),

@@ -6,16 +6,16 @@ import csv
 import json
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from posenc_cli.cli.commands.extrapolate import _check_torch
 from posenc_cli.experiments.folder import RunFolder
+from posenc_cli.experiments.job_processes import run_jobs
 from posenc_cli.experiments.request import EncodingRequest, ExperimentRequest, ModelSize
-from posenc_cli.experiments.schedulers import scheduler_of
-from tests.experiments.made import MadeScheduler
+from tests.experiments.made import run_made_jobs
 
 SMALL = ("--size", "1x2x4", "--train", "8", "--steps", "4", "--seeds", "2")
 OWN = '''
@@ -31,15 +31,9 @@ def halving(*, dim: int = 8, rate: float = 2.0) -> Rotation:
 
 @pytest.fixture
 def made(monkeypatch):
-    """Let jobs run that need no torch, and tell which do."""
-    asked = []
-
-    def made_scheduler(name, workers):
-        asked.append((name, workers))
-        return MadeScheduler()
-
-    monkeypatch.setattr("posenc_cli.experiments.schedulers.scheduler_of", made_scheduler)
-    return asked
+    """Let jobs run that need no torch."""
+    monkeypatch.setattr("posenc_cli.experiments.job_processes.run_jobs", run_made_jobs)
+    monkeypatch.setattr("posenc_cli.cli.commands.extrapolate._check_torch", lambda _: None)
 
 
 def request_of(folder: Path | str) -> ExperimentRequest:
@@ -63,7 +57,6 @@ def test_what_nobody_says_is_one_encoding_of_each_way_to_tell_positions(call, ma
     assert [encoding.label for encoding in request.encodings] == names
     encodings = tuple(EncodingRequest(name, ((name, {}),)) for name in names)
     assert request == ExperimentRequest(encodings, trained=8)
-    assert made == [("local", None)]
 
 
 def test_every_option_comes_into_the_request(call, made):
@@ -71,7 +64,6 @@ def test_every_option_comes_into_the_request(call, made):
         "-s rope --stretch none,yarn,yarn --task text,copy --train 6 --test 1e1,3x --seeds 4"
     )
     arguments += " --steps 7 --batch 3 --size 1x2x8 --last 2"
-    arguments += " --seeds-per-job 2"
     status, _, err = call("extrapolate", *arguments.split(), "--device", "cpu", "--out", "run")
     assert status == 0, err
     request = request_of("run")
@@ -79,7 +71,7 @@ def test_every_option_comes_into_the_request(call, made):
     assert (request.trained, request.tests, request.lengths(6)) == (6, ("10", "3x"), (6, 10, 18))
     assert (request.seeds, request.steps, request.batch, request.last) == (4, 7, 3, 2)
     assert request.size == ModelSize(1, 2, 8)
-    assert (request.seeds_per_job, request.device) == (2, "cpu")
+    assert request.device == "cpu"
 
 
 @pytest.mark.long
@@ -132,7 +124,6 @@ def test_a_run_folder_runs_no_code_that_the_command_line_does_not_name(
     said = refused(call, "--out", "run", "--resume")
     assert "'run/request.json': names the code of a scheme, '" in said
     assert "other encodings" in refused(call, "--out", "run", "--resume", "-s", "alibi")
-    assert call("extrapolate", "--merge", "run")[0] == 2
     assert not Path("ran").exists()
     repeated = said.partition("repeat ")[2]
     assert call("extrapolate", "--out", "run", "--resume", *shlex.split(repeated))[0] == 0
@@ -184,22 +175,6 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
     ):
         assert said in refused(call, "--out", "run", "--resume", *option.split())
     assert "--resume continues" in refused(call, "-s", "rope", *SMALL, "--out", "run")
-
-
-@pytest.mark.long
-def test_shards_are_reported_by_themselves_and_merged(call, made):
-    asked = ("-s", "rope", "-s", "alibi", *SMALL)
-    whole = call("extrapolate", *asked, "--json")[1]
-    for part in "12":
-        status, out, _ = call("extrapolate", *asked, "--shard", f"{part}/2", "--out", f"r{part}")
-        assert status == 0
-        assert "1 of 2 jobs are not in this report." in out
-    assert call("extrapolate", "--merge", "r1", "--merge", "r2", "--json") == (0, whole, "")
-    merged = ("--merge", "r2", "--merge", "r1", "--out", "both")
-    assert call("extrapolate", *merged, "--json") == (0, whole, "")
-    assert call("extrapolate", "--out", "both", "--resume", "--json") == (0, whole, "")
-    assert "1 of 2 jobs are in none" in refused(call, "--merge", "r1")
-    assert "other steps" in refused(call, "--merge", "r1", "--merge", "r2", "--steps", "9")
 
 
 @pytest.mark.long
@@ -271,16 +246,9 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("-s rope --dim 32", "of --size 2x4x16"),
         ("-s alibi --heads 3", "of --size 2x4x16"),
         ("-s foo", "unknown scheme 'foo'"),
-        ("--shard 3/2 --out q", "must be K/N"),
-        ("--shard 1/2", "--shard: needs --out"),
-        ("--shard 1/9 -s rope --out q", "at most 1 are allowed"),
         ("--resume", "--resume: needs --out"),
-        ("--merge a --resume", "nothing runs with --merge"),
-        ("--merge a --workers 2", "--workers 2: nothing runs with --merge"),
-        ("--merge a --shard 1/2", "--shard '1/2': nothing runs with --merge"),
-        ("--merge nothere", "'nothere/request.json'"),
+        ("--out nothere --resume", "'nothere/request.json'"),
         ("--out -", "must be a folder"),
-        ("--scheduler slurm", "must be local or dask://HOST:PORT"),
         ("--device cuda:x", "must be a device"),
         ("--workers 0", "at least 1"),
         ("--csv -", "must be a file"),
@@ -319,7 +287,8 @@ def test_without_torch_there_is_a_hint_and_nothing_is_made(call, tmp_path, monke
 @pytest.mark.long
 def test_results_that_are_there_need_no_torch(call, made, monkeypatch):
     assert call("extrapolate", "-s", "rope", *SMALL, "--out", "run")[0] == 0
-    monkeypatch.setattr("posenc_cli.experiments.schedulers.scheduler_of", scheduler_of)
+    monkeypatch.setattr("posenc_cli.experiments.job_processes.run_jobs", run_jobs)
+    monkeypatch.setattr("posenc_cli.cli.commands.extrapolate._check_torch", _check_torch)
     monkeypatch.setattr("posenc_cli.backends.torch.installed", lambda _: False)
     assert call("extrapolate", "--out", "run", "--resume")[0] == 0
     next(Path("run/results").iterdir()).unlink()
@@ -352,16 +321,6 @@ def test_models_are_trained_kept_and_gone_on_with(trained, call, tmp_path):
     result.unlink()
     assert call(*asked, "--out", "run", "--resume") == (0, out, "")
     assert {path: path.read_bytes() for path in before} == before
-
-
-@pytest.mark.slow
-def test_shards_come_to_the_bytes_of_one_run(trained, call):
-    asked, out = trained
-    for part in "12":
-        assert call(*asked, "--shard", f"{part}/2", "--out", f"r{part}")[0] == 0
-    assert call("extrapolate", "--merge", "r1", "--merge", "r2", "--json") == (0, out, "")
-    shutil.copytree("r1/results", "r2/results", dirs_exist_ok=True)
-    assert call("extrapolate", "--out", "r2", "--resume", "--json") == (0, out, "")
 
 
 def test_the_help_says_what_is_promised(call):

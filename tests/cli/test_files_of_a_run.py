@@ -274,7 +274,7 @@ OWN = {
     "vectors/pack_readers.py",  # programs of posenc's own
     "experiments/corpus.py",  # a text of posenc's own
     "experiments/folder.py",  # what runs keep
-    "experiments/schedulers.py",  # another process
+    "experiments/job_processes.py",  # another process
     "calls/worker.py",  # another process
     "calls/onnx.py",  # runs in the process of a user's function
     "cli/check_reports.py",  # the summary of a GitHub step, which is added to

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.experiments.folder import RunFolder, merged, shard
+from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.request import ExperimentRequest, JobResult, LengthLosses, RunResult
 from tests.experiments.small import request
 
@@ -128,38 +128,6 @@ def test_one_run_at_a_time_is_in_a_folder(tmp_path, monkeypatch) -> None:
         pass
 
 
-def test_shards_are_all_jobs_and_each_once(tmp_path) -> None:
-    jobs = request("rope", "alibi", "t5", "nope", "xpos").jobs()
-    parts = [shard(jobs, (k, 3)) for k in (1, 2, 3)]
-    assert sorted(job.key for part in parts for job in part) == sorted(job.key for job in jobs)
-
-
-def test_the_folders_of_shards_become_one(tmp_path) -> None:
-    asked = request("rope", "alibi")
-    first, second = asked.jobs()
-    folders = []
-    for name, job in (("a", second), ("b", first)):
-        folder = RunFolder.made(tmp_path / name, asked)
-        folder.keep(job, result(job))
-        folders.append(tmp_path / name)
-    assert merged(folders) == (asked, [result(first), result(second)])
-    with pytest.raises(InvalidInput, match="1 of 2 jobs are in none of these folders") as error:
-        merged(folders[:1])
-    assert error.value.hint == "--shard 1/2 runs the first of them"
-
-
-def test_folders_that_differ_are_not_joined(tmp_path) -> None:
-    asked = request("rope")
-    (job,) = asked.jobs()
-    for name, loss in (("a", 1.5), ("b", 1.75)):
-        RunFolder.made(tmp_path / name, asked).keep(job, result(job, loss))
-    RunFolder.made(tmp_path / "c", request("rope", seeds=3))
-    with pytest.raises(InvalidInput, match="has a different result there than in"):
-        merged([tmp_path / "a", tmp_path / "b"])
-    with pytest.raises(InvalidInput, match="was made with other seeds: 2, not 3"):
-        merged([tmp_path / "a", tmp_path / "c"])
-
-
 def test_requests_differ_where_anything_does() -> None:
     prints = {
         request("rope", **change).fingerprint
@@ -174,7 +142,6 @@ def test_requests_differ_where_anything_does() -> None:
     ("name", "value"),
     [
         ("seeds", 10**12),
-        ("seeds_per_job", 0),
         ("steps", "6"),
         ("batch", 1.5),
         ("trained", -1),

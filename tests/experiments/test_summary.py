@@ -89,7 +89,7 @@ def test_without_a_longer_length_nothing_is_judged():
 
 def test_summaries_follow_the_request_and_join_the_seeds_of_all_jobs():
     request = request_of(
-        "rope", "alibi", tasks=("text", "copy"), stretches=("none", "yarn"), seeds_per_job=1
+        "rope", "alibi", tasks=("text", "copy"), stretches=("none", "yarn"), seeds=7
     )
     jobs = results(request, lambda *_: 1.0, unstretched=("alibi",))
     found = summaries(request, jobs[::-1])
@@ -98,14 +98,8 @@ def test_summaries_follow_the_request_and_join_the_seeds_of_all_jobs():
         for task in ("text", "copy")
         for rest in (("rope", "none"), ("rope", "yarn"), ("alibi", "none"))
     ]
-    assert {item.seeds for item in found} == {(0, 1, 2)}
+    assert {item.seeds for item in found} == {tuple(range(7))}
     assert [item.induction is None for item in found] == [False] * 3 + [True] * 3
-
-
-def test_the_part_of_a_shard_is_summed_up_by_itself():
-    request = request_of("rope", "alibi", seeds_per_job=2)
-    found = summaries(request, results(request, lambda *_: 1.0)[1:3])
-    assert [(item.encoding, item.seeds) for item in found] == [("rope", (2,)), ("alibi", (0, 1))]
 
 
 def test_losses_between_places_are_means_of_each_seed_first():

@@ -110,11 +110,6 @@ def test_bits_are_nats_by_the_logarithm_of_two():
     assert first[4] == " ".join(["alibi", *[f"{1.4 / math.log(2):.2f}"] * 4])
 
 
-def test_jobs_that_are_elsewhere_are_counted():
-    report = report_of("rope", "alibi", seeds_per_job=2, jobs=slice(1, 3))
-    assert "2 of 4 jobs are not in this report." in lines_of(report)
-
-
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_no_line_is_wider_than_the_screen(width):
     report = report_of("rope base=500000", "alibi", stretches=("none", "window"))

@@ -32,7 +32,7 @@ from posenc_cli.render.figures.encoded import parameters_text
 from posenc_cli.render.style import Style
 from posenc_cli.render.terminal.blocks import Medium, Page, width_of
 from posenc_cli.render.terminal.text_pictures import picture_text
-from tests.experiments.made import MadeScheduler
+from tests.experiments.made import run_made_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,9 +104,8 @@ def figure_of(call, monkeypatch):
         return Picture(b"")
 
     monkeypatch.setattr("posenc_cli.render.drawing.image.image_bytes", note)
-    monkeypatch.setattr(
-        "posenc_cli.experiments.schedulers.scheduler_of", lambda *_: MadeScheduler()
-    )
+    monkeypatch.setattr("posenc_cli.experiments.job_processes.run_jobs", run_made_jobs)
+    monkeypatch.setattr("posenc_cli.cli.commands.extrapolate._check_torch", lambda _: None)
 
     def run(*arguments: str) -> Figure:
         flag = "--picture" if arguments[0] == "extrapolate" else "--out"  # there a folder

@@ -19,7 +19,6 @@ from posenc_cli.cli.options import (
     OptionGroup,
     TestLengths,
     option,
-    refuse,
     settings_of,
     some_of,
     whole_option,
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from posenc_cli.experiments.request import JobResult
-    from posenc_cli.experiments.schedulers import DaskScheduler, LocalScheduler
     from posenc_cli.formulas.declare import Scheme
     from posenc_cli.formulas.parameters import Parameter
 
@@ -182,27 +180,11 @@ def _size(flag: str, text: str) -> ModelSize:
     return size
 
 
-def _shard(flag: str, text: str) -> tuple[int, int]:
-    numbers = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text, re.ASCII)
-    part, parts = map(int, numbers.groups()) if numbers else (0, 0)
-    if not 1 <= part <= parts:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: must be K/N, K from 1 to N")
-    return part, parts
-
-
 class RunningOptions(OptionGroup):
-    """What runs the jobs, and where."""
+    """How jobs run."""
 
     heading = "Running"
 
-    scheduler: Annotated[
-        str | None,
-        option(
-            "--scheduler",
-            metavar="NAME",
-            help="local, or dask://HOST:PORT (needs the extra dask) [default: local]",
-        ),
-    ] = None
     workers: Annotated[
         int | None,
         whole_option(
@@ -221,41 +203,10 @@ class RunningOptions(OptionGroup):
             parse=lambda flag, text: device_name(flag, text) or "cpu",
         ),
     ] = None
-    seeds_per_job: Annotated[
-        int | None,
-        whole_option(
-            "--seeds-per-job",
-            minimum=1,
-            most=MOST_SEEDS,
-            help="seeds to train together as one batched model [default: 5]",
-        ),
-    ] = None
-    shard: Annotated[
-        Any,  # tuple[int, int] | None
-        option(
-            "--shard",
-            metavar="K/N",
-            help="run part K of N, for job arrays; --merge joins the parts",
-            parse=_shard,
-        ),
-    ] = None
-
-    def fields(self) -> dict[str, Any]:
-        """Return the options on how jobs run, by the field names of a request."""
-        return {"device": self.device, "seeds_per_job": self.seeds_per_job}
-
-    def check_none(self) -> None:
-        """Reject options on how jobs run, for a command that runs none.
-
-        Raises: InvalidInput.
-        """
-        shard = None if self.shard is None else "{}/{}".format(*self.shard)
-        running = {"--shard": shard, "--scheduler": self.scheduler, "--workers": self.workers}
-        refuse(running, "nothing runs with --merge")
 
 
 class FolderOptions(OptionGroup):
-    """The folder of a run, and the folders of other runs to merge."""
+    """The folder of a run."""
 
     heading = "Output"
 
@@ -270,28 +221,14 @@ class FolderOptions(OptionGroup):
         ),
     ] = None
     resume: Annotated[bool, option("--resume", help="continue the run in --out")] = False
-    merge: Annotated[
-        list[str] | None,
-        option(
-            "--merge",
-            metavar="FOLDER",
-            help="train nothing; join the results of a run's shards; repeatable",
-        ),
-    ] = None
 
-    def check(self, running: RunningOptions) -> None:
+    def check(self) -> None:
         """Reject options that do not go together.
 
         Raises: InvalidInput.
         """
-        if self.merge:
-            running.check_none()
-            if self.resume:
-                raise InvalidInput("--resume: nothing runs with --merge")
-        elif self.folder is None and self.resume:
+        if self.folder is None and self.resume:
             raise InvalidInput("--resume: needs --out with the folder of the run")
-        elif self.folder is None and running.shard is not None:
-            raise InvalidInput("--shard: needs --out, from which --merge joins the parts")
         if self.folder == STANDARD_OUTPUT:
             raise InvalidInput("--out -: must be a folder")
 
@@ -438,18 +375,18 @@ def extrapolate(
       posenc extrapolate --out run --resume --csv losses.csv
     """
     output.check(picture)
-    where.check(running)
+    where.check()
     training = {"stretches": stretches, "tasks": tasks, "trained": trained, "tests": tests}
     training |= {"seeds": seeds, "steps": steps, "batch": batch, "size": size, "last": last}
-    given = {**training, "positions": positions, **_text_fields(text, tasks), **running.fields()}
+    training |= {"positions": positions, "device": running.device}
+    given = {**training, **_text_fields(text, tasks)}
     said = {name: value for name, value in given.items() if value is not None}
     if encodings.requests is not None:
         said["encodings"] = encodings.requests
     with ExitStack() as stack:
-        if where.merge:
-            request, results = _merged(where, said)
-        else:
-            request, results = _run(stack, where, running, said, console, draws=output.draws)
+        request, results = _run(
+            stack, where, said, console, workers=running.workers, draws=output.draws
+        )
         _report(request, results, picture, output, console, unit=unit)
 
 
@@ -469,41 +406,21 @@ def _text_fields(text: str | None, tasks: Sequence[str] | None) -> dict[str, str
     return {"text": str(Path(text).absolute()), "digest": Corpus.of_file(text).digest}
 
 
-def _merged(
-    where: FolderOptions, said: Mapping[str, Any]
-) -> tuple[ExperimentRequest, Sequence[JobResult]]:
-    """Return the request and the merged results of folders, and save them in ``--out`` if given."""
-    from posenc_cli.experiments.folder import RunFolder, merged
-
-    paths = [Path(path) for path in where.merge or ()]
-    request, results = merged(paths)
-    RunFolder(paths[0], request).check_same(replace(request, **said))
-    if where.folder is not None:
-        folder = RunFolder.made(Path(where.folder), request)
-        for job, result in zip(request.jobs(), results, strict=True):
-            folder.keep(job, result)
-    return request, results
-
-
 def _run(
     stack: ExitStack,
     where: FolderOptions,
-    running: RunningOptions,
     said: Mapping[str, Any],
     console: Console,
     *,
+    workers: int | None,
     draws: bool,
 ) -> tuple[ExperimentRequest, Sequence[JobResult]]:
-    """Run the jobs that lack a result.
-
-    Returns the request, and the results of all jobs asked for.
-    """
-    from posenc_cli.experiments.folder import RunFolder, shard
-    from posenc_cli.experiments.schedulers import scheduler_of
+    """Run the jobs that lack a result; return the request and the results of all jobs."""
+    from posenc_cli.experiments.folder import RunFolder
+    from posenc_cli.experiments.job_processes import run_jobs
     from posenc_cli.experiments.setting import JobSetting, check_names_no_code
     from posenc_cli.render.reports.extrapolation import check_pictured
 
-    scheduler = scheduler_of(running.scheduler or "local", running.workers)
     if where.resume:
         folder = RunFolder.found(Path(where.folder or ""))
         request = folder.request
@@ -514,23 +431,20 @@ def _run(
         usual = tuple(EncodingRequest(name, ((name, {}),)) for name in DEFAULTS)
         request = ExperimentRequest(**{"encodings": usual, **said})
     jobs = request.jobs()
-    if running.shard is not None:
-        check_size("--shard {}/{}".format(*running.shard), running.shard[1], len(jobs), "parts")
-        jobs = shard(jobs, running.shard)
     each = {(job.task, job.place): job for job in jobs}.values()  # check all before any runs
     settings = [JobSetting.of(job) for job in each]
     if draws:
         check_pictured([(setting.task.name, len(setting.stretches)) for setting in settings])
     if not where.resume:
-        _check_torch(scheduler, request.device)
+        _check_torch(request.device)
         path = stack.enter_context(_folder(where, console))
         folder = RunFolder.made(path, request)
     with folder.locked() as lock:
         missing = folder.missing(jobs)
         if missing:
-            _check_torch(scheduler, request.device)
+            _check_torch(request.device)
             with steps_shown(console, "steps") as progress:
-                scheduler.run(missing, folder, progress, lock=lock, warn=console.warning)
+                run_jobs(missing, folder, progress, workers=workers, lock=lock)
         results = [folder.result(job) for job in jobs]
         return request, [result for result in results if result is not None]
 
@@ -560,16 +474,13 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
         interrupts.clean_up_no_more_by(remove)
 
 
-def _check_torch(scheduler: LocalScheduler | DaskScheduler, device: str) -> None:
-    """Reject a local run if torch or the device is missing; a cluster has its own.
+def _check_torch(device: str) -> None:
+    """Reject a run if torch or the device is missing.
 
     Raises: Unavailable, InvalidInput.
     """
     from posenc_cli.backends import torch
-    from posenc_cli.experiments.schedulers import LocalScheduler
 
-    if not isinstance(scheduler, LocalScheduler):
-        return
     if not torch.installed("torch"):
         raise Unavailable(
             "extrapolate needs torch, which is not installed",

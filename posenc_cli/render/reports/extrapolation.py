@@ -166,9 +166,6 @@ class ExperimentReport(Record):
             f"Each model: {request.size} (layers, heads, columns of a head), {request.steps} "
             f"steps of {request.batch} sequences; {models}{drawn}. Encodings are not ranked."
         )
-        missing = len(request.jobs()) - len(self.results)
-        if missing:
-            notes.append(f"{missing} of {len(request.jobs())} jobs are not in this report.")
         return [*dict.fromkeys(notes)]
 
     def _unstretched(self) -> list[str]:

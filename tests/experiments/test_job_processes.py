@@ -15,10 +15,9 @@ import pytest
 pytest.importorskip("torch")
 
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.experiments import schedulers
 from posenc_cli.experiments.folder import RunFolder
+from posenc_cli.experiments.job_processes import run_jobs
 from posenc_cli.experiments.run import run_job
-from posenc_cli.experiments.schedulers import LocalScheduler, scheduler_of
 from tests.experiments.small import request
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
@@ -47,7 +46,7 @@ def test_processes_find_what_one_process_finds(tmp_path) -> None:
     asked = request("rope", "alibi", stretches=("none", "window"))
     folder = RunFolder.made(tmp_path / "run", asked)
     told: list[tuple[int, int]] = []
-    LocalScheduler(2).run(asked.jobs(), folder, lambda done, total: told.append((done, total)))
+    run_jobs(asked.jobs(), folder, lambda done, total: told.append((done, total)), workers=2)
     assert [folder.result(job) for job in asked.jobs()] == [run_job(job) for job in asked.jobs()]
     assert told[-1][0] == told[-1][1]
 
@@ -65,7 +64,7 @@ def test_a_worker_that_is_killed_goes_on_from_its_checkpoint(tmp_path, monkeypat
             (worker,) = children(os.getpid())
             os.kill(worker, signal.SIGKILL)
 
-    LocalScheduler(1).run([job], folder, kill_once)
+    run_jobs([job], folder, kill_once, workers=1)
     assert killed.is_set()
     assert folder.result(job) == run_job(job)
 
@@ -80,7 +79,7 @@ def test_a_worker_that_always_dies_is_given_up_by_name(tmp_path) -> None:
             os.kill(worker, signal.SIGKILL)
 
     with pytest.raises(Unavailable, match=r"copy-0-rope-seeds-0-1 ended 3 times.*SIGKILL"):
-        LocalScheduler(1).run(asked.jobs(), folder, kill)
+        run_jobs(asked.jobs(), folder, kill, workers=1)
 
 
 @pytest.mark.slow
@@ -88,7 +87,7 @@ def test_what_a_worker_refuses_is_raised_here(tmp_path) -> None:
     asked = request("rope", steps=LONG, tests=("5",))
     folder = RunFolder.made(tmp_path / "run", asked)
     with pytest.raises(InvalidInput, match="--test 5: is shorter than --train 8"):
-        LocalScheduler(1).run(asked.jobs(), folder)
+        run_jobs(asked.jobs(), folder, workers=1)
 
 
 _RUN = """
@@ -96,11 +95,11 @@ import sys
 from pathlib import Path
 from posenc_cli import interrupts
 from posenc_cli.experiments.folder import RunFolder
-from posenc_cli.experiments.schedulers import LocalScheduler
+from posenc_cli.experiments.job_processes import run_jobs
 interrupts.handle()
 folder = RunFolder.found(Path(sys.argv[1]))
 with folder.locked() as lock:
-    LocalScheduler(2).run(folder.request.jobs(), folder, print, lock=lock)
+    run_jobs(folder.request.jobs(), folder, print, workers=2, lock=lock)
 """
 
 
@@ -141,84 +140,6 @@ def test_an_interrupted_run_and_its_workers_say_nothing(tmp_path, number, kept) 
 
 @pytest.mark.parametrize("asked", [b"", b'{"request": '])
 def test_a_worker_whose_parent_ends_first_says_nothing(asked) -> None:
-    command = [sys.executable, "-m", "posenc_cli.experiments.schedulers"]
+    command = [sys.executable, "-m", "posenc_cli.experiments.job_processes"]
     done = subprocess.run(command, input=asked, capture_output=True, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
-
-
-def test_a_scheduler_is_local_or_an_address_of_dask() -> None:
-    assert isinstance(scheduler_of("local", 3), LocalScheduler)
-    for wrong in ("dask", "dask://", "dask://host", "slurm", "dask://host:port"):
-        with pytest.raises(InvalidInput, match="must be local or dask://HOST:PORT"):
-            scheduler_of(wrong, None)
-    with pytest.raises(InvalidInput, match="goes with --scheduler local"):
-        scheduler_of("dask://host:80", 2)
-
-
-def test_without_dask_it_is_said_how_to_install_it(tmp_path, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    folder = RunFolder.made(tmp_path / "run", request("rope"))
-    with pytest.raises(Unavailable, match="is not installed") as error:
-        scheduler_of("dask://localhost:1", None).run(folder.request.jobs(), folder)
-    assert error.value.hint == "pip install distributed"
-
-
-@pytest.mark.slow
-def test_a_cluster_finds_what_one_process_finds_and_survives_a_worker(
-    tmp_path, monkeypatch
-) -> None:
-    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path))
-    distributed = pytest.importorskip("distributed")
-    pytest.importorskip("dask").config.refresh()
-    asked = request("rope", "alibi", steps=400)
-    folder = RunFolder.made(tmp_path / "run", asked)
-    with distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=None,
-    ) as cluster:
-        victim = next(iter(cluster.workers.values()))
-
-        def kill() -> None:
-            eventually(lambda: cluster.scheduler.tasks)
-            os.kill(victim.pid, signal.SIGKILL)
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        address = cluster.scheduler_address.removeprefix("tcp://")
-        scheduler_of(f"{schedulers.DASK}{address}", None).run(asked.jobs(), folder)
-        killer.join()
-    assert [folder.result(job) for job in asked.jobs()] == [run_job(job) for job in asked.jobs()]
-
-
-@pytest.mark.slow
-def test_a_cluster_without_workers_is_said_to_be_waited_for(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("DASK_TEMPORARY_DIRECTORY", str(tmp_path))
-    distributed = pytest.importorskip("distributed")
-    pytest.importorskip("dask").config.refresh()
-    asked = request("rope")
-    folder = RunFolder.made(tmp_path / "run", asked)
-    told: list[str] = []
-    with distributed.LocalCluster(
-        n_workers=0, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        address = cluster.scheduler_address.removeprefix("tcp://")
-
-        def warn(text: str) -> None:
-            told.append(text)
-            cluster.scale(1)  # as a cluster that grows by what is asked of it
-
-        for _ in range(2):
-            scheduler_of(f"dask://{address}", None).run(asked.jobs(), folder, warn=warn)
-    start = f"waiting for one (dask worker {address})"
-    assert told == [f"--scheduler 'dask://{address}': has no workers; {start}"]
-
-
-@pytest.mark.slow
-def test_an_address_where_nothing_answers_is_said_in_a_line(tmp_path, monkeypatch) -> None:
-    pytest.importorskip("distributed")
-    monkeypatch.setattr(schedulers, "_CONNECTING", 1)
-    folder = RunFolder.made(tmp_path / "run", request("rope"))
-    with pytest.raises(Unavailable, match="no Dask scheduler answers there"):
-        scheduler_of("dask://127.0.0.1:9", None).run(folder.request.jobs(), folder)

@@ -1,4 +1,4 @@
-"""Schedulers of jobs: processes on this machine, or a Dask cluster.
+"""Jobs in processes of this machine.
 
 A job gives the same result in the same environment. Results are saved as they arrive, so that
 nothing is lost if a run stops early.
@@ -22,12 +22,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.errors import InvalidInput, PosencError, Unavailable, abbreviated
+from posenc_cli.encoding.engine import processors
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable
 from posenc_cli.experiments.request import ExperimentRequest, JobResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
     from posenc_cli.experiments.folder import RunFolder
     from posenc_cli.experiments.request import Job
@@ -58,24 +58,24 @@ def main() -> int:
         _write(answers, {"done": done, "total": total})
 
     try:
-        _write(answers, job_answer(**asked, progress=progress))
+        _write(answers, _job_answer(**asked, progress=progress))
     except _UnwantedResult:
         return 1
     return 0
 
 
-def job_answer(
+def _job_answer(
     request: Mapping[str, Any],
     place: int,
-    checkpoint: str | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    checkpoint: str,
+    progress: Callable[[int, int], object],
 ) -> dict[str, object]:
-    """Run a job of a request, here or on a cluster, and return its result or its error."""
+    """Run a job of a request, and return its result or its error."""
     from posenc_cli.experiments.run import run_job
 
     try:
         job = ExperimentRequest.from_fields(request).jobs()[place]
-        result = run_job(job, None if checkpoint is None else Path(checkpoint), progress)
+        result = run_job(job, Path(checkpoint), progress)
     except PosencError as error:
         return {"error": error.message, "hint": error.hint, "status": error.status}
     return {"result": result.fields()}
@@ -107,58 +107,40 @@ def _watch(unwanted: threading.Event) -> None:
     os._exit(1)
 
 
-DASK = "dask://"
 ATTEMPTS = 3
 """How often to start a job whose process ends without an answer: killed, or out of memory."""
-_CONNECTING = 10
-"""The most seconds to wait for a cluster."""
-_WORKER = "posenc_cli.experiments.schedulers"
+_WORKER = "posenc_cli.experiments.job_processes"
 """This module, as a process."""
 
 
-def cores() -> int:
-    """Return the default number of parallel processes."""
-    with suppress(AttributeError):  # not on every system
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def run_jobs(
+    jobs: Sequence[Job],
+    folder: RunFolder,
+    progress: Progress | None = None,
+    *,
+    workers: int | None = None,
+    lock: int | None = None,
+) -> None:
+    """Run each job in a process with one thread, and save their results in the folder.
 
+    ``workers`` processes run at a time, by default one per core. A job whose process dies resumes
+    from its checkpoint. If this process dies, its workers save their checkpoints and end. They
+    inherit the descriptor ``lock``.
 
-class LocalScheduler:
-    """Run each job in a process with one thread, ``workers`` processes at a time."""
-
-    def __init__(self, workers: int | None = None) -> None:
-        self._workers = workers or cores()
-
-    def run(
-        self,
-        jobs: Sequence[Job],
-        folder: RunFolder,
-        progress: Progress | None = None,
-        *,
-        lock: int | None = None,
-        warn: Callable[[str], object] | None = None,  # noqa: ARG002 - nothing is waited for
-    ) -> None:
-        """Run the jobs, and save their results in the folder.
-
-        A job whose process dies resumes from its checkpoint. If this process dies, its workers save
-        their checkpoints and end. They inherit the descriptor ``lock``.
-
-        Raises: what a job raises; Unavailable if a job's process dies every time.
-        """
-        steps = _StepsOfAll(jobs, progress)
-        stopped = threading.Event()
-        with ThreadPoolExecutor(self._workers) as pool:
-            futures = [
-                pool.submit(_run_in_process, job, folder, steps, stopped, lock) for job in jobs
-            ]
-            try:
-                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                stopped.set()  # the jobs that still run are cancelled
-                pool.shutdown(cancel_futures=True)
-            errors = [future.exception() for future in done if future.exception() is not None]
-            for error in sorted(errors, key=lambda error: isinstance(error, _Unwanted)):
-                raise error  # type: ignore[misc]
+    Raises: what a job raises; Unavailable if a job's process dies every time.
+    """
+    steps = _StepsOfAll(jobs, progress)
+    stopped = threading.Event()
+    with ThreadPoolExecutor(workers or processors()) as pool:
+        futures = [pool.submit(_run_in_process, job, folder, steps, stopped, lock) for job in jobs]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stopped.set()  # the jobs that still run are cancelled
+            pool.shutdown(cancel_futures=True)
+        errors = [future.exception() for future in done if future.exception() is not None]
+        for error in sorted(errors, key=lambda error: isinstance(error, _Unwanted)):
+            raise error  # type: ignore[misc]
 
 
 class _Unwanted(Exception):
@@ -251,90 +233,6 @@ def _ending(status: int) -> str:
     with suppress(ValueError):
         return f"killed by {signal.Signals(-status).name}"
     return f"killed by signal {-status}"
-
-
-class DaskScheduler:
-    """Run each job as a task of a dask.distributed cluster whose workers have posenc and torch."""
-
-    def __init__(self, address: str) -> None:
-        self._address = f"tcp://{address.removeprefix(DASK)}"
-        self._option = f"--scheduler {abbreviated(address)}"
-
-    def run(
-        self,
-        jobs: Sequence[Job],
-        folder: RunFolder,
-        progress: Progress | None = None,
-        *,
-        lock: int | None = None,  # noqa: ARG002 - no process of this machine
-        warn: Callable[[str], object] | None = None,
-    ) -> None:
-        """Run the jobs, and save their results in the folder.
-
-        Jobs of a lost worker start again on another. If the cluster has no workers yet, posenc
-        calls ``warn`` and waits, because it may start some for these jobs.
-
-        Raises: what a job raises; Unavailable if no cluster answers.
-        """
-        distributed = _library()
-        steps = _StepsOfAll(jobs, progress)
-        try:
-            client = distributed.Client(self._address, timeout=_CONNECTING, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise Unavailable(
-                f"{self._option}: no Dask scheduler answers there",
-                hint="start one with: dask scheduler; its workers with: dask worker",
-            ) from error
-        with client:
-            if warn is not None and not client.scheduler_info()["workers"]:
-                start = f"dask worker {self._address.removeprefix('tcp://')}"
-                warn(f"{self._option}: has no workers; waiting for one ({start})")
-            futures = {}
-            for job in jobs:
-                place = job.request.jobs().index(job)
-                name = f"posenc-{job.request.fingerprint}-{job.key}"
-                future = client.submit(
-                    job_answer, job.request.fields(), place, key=name, pure=False, retries=ATTEMPTS
-                )
-                futures[future] = job
-            try:
-                for future in distributed.as_completed(futures, loop=client.loop):
-                    job = futures[future]
-                    answer = future.result()
-                    folder.keep(job, JobResult.from_fields(_value(answer)))
-                    steps.told(job, job.request.steps, job.request.steps)
-            except distributed.KilledWorker as error:
-                raise Unavailable(f"Dask workers died repeatedly on {job.key}") from error
-            finally:
-                client.cancel([*futures])
-
-
-def _library() -> ModuleType:
-    try:
-        import distributed
-    except ImportError as error:
-        raise Unavailable(
-            "--scheduler dask://…: dask.distributed is not installed",
-            hint="pip install distributed",
-        ) from error
-    return distributed  # type: ignore[no-any-return]
-
-
-def scheduler_of(name: str, workers: int | None) -> LocalScheduler | DaskScheduler:
-    """Return a scheduler by name: ``local``, or ``dask://HOST:PORT``.
-
-    Raises: InvalidInput.
-    """
-    if name == "local":
-        return LocalScheduler(workers)
-    host, colon, port = name.removeprefix(DASK).rpartition(":")
-    if name.startswith(DASK) and colon and host and port.isdigit():
-        if workers is not None:
-            raise InvalidInput(f"--workers {workers}: goes with --scheduler local")
-        return DaskScheduler(name)
-    raise InvalidInput(
-        f"--scheduler {abbreviated(name)}: must be local or {DASK}HOST:PORT",
-    )
 
 
 if __name__ == "__main__":
