@@ -139,7 +139,10 @@ _OWN = {
 }
 """What a scheme needs besides its name and a length."""
 _WITHOUT = {
-    ("nope", "spectrum"): "nothing changes",
+    **{
+        (name, "spectrum"): "no waves"
+        for name in ("learned", "integer", "normalized", "binary", "nope", "shaw")
+    },
     **{
         (name, "spectrum"): "no waves: a bias"
         for name, scheme in BUILT_IN.items()

@@ -1,7 +1,6 @@
-"""The spectrum of an encoding: the wavelength of each pair, or the power of each column.
+"""The spectrum of an encoding: the wavelength and rotations of each pair.
 
-Waves have wavelengths and rotations, and the changes that an extended rotary scheme made to each.
-Other columns have a power spectrum along the positions.
+An extended rotary scheme also has the changes that it made to each.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -16,7 +15,6 @@ import numpy as np
 from posenc_cli.analysis.encoded import wavelengths
 from posenc_cli.analysis.similarity import finite_or_none
 from posenc_cli.budget import HELD_VALUES, check_size
-from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record
@@ -25,10 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from posenc_cli.analysis.products import MatrixRows
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Bound, Waves
-    from posenc_cli.numerics.arrays import RealRows, Reals
+    from posenc_cli.numerics.arrays import Reals
 
 Along = Literal["positions", "offsets"]
 Zone = Literal["kept", "blended", "interpolated", "quickened", "still"]
@@ -38,8 +35,7 @@ DEFAULT_CONTEXT = 4096
 
 _SAME = 1e-12
 """Relative tolerance for ratios of 60-digit frequencies to floats from users."""
-_TRANSFORMED_ROWS = 1 << 20
-_TRANSFORMED_VALUES = 1 << 20  # at a time, in whole columns
+_BLOCK = 1 << 20  # positions whose coordinates are held at a time
 
 
 class Stretch(Record):
@@ -151,7 +147,7 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
     asked = positions.option if positions else "the grid"
     check_size(asked, places.count, HELD_VALUES, "places on axes")
     lows, highs = [], []  # (blocks, axes)
-    for part in places.blocks(_TRANSFORMED_ROWS):
+    for part in places.blocks(_BLOCK):
         axes = [np.asarray(axis) for axis in coordinates.at(position_array(part))]
         lows.append([int(axis.min()) for axis in axes])
         highs.append([int(axis.max()) for axis in axes])
@@ -202,94 +198,6 @@ def _zone(ratio: float, factor: float) -> Zone:
     if ratio < 1:
         return "quickened"
     return "interpolated" if ratio >= factor * (1 - _SAME) else "blended"
-
-
-class PowerSpectrum(Record):
-    """The power of columns along positions, without their means.
-
-    ``power`` is the share of each wavelength in the power of all columns. ``dominant`` is the
-    wavelength with the most power in each column, and ``share`` its share of the column's power,
-    NaN for a column that is constant or not finite. ``dropped`` columns are not finite. Only the
-    first ``transformed`` of ``count`` rows were used.
-
-    Shape: ``wavelengths`` and ``power`` (rows // 2,), longest first; the others (columns,).
-    """
-
-    count: int
-    transformed: int
-    wavelengths: Reals
-    power: Reals
-    dominant: Reals
-    share: Reals
-    dropped: tuple[int, ...]
-    along: Along = "positions"
-
-
-def power_spectrum(rows: MatrixRows, *, name: str) -> PowerSpectrum:
-    """The power spectrum of the columns of some rows, by a Fourier transform of each.
-
-    Raises: InvalidInput if there are fewer than two rows, or no finite column.
-    """
-    if rows.count < 2:
-        raise InvalidInput(f"{name}: has one row; a spectrum along positions needs at least two")
-    count = min(rows.count, _TRANSFORMED_ROWS, max(2, HELD_VALUES // rows.width))
-    bins = count // 2
-    power, scale = np.zeros(bins), 0.0
-    dominant, share = np.full(rows.width, np.nan), np.full(rows.width, np.nan)
-    dropped: list[int] = []
-    columns_of = rows.columns
-    if columns_of is None:
-        values = rows.read(range(count))
-
-        def columns_of(first: int, which: slice) -> RealRows:
-            return values[:first, which]
-
-    step = max(1, _TRANSFORMED_VALUES // count)
-    for begin in range(0, rows.width, step):
-        part = columns_of(count, slice(begin, begin + step))  # (rows, columns)
-        finite = np.isfinite(part).all(axis=0)
-        dropped += (begin + np.flatnonzero(~finite)).tolist()
-        largest = np.abs(part[:, finite]).max(axis=0, initial=0)
-        columns = begin + np.flatnonzero(finite)[largest > 0]
-        # Scaled to 1, so that no square overflows or underflows.
-        largest = largest[largest > 0]
-        unit = part[:, columns - begin] / largest
-        columns_power = _column_power(unit)  # (bins, columns)
-        total = columns_power.sum(axis=0)
-        moving = total > 0  # a constant is all ones here, so it has no power
-        best = columns_power[:, moving].argmax(axis=0)
-        dominant[columns[moving]] = count / (best + 1)
-        share[columns[moving]] = columns_power[best, np.flatnonzero(moving)] / total[moving]
-        if moving.any():
-            top = max(scale, float(largest[moving].max()))
-            power *= (scale / top) ** 2
-            power += columns_power[:, moving] @ (largest[moving] / top) ** 2
-            scale = top
-    if len(dropped) == rows.width:
-        raise InvalidInput(f"{name}: no column is finite, so there is no spectrum")
-    total_power = power.sum()
-    return PowerSpectrum(
-        count=rows.count,
-        transformed=count,
-        wavelengths=count / np.arange(1, bins + 1),
-        power=power / total_power if total_power else power,
-        dominant=dominant,
-        share=share,
-        dropped=tuple(dropped),
-    )
-
-
-def _column_power(values: RealRows) -> RealRows:
-    """The power of each column at 1, 2, … full turns over all rows.
-
-    Shape: values (rows, columns) → (rows // 2, columns).
-    """
-    count = len(values)
-    transformed = np.fft.rfft(values - values.mean(axis=0), axis=0)[1:]
-    power: RealRows = 2 * (transformed.real**2 + transformed.imag**2)
-    if count % 2 == 0:
-        power[-1] /= 2  # for an even number of rows, the highest frequency has no mirror image
-    return power
 
 
 def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
@@ -350,21 +258,3 @@ def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference 
     return WaveDifference(
         len(a), tuple(np.flatnonzero(apart).tolist()), farthest, tuple(at.tolist())
     )
-
-
-class PowerDifference(Record):
-    """The ``share`` of the power that lies at other wavelengths than in another encoding."""
-
-    share: float
-
-
-def power_difference(first: PowerSpectrum, other: PowerSpectrum) -> PowerDifference | None:
-    """The difference in the power of two encodings' columns.
-
-    None if their wavelengths differ, or one has no power.
-    """
-    if not first.power.any() or not other.power.any():
-        return None
-    if not np.array_equal(first.wavelengths, other.wavelengths) or first.along != other.along:
-        return None
-    return PowerDifference(float(np.abs(first.power - other.power).sum()) / 2)

@@ -43,7 +43,6 @@ from posenc_cli.render.figures.spectra import (
     SpectrumReport,
     choice_report,
     compared_report,
-    file_report,
 )
 from posenc_cli.render.figures.stored import figure_of_array
 from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
@@ -301,19 +300,16 @@ class Spectrum(NotebookReport, SpectrumReport):
         return {"schema": "posenc/spectrum/1", **self.fields}
 
     def figure(self, *, width: int = 1200, height: int = 800, theme: Theme = "light") -> Page:
-        """The figure as one of matplotlib's.
-
-        Raises: ValueError if no column changes, so that there is nothing to draw.
-        """
-        return drawn_page(self.drawable(), _style(width, height, None, theme=theme))
+        """The figure as one of matplotlib's."""
+        return drawn_page(self.picture, _style(width, height, None, theme=theme))
 
     def __str__(self) -> str:
         typesetter = Typesetter()
         table = typesetter.table(self.columns, self.rows)
         return f"{table}\n{_paragraphs(self.notes(len(self.rows)))}"
 
-    def _repr_png_(self) -> bytes | None:
-        return None if self.picture is None else png_of(self.figure())
+    def _repr_png_(self) -> bytes:
+        return png_of(self.figure())
 
     @property
     def in_short(self) -> str:
@@ -323,27 +319,25 @@ class Spectrum(NotebookReport, SpectrumReport):
 
 @in_arguments
 def spectrum(
-    subject: EncodingLike | Shaped | Several,
+    subject: EncodingLike | Several,
     positions: PositionsLike | None = None,
     **parameters: object,
 ) -> Spectrum:
-    """The waves of an encoding, or the power spectrum of the columns of an array.
-
-    An encoding without waves is treated like an array.
+    """The waves of an encoding.
 
     Args:
-        subject: an encoding as for `encode`, or an array or a tensor; or a list, for one set of
-            axes and the differences of each from the first.
+        subject: an encoding as for `encode`; or a list, for one set of axes and the differences of
+            each from the first.
         positions: those over which rotations are counted; by default those of the model's context,
             or 4096.
 
-    Raises: ValueError if an argument is wrong, or the encoding is a bias.
+    Raises: ValueError if an argument is wrong, or an encoding is not made of waves.
     """
     arrays, choices = arrays_and_choices(subject, positions, parameters)
-    reports = {place: file_report(loaded, name=name) for place, (name, loaded) in arrays.items()}
-    reports |= {place: choice_report(choice) for place, choice in choices.items()}
-    in_order = [reports[place] for place in sorted(reports)]
-    report = in_order[0] if len(in_order) == 1 else compared_report(in_order)
+    if arrays:
+        raise ArgumentError("subject: must be an encoding; an array has no declared wavelengths")
+    reports = [choice_report(choice) for choice in choices.values()]
+    report = reports[0] if len(reports) == 1 else compared_report(reports)
     return Spectrum(**report.as_dict())
 
 

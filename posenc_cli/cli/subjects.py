@@ -75,6 +75,32 @@ class Subjects(Record):
         return Subjects(tuple(items))
 
 
+class Encodings(Record):
+    """The encodings that a command line names, in order; each part of a hybrid separately."""
+
+    choices: tuple[Choice, ...]
+
+    @staticmethod
+    def of_options(
+        source: EncodingSourceOptions,
+        where: PositionOptions,
+        parameters: ParameterOptions,
+        computing: ComputeOptions,
+        console: Console,
+    ) -> Encodings:
+        """Return the encodings that the options name.
+
+        Raises: InvalidInput if none is named, or an option concerns an encoding that is not named.
+        """
+        if not source.in_order:
+            raise InvalidInput(
+                "--scheme, --config or --model: give one of them",
+                hint="posenc schemes and posenc models list what there is",
+            )
+        named = _named(source, where, parameters, computing, console)
+        return Encodings(tuple(choice for _, choices in named for choice in choices))
+
+
 class ComparedEncodings(Record):
     """The encodings that a command line names, in order; a hybrid counts as one."""
 

@@ -1,4 +1,4 @@
-"""Spectra: against mpmath, closed forms, transformers' rules as fractions, and np.fft."""
+"""Spectra: against mpmath, closed forms, and transformers' rules as fractions."""
 
 from __future__ import annotations
 
@@ -10,22 +10,14 @@ import numpy as np
 import pytest
 
 from posenc_cli import catalogue
-from posenc_cli.analysis import spectrum
-from posenc_cli.analysis.products import MatrixRows
-from posenc_cli.analysis.similarity import rows_of_array
 from posenc_cli.analysis.spectrum import (
     context_of,
-    power_spectrum,
     spectrum_fields,
     wave_spectrum,
 )
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Rotation, Waves, rotary
 from posenc_cli.positions import Positions
-from posenc_cli.records import replace
-from posenc_cli.render.figures.spectra import SpectrumSubject, power_figure
-from tests.matrices import matrix
 
 
 def waves_of(scheme, context=None, **given):
@@ -153,114 +145,3 @@ def test_the_context_is_the_scheme_s_own(scheme, given, expected):
 def test_waves_of_a_relative_scheme_run_along_offsets():
     assert waves_of("transformer-xl", dim=2).along == "offsets"
     assert waves_of("rope", dim=2).along == "positions"
-
-
-def test_power_is_that_of_the_fourier_transform():
-    table = np.random.default_rng(0).standard_normal((90, 5)) * [1, 2, 3, 1e-3, 0]
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    power = np.abs(np.fft.fft(table - table.mean(axis=0), axis=0)) ** 2
-    folded = power[1:46] + np.vstack([power[:45:-1], np.zeros((1, 5))])
-    assert found.wavelengths.tolist() == [90 / k for k in range(1, 46)]
-    np.testing.assert_allclose(found.power, folded.sum(axis=1) / folded.sum(), rtol=1e-12)
-    best = folded[:, :4].argmax(axis=0)
-    np.testing.assert_allclose(found.dominant[:4], 90 / (best + 1))
-    np.testing.assert_allclose(
-        found.share[:4], folded[:, :4].max(axis=0) / folded[:, :4].sum(axis=0), rtol=1e-12
-    )
-    assert np.isnan(found.dominant[4])
-
-
-def test_a_wave_is_found_at_its_wavelength():
-    table = np.stack([np.sin(2 * np.pi * np.arange(240) / w) for w in (8, 24, 240)], axis=1)
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    np.testing.assert_allclose(found.dominant, [8, 24, 240])
-    np.testing.assert_allclose(found.share, 1)
-
-
-def test_bits_turn_twice_as_fast_from_column_to_column():
-    table = matrix("binary", "0:256", dtype="float64", dim=8)
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    assert found.dominant.tolist() == [256, 128, 64, 32, 16, 8, 4, 2]
-
-
-@pytest.mark.parametrize("scale", [1e300, 1e-300])
-def test_power_neither_overflows_nor_vanishes(scale):
-    table = np.random.default_rng(1).standard_normal((50, 3))
-    expected = power_spectrum(MatrixRows.of(table), name="x")
-    found = power_spectrum(MatrixRows.of(table * scale), name="x")
-    np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
-    np.testing.assert_array_equal(found.dominant, expected.dominant)
-
-
-def test_constants_have_no_wavelength():
-    for value, count in ((0.0, 100), (1.0, 100), (0.1, 10), (0.1, 100), (1 / 3, 77)):
-        found = power_spectrum(MatrixRows.of(np.full((count, 2), value)), name="x")
-        assert np.isnan(found.dominant).all()
-        assert found.power.tolist() == [0] * (count // 2)
-
-
-def test_columns_that_are_not_finite_are_left_out():
-    table = np.random.default_rng(2).standard_normal((40, 3))
-    table[3, 1] = np.inf
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    assert found.dropped == (1,)
-    alone = power_spectrum(MatrixRows.of(table[:, [0, 2]]), name="x")
-    np.testing.assert_allclose(found.power, alone.power)
-    with pytest.raises(InvalidInput, match="no column is finite"):
-        power_spectrum(MatrixRows.of(table * np.nan), name="x")
-    with pytest.raises(InvalidInput, match="one row"):
-        power_spectrum(MatrixRows.of(table[:1]), name="x")
-
-
-def test_columns_are_transformed_some_at_a_time(monkeypatch):
-    table = np.random.default_rng(3).standard_normal((60, 7)) * 10.0 ** np.arange(-3, 4)
-    expected = power_spectrum(MatrixRows.of(table), name="x")
-    monkeypatch.setattr(spectrum, "_TRANSFORMED_VALUES", 120)
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
-    np.testing.assert_array_equal(found.dominant, expected.dominant)
-
-
-def test_of_more_rows_than_memory_holds_the_first_are_transformed(monkeypatch):
-    table = np.random.default_rng(4).standard_normal((60, 2))
-    monkeypatch.setattr(spectrum, "HELD_VALUES", 40)
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    assert (found.count, found.transformed) == (60, 20)
-    np.testing.assert_array_equal(
-        found.dominant, power_spectrum(MatrixRows.of(table[:20]), name="x").dominant
-    )
-
-
-def test_a_curve_of_many_wavelengths_has_the_strongest_where_it_is():
-    table = np.sin(2 * np.pi * 777 * np.arange(5000) / 5000)[:, None]
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    curve = power_figure([SpectrumSubject("x", "x", found)]).curves[0]
-    assert len(curve.x) < len(found.power)
-    assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / 777)
-
-
-@pytest.mark.parametrize("turns", [1, 2, 3, 2499, 2500])
-def test_the_ends_of_a_curve_of_many_wavelengths_are_in_it(turns):
-    """Of 5000 rows the longest wavelength is 5000, and the shortest 2."""
-    table = np.cos(2 * np.pi * turns * np.arange(5000) / 5000)[:, None]
-    found = power_spectrum(MatrixRows.of(table), name="x")
-    curve = power_figure([SpectrumSubject("x", "x", found)]).curves[0]
-    assert curve.x[int(np.argmax(curve.y))] == pytest.approx(5000 / turns)
-    assert max(curve.y) == pytest.approx(1)
-
-
-def test_a_file_is_read_some_columns_at_a_time(monkeypatch):
-    table = np.random.default_rng(6).standard_normal((60, 7)).astype(np.float32)
-    expected = power_spectrum(MatrixRows.of(table.astype(np.float64)), name="x")
-    monkeypatch.setattr(spectrum, "_TRANSFORMED_VALUES", 120)
-    rows = rows_of_array(table, "float32", name="x")
-    read = []
-
-    def columns(count, which):
-        read.append(rows.columns(count, which))
-        return read[-1]
-
-    found = power_spectrum(replace(rows, read=None, columns=columns), name="x")
-    np.testing.assert_allclose(found.power, expected.power, rtol=1e-12)
-    np.testing.assert_array_equal(found.dominant, expected.dominant)
-    assert [part.shape for part in read] == [(60, 2)] * 3 + [(60, 1)]

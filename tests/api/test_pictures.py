@@ -64,8 +64,10 @@ def test_a_spectrum_is_the_commands(call):
     assert json.loads(json.dumps(report.as_json())) == json.loads(out)
     assert "wavelength" in str(report)
     assert report._repr_png_().startswith(PNG)
-    with pytest.raises(ValueError, match="is a bias"):
+    with pytest.raises(ValueError, match="is not made of waves"):
         posenc.spectrum("alibi", 8)
+    with pytest.raises(ValueError, match="must be an encoding"):
+        posenc.spectrum(np.ones((4, 2)))
 
 
 def test_lists_are_looked_at_together_as_the_commands_do(call):

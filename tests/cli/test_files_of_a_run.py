@@ -38,7 +38,6 @@ READING = [
     ("dot-similarity --in {} --out {out}", "w.npy", "w.png"),
     ("dot-similarity --in {}:encoding --out {out}", "two.npz", "two.npz"),
     ("heatmap --in {} --out {out}", "w.npy", "w.png"),
-    ("spectrum --in {} --out {out}", "w.npy", "w.svg"),
     ("alibi-slopes --check {} --heads 2 --out {out}", "slopes.json", "slopes.json"),
     ("alibi-slopes --check {} --heads 2 --out {out}", "slopes.npy", "slopes.txt"),
     ("rope-check -s rope -d 4 --tables {} b.npy --out {out}", "w.npy", "w.txt"),

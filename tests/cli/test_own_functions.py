@@ -185,7 +185,7 @@ def test_positions_that_are_not_whole_are_given_as_float64(mine, call):
 @pytest.mark.long
 @pytest.mark.usefixtures("mine")
 def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
-    for command in ("heatmap", "curve", "dot-similarity", "spectrum", "order-check", "inspect"):
+    for command in ("heatmap", "curve", "dot-similarity", "order-check", "inspect"):
         assert call(command, "-s", "./mine.py:waves", "-l", "12")[0] == 0, command
     assert call("heads", "-s", "./mine.py:waves", "--train", "20", "--test", "20")[0] == 0
     assert call("apply", "-s", "./mine.py:waves", "-l", "9", "--seed", "0", "-o", "y.npy")[0] == 0

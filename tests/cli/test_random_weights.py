@@ -30,15 +30,12 @@ def weights_file(name, folder):
 
 def commands(name):
     """What shows the values of a scheme, as words and as JSON."""
-    kind = catalogue.BUILT_IN[name].kind
     yield ("heatmap", "-s", name)
     yield ("dot-similarity", "-s", name)
     yield ("dot-similarity", "-s", name, "--profile")
     yield ("generate", "-s", name, "--out", "table.npy")
     yield ("order-check", "-s", name)
     yield ("inspect", "-s", name)
-    if kind != "bias":
-        yield ("spectrum", "-s", name)
 
 
 def text_of(result):
@@ -68,10 +65,7 @@ def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_pictures_and_files_name_them(name, call):
-    drawing = ["heatmap", "dot-similarity"]
-    if catalogue.BUILT_IN[name].kind != "bias":
-        drawing.append("spectrum")
-    for command in drawing:
+    for command in ("heatmap", "dot-similarity"):
         # The summary has the title that the picture has.
         assert SAID in text_of(call(command, "-s", name, *GIVEN, "--out", "picture.svg"))
     assert call("generate", "-s", name, *GIVEN, "-o", "a.npz")[0] == 0

@@ -56,26 +56,6 @@ def test_json_of_a_wave_that_stands_still_has_null(call):
     assert document["zones"] == ["kept", "kept", "still", "still"]
 
 
-def test_json_of_columns(call, tmp_path):
-    document = asked(call, "-s", "binary", "-d", "6", "-l", "64")
-    assert document["kind"] == "power"
-    assert document["dominant"] == [64, 32, 16, 8, 4, 2]
-    table = matrix("binary", "0:64", dtype="float64", dim=6)
-    power = np.abs(np.fft.rfft(table - table.mean(axis=0), axis=0))[1:] ** 2
-    power[:-1] *= 2
-    np.testing.assert_allclose(document["power"], power.sum(axis=1) / power.sum(), atol=1e-15)
-    np.save(tmp_path / "t.npy", table)
-    again = asked(call, "--in", "t.npy")
-    assert (again["dominant"], again["shape"]) == (document["dominant"], [64, 6])
-    constant = asked(call, "-s", "nope", "-l", "9", "-d", "2")
-    assert constant["dominant"] == [None, None]
-
-
-def test_steps_count_in_wavelengths(call):
-    document = asked(call, "-s", "binary", "-d", "6", "--positions", "0:64:2")
-    assert document["dominant"][:5] == [64, 32, 16, 8, 4]
-
-
 def test_the_table_has_a_row_a_pair(call):
     status, out, _ = call("spectrum", "-s", "rope-linear", "-d", "8", "-l", "50")
     assert status == 0
@@ -100,16 +80,9 @@ def test_long_tables_are_thinned_and_say_so(call):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("-s learned -l 64", "noise"),
-        ("-s learned", "strongest wavelength"),
-        ("-s binary -d 12", "the strongest of neighbouring wavelengths"),
         ("-s rope -d 2 -l 50", "no pair has a wavelength longer than 50 positions"),
         ("-s transformer-xl -d 2 -l 40", "up: wavelength in offsets"),
-        ("-s shaw -d 4 -l 30", "across: wavelength in offsets"),
-        ("-s normalized -l 64", "strongest wavelength: 64 positions"),
-        ("-s nope -l 9", "64 of 64 columns are constant"),
         ("-s sinusoidal-nd --set grid=4x6", "the extent of its axis"),
-        ("-s shaw -l 20", "strongest wavelength"),
     ],
 )
 def test_words_for_every_kind(arguments, told, call):
@@ -127,39 +100,19 @@ def test_a_figure_goes_to_a_file(call, tmp_path):
         assert (tmp_path / name).stat().st_size > 1000
 
 
-def test_columns_that_are_not_finite_are_told(call, tmp_path):
-    table = np.random.default_rng(0).standard_normal((30, 3))
-    table[3, 1] = np.nan
-    np.save(tmp_path / "t.npy", table)
-    status, _, err = call("spectrum", "--in", "t.npy", "--json")
-    assert (status, err) == (
-        0,
-        "posenc: warning: 't.npy': 1 of 3 columns are not finite, and left out\n",
-    )
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "status", "told"),
     [
         ("", 2, "give one of them"),
-        ("-s rope --in t.npy", 3, "t.npy"),
-        ("-s alibi", 2, "is a bias"),
+        ("-s rope --in t.npy", 2, "--in"),
+        ("-s alibi", 2, "is not made of waves"),
         ("-s sinusoidal+", 2, "must be A+B"),
-        ("-s learned --positions 1,5,9", 2, "equal steps"),
         ("-s rope --out w.npy", 2, "--out 'w.npy'"),
         ("-s rope --out - --json", 2, "--json: stdout is used"),
-        ("-s nope -l 9 --out w.png", 2, "no column changes"),
-        ("--in missing.npy", 3, "missing.npy"),
-        ("--in row.npy", 2, "one row"),
-        ("--in cube.npy", 2, "must be a matrix"),
-        ("--in nan.npy", 2, "no column is finite"),
     ],
 )
-def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
-    np.save(tmp_path / "row.npy", np.ones((1, 4)))
-    np.save(tmp_path / "cube.npy", np.ones((4, 4, 4)))
-    np.save(tmp_path / "nan.npy", np.full((4, 4), np.nan))
+def test_what_cannot_be_is_one_line(arguments, status, told, call):
     found, out, err = call("spectrum", *arguments.split())
     assert (found, out) == (status, "")
     assert told in err
@@ -167,42 +120,9 @@ def test_what_cannot_be_is_one_line(arguments, status, told, call, tmp_path):
     assert len(err.splitlines()) <= 2
 
 
-def test_of_files_past_memory_the_rows_that_count_are_said(call, tmp_path, monkeypatch):
-    monkeypatch.setattr("posenc_cli.analysis.spectrum.HELD_VALUES", 60)
-    np.save(tmp_path / "t.npy", np.random.default_rng(0).standard_normal((30, 3)))
-    _, out, _ = call("spectrum", "--in", "t.npy")
-    assert "of 30 rows, the first 20" in out
-
-
-def test_complex_columns_are_named_by_their_parts(call, tmp_path):
-    angles = 2 * np.pi * np.outer(np.arange(64), [1 / 8, 1 / 16])
-    np.save(tmp_path / "t.npy", np.cos(angles) + 1j * np.sin(2 * angles))
-    document = asked(call, "--in", "t.npy")
-    assert document["columns"] == ["0 real", "0 imaginary", "1 real", "1 imaginary"]
-    np.testing.assert_allclose(document["dominant"], [8, 4, 16, 8])
-    _, out, _ = call("spectrum", "--in", "t.npy")
-    lines = out.splitlines()
-    assert lines[table_of(lines) + 3].split()[:3] == ["0", "imaginary", "4"]
-
-
-def test_a_single_column_has_a_spectrum(call, tmp_path):
-    np.save(tmp_path / "t.npy", np.sin(2 * np.pi * np.arange(64) / 16))
-    document = asked(call, "--in", "t.npy")
-    assert (document["shape"], document["dominant"]) == ([64], [16])
-
-
-def test_of_few_rows_it_is_not_said_that_no_wavelength_stands_out(call, tmp_path):
-    np.save(tmp_path / "t.npy", np.array([[1.0, 2.0], [3.0, 5.0]]))
-    _, out, _ = call("spectrum", "--in", "t.npy")
-    assert "100.0% of the power of all columns" in out
-    assert "stands out" not in out
-
-
 @pytest.mark.sweep(5)
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (100, 30)])
-@pytest.mark.parametrize(
-    "arguments", ["-s rope -d 128", "-s rope-yarn -d 128", "-s learned -l 64", "-s rope -d 8"]
-)
+@pytest.mark.parametrize("arguments", ["-s rope -d 128", "-s rope-yarn -d 128", "-s rope -d 8"])
 def test_a_screen_has_room_for_table_curve_and_words(size, arguments, call, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for name, value in zip(("COLUMNS", "LINES", "NO_COLOR"), (*size, 1), strict=True):
@@ -240,14 +160,6 @@ def test_a_figure_says_what_it_is_of_and_shades_the_zones(call, tmp_path):
     assert "'llama-3.1-8b': rope-llama3 (dim=128, base=500000, layout=half, factor=8)" in drawn
     for zone in ("kept", "blended", "interpolated"):
         assert re.search(f"<text[^>]*>{zone}</text>", drawn)
-    err = call("spectrum", "-s", "shaw", "-d", "8", "--out", "b.svg")[2]
-    assert "shaw (dim=8, random weights, seed 0): power by wavelength" in err
-
-
-def test_rows_at_uneven_steps_have_no_spectrum(call):
-    status, _, err = call("spectrum", "-s", "learned", "--positions", "0:4,9:12")
-    assert status == 2
-    assert "--positions 0:4,9:12: a spectrum needs positions at equal steps" in err
 
 
 def test_each_spectrum_but_the_first_is_compared_with_the_first(call):

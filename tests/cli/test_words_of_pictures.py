@@ -103,20 +103,9 @@ CURVES = {
         "rope-yarn: 3 of 8 pairs keep their wavelength, the others are up to 4× as long",
         *("wavelength in positions", "pair", None, (ORIGINAL, "before: plain RoPE", "after")),
     ),
-    "spectrum -s learned -d 4 -l 32": Words(
-        "learned (dim=4, random weights, seed 0): power by wavelength",
-        *("share of the power", "wavelength in positions"),
-    ),
-    "spectrum -s shaw -d 4 -l 16": Words(
-        "shaw (dim=4, random weights, seed 0): power by wavelength",
-        *("share of the power", "wavelength in offsets"),
-    ),
     "spectrum -s transformer-xl -d 16": Words(
         "transformer-xl (dim=16, base=10000): wavelength of each pair",
         *("wavelength in offsets", "pair"),
-    ),
-    "spectrum --in real.npy": Words(
-        "'real.npy': power by wavelength", "share of the power", "wavelength in positions"
     ),
     "dot-similarity -s rope -l 16 -d 8 --profile": Words(
         "rope (dim=8, base=10000): q·k / d, content ones, by offset",

@@ -200,7 +200,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "heatmap": (("--in A",), PICTURE),
     "dot-similarity": (("--in A",), SIMILARITY),
-    "spectrum": (("--in A",), SPECTRUM),
     "inspect": (
         ("--in A", "--in A --in B", "--in A -s rope"),
         ("", "--json", "--fit 3", "--require unique,norm<=1e-6,relative"),
@@ -217,7 +216,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "dot-similarity -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("",)),
     "order-check -s": (tuple(f"{name} --set weights=A" for name in LEARNED), ("", "--json")),
     "inspect -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("", "--json")),
-    "spectrum -s": (tuple(f"{name} --set weights=A" for name in LEARNED), WHERE, ("--json",)),
 }
 WEIGHTS = ("identify", "identify", "rope-check", "rope-check", *COMMANDS)
 

@@ -11,8 +11,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
 from posenc_cli.cli.progress import steps_shown
-from posenc_cli.cli.subjects import EncodingSourceOptions, Subjects
-from posenc_cli.errors import InvalidInput
+from posenc_cli.cli.subjects import Encodings, EncodingSourceOptions
 from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.records import Record
@@ -33,7 +32,7 @@ class _Unheard(Console):
         """Print nothing."""
 
 
-class Encodings(Record):
+class HeadEncodings(Record):
     """The encodings that a command line names, in order, without positions."""
 
     choices: tuple[Choice, ...]
@@ -43,28 +42,22 @@ class Encodings(Record):
         source: EncodingSourceOptions,
         parameters: ParameterOptions,
         console: Console,
-    ) -> Encodings:
-        """Return the encodings that the options name; each part of a hybrid separately.
+    ) -> HeadEncodings:
+        """Return the encodings that the options name, with the warnings that concern heads.
 
         Raises: InvalidInput if none is named, or an option concerns an encoding that is not named.
         """
-        if not source.in_order:
-            raise InvalidInput(
-                "--scheme, --config or --model: give one of them",
-                hint="posenc schemes and posenc models list what there is",
-            )
         where, computing = PositionOptions(), ComputeOptions()
-        subjects = Subjects.of_options(source, where, parameters, computing, _Unheard())
-        choices = tuple(item for item in subjects.items if isinstance(item, Choice))
+        choices = Encodings.of_options(source, where, parameters, computing, _Unheard()).choices
         for choice in choices:
             for warning in choice.warnings:
                 if choice.scheme.kind != "bias" or DRAWN_TABLE not in warning:
                     console.warning(f"{choice.source}: {warning}" if choices[1:] else warning)
-        return Encodings(choices)
+        return HeadEncodings(choices)
 
 
 def heads(
-    encodings: Encodings,
+    encodings: HeadEncodings,
     console: Console,
     *,
     train: Annotated[

@@ -6,11 +6,9 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.pictures import FigureOutput, PictureOptions, show, wrapped_lines
-from posenc_cli.cli.subjects import Subjects
-from posenc_cli.errors import quoted_name
+from posenc_cli.cli.subjects import Encodings
 from posenc_cli.records import replace
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ _FEWEST_ROWS = 4
 
 
 def spectrum(
-    subjects: Subjects,
+    encodings: Encodings,
     console: Console,
     *,
     picture: PictureOptions,
@@ -37,9 +35,8 @@ def spectrum(
 
     Lists the wavelength of each pair, and its rotations within --len positions. Without --len, this
     is the context of the model or config, the trained length of the scheme, or 4096. RoPE scaling
-    keeps, blends or interpolates each frequency pair. For files, and for encodings that are not
-    made of waves, the spectrum is the power of the columns along the positions. Several encodings
-    share one set of axes, above a table of their differences from the first.
+    keeps, blends or interpolates each frequency pair. Several encodings share one set of axes,
+    above a table of their differences from the first.
 
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128
@@ -47,40 +44,27 @@ def spectrum(
       posenc spectrum --model llama-3.1-8b --len 131072
       posenc spectrum -m llama-3-8b -m llama-3.1-8b
       posenc spectrum -s rope -s rope --set b.base=500000 --dim 128
-      posenc spectrum --in table.npy --json
     """
     output.prepare()
-    from posenc_cli.files.reading import read_array
-    from posenc_cli.render.figures.spectra import choice_report, file_report
+    from posenc_cli.render.figures.spectra import choice_report, compared_report
 
-    reports = [
-        choice_report(item)
-        if isinstance(item, Choice)
-        else file_report(read_array(item), name=quoted_name(item))
-        for item in subjects.items
-    ]
-    if len(reports) == 1:
-        (report,) = reports
-    else:
-        from posenc_cli.render.figures.spectra import compared_report
-
-        report = compared_report(reports)
-    console.warning(*report.warnings)
+    reports = [choice_report(item) for item in encodings.choices]
+    report = reports[0] if len(reports) == 1 else compared_report(reports)
     if output.out is not None:
-        drawn = report.drawable()
-        show(drawn, picture, output, console, usual=_usual(drawn), live=partial(_ladder, subjects))
+        drawn = report.picture
+        show(drawn, picture, output, console, usual=_usual(drawn), live=partial(_ladder, encodings))
     if output.json:
         console.json("spectrum", {**report.fields, **output.path_fields})
     elif output.out is None:
         _print(report, replace(picture, title=None), output, console)
 
 
-def _ladder(subjects: Subjects) -> tuple[Ladder, ...]:
+def _ladder(encodings: Encodings) -> tuple[Ladder, ...]:
     """Return the wavelengths by base and factor, if one encoding alone is shown."""
     from posenc_cli.render.html.live import ladder_of
 
-    first, *others = subjects.items
-    return ladder_of(first) if isinstance(first, Choice) and not others else ()
+    first, *others = encodings.choices
+    return () if others else ladder_of(first)
 
 
 def _usual(figure: Curves | Panels) -> tuple[int, int] | None:
@@ -107,7 +91,6 @@ def _print(
             rows = [rows[i] for i in spread(len(rows), shown)] if shown >= _FEWEST_ROWS else []
             words = wrapped_lines(report.notes(len(rows)), look, console)
         height = max(LOWEST, room - len(rows) + (0 if rows else _ABOVE_ROWS))
-    if report.picture is not None:
-        show(report.picture, replace(look, height=height), output, console)
+    show(report.picture, replace(look, height=height), output, console)
     table = [console.typesetter.table(report.columns, rows)] if rows else []
     print("\n".join([*table, *words]))
