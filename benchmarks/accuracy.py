@@ -92,7 +92,7 @@ def measured(sizes: Sizes) -> Judged:
 
 def contenders() -> Iterator[Contender]:
     """All that are judged, those that are not installed included."""
-    for backend in registry.names():
+    for backend in registry.BUILT_IN:
         for dtype in REAL_DTYPES:
             yield _posenc(f"posenc {backend}", dtype, engine(backend))
     for arithmetic in ("float64", "float32", "bfloat16"):

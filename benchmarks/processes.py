@@ -203,7 +203,7 @@ def growth(sizes: Sizes) -> Section:
     """The time of a row at several lengths, against that at the longest."""
     *shorter, longest = sizes.growth_lengths
     found: list[Measurement] = []
-    for backend in registry.names():
+    for backend in registry.BUILT_IN:
         used = engine(backend)
         against = f"{longest} rows"
         if used is None:

@@ -45,7 +45,7 @@ def measured(sizes: Sizes) -> Section:
     for dtype in DTYPES:
         work = Work(sizes.rows, dtype)
         out = work.touched()
-        for backend in registry.names():
+        for backend in registry.BUILT_IN:
             if backend == "torch" and dtype not in ("float32", "float64"):
                 continue  # a hundred times the floor: minutes to say that it is slow
             for threads in sizes.threads:

@@ -56,7 +56,7 @@ def measured(sizes: Sizes) -> Section:
     try:
         found = [
             each
-            for backend in registry.names()
+            for backend in registry.BUILT_IN
             for threads in sizes.threads
             for each in _binary(work, place, backend, threads=threads, sizes=sizes)
         ]

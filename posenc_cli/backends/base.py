@@ -85,7 +85,7 @@ class ReducedFiller(Protocol):
 
 
 class Backend(Protocol):
-    """A library that computes waves, found by name or by an entry point ``posenc.backends``."""
+    """A library that computes waves, found by name."""
 
     @property
     def name(self) -> str:

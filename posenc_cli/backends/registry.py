@@ -12,8 +12,6 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PLUGIN_GROUP = "posenc.backends"
-
 
 class BackendEntry(Record):
     """A backend that comes with posenc: its location, the extra it needs, and its description."""
@@ -50,34 +48,23 @@ class BackendChoice(Record):
     lost: str = ""
 
 
-def names() -> list[str]:
-    """Return the names of all backends, built in and installed."""
-    return [*BUILT_IN, *(name for name in _plugins() if name not in BUILT_IN)]
-
-
 @cache
 def find(name: str) -> Backend:
     """Return the backend of a name, always the same object.
 
-    Raises: InvalidInput for an unknown name; Unavailable if it cannot be loaded.
+    Raises: InvalidInput for an unknown name.
     """
     from importlib import import_module
 
-    target = BUILT_IN[name].target if name in BUILT_IN else _plugins().get(name)
-    if target is None:
-        raise unknown_name("backend", name, names())
-    module, _, attribute = target.partition(":")
-    try:
-        backend: Backend = getattr(import_module(module), attribute)()
-    except (Exception, SystemExit) as error:
-        if name in BUILT_IN:
-            raise  # a dependency of posenc itself is missing
-        raise Unavailable(f"--backend {name}: cannot be loaded ({described(error)})") from error
+    if name not in BUILT_IN:
+        raise unknown_name("backend", name, BUILT_IN)
+    module, _, attribute = BUILT_IN[name].target.partition(":")
+    backend: Backend = getattr(import_module(module), attribute)()
     return backend
 
 
 def status(name: str) -> Status:
-    """Return the status of a backend, even if it cannot be loaded or its status raises.
+    """Return the status of a backend, even if its status raises.
 
     For an available backend, the reason ends with when ``auto`` uses it, or why it does not.
     """
@@ -85,7 +72,6 @@ def status(name: str) -> Status:
         here = find(name).status()
     except Exception as error:
         reason = f"its status cannot be asked ({described(error)})"
-        reason = error.message if isinstance(error, Unavailable) else reason
         return Status(available=False, version=None, devices=(), reason=reason)
     if not here.available:
         return here
@@ -99,8 +85,7 @@ def status(name: str) -> Status:
         if others
         else f"auto does not take it: {on_cpu}",
     }
-    unused = f"auto does not take it: --backend {name} asks for it"
-    return replace(here, reason=f"{here.reason}; {when.get(name, unused)}")
+    return replace(here, reason=f"{here.reason}; {when[name]}")
 
 
 def choose(name: str, *, device: str | None, values: int | None) -> BackendChoice:
@@ -122,7 +107,7 @@ def _usable(name: str, device: str | None, *, flag: str) -> Backend:
     backend = find(name)
     here = status(name)
     if not here.available:
-        extra = BUILT_IN[name].extra if name in BUILT_IN else None
+        extra = BUILT_IN[name].extra
         raise Unavailable(f"{flag}: {here.reason}", hint=extra and f"pip install {extra}")
     if device is not None and device.partition(":")[0] not in here.devices:
         raise Unavailable(
@@ -143,9 +128,3 @@ def _automatic_choice(values: int | None) -> BackendChoice:
     except Exception as error:
         lost = described(error)
     return BackendChoice(find("numpy") if lost else fast, lost)
-
-
-def _plugins() -> dict[str, str]:
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry.value for entry in entry_points(group=PLUGIN_GROUP)}

@@ -344,7 +344,7 @@ class ComputeOptions(OptionGroup):
             "--backend",
             metavar="NAME",
             autocompletion=backend_names,
-            help="auto|numpy|fast|torch|…; posenc --version --verbose lists them [default: auto]",
+            help="auto|numpy|fast|torch; posenc --version --verbose lists them [default: auto]",
         ),
     ] = None
     device: Annotated[
@@ -377,9 +377,9 @@ def _environments_backend() -> str:
     name = os.environ.get("POSENC_BACKEND") or "auto"
     if name == "auto":
         return name
-    from posenc_cli.backends.registry import names
+    from posenc_cli.backends.registry import BUILT_IN
 
-    return one_of("POSENC_BACKEND", name, ["auto", *names()])
+    return one_of("POSENC_BACKEND", name, ["auto", *BUILT_IN])
 
 
 def choice_of(

@@ -61,9 +61,9 @@ def function_names(incomplete: str) -> list[str]:
 
 def backend_names(incomplete: str) -> list[str]:
     """Return backends that start with a text."""
-    from posenc_cli.backends.registry import names
+    from posenc_cli.backends.registry import BUILT_IN
 
-    return [name for name in ("auto", *names()) if name.startswith(incomplete)]
+    return [name for name in ("auto", *BUILT_IN) if name.startswith(incomplete)]
 
 
 def runtime_names(incomplete: str) -> list[str]:

@@ -344,24 +344,6 @@ def test_every_scheme_has_every_property_in_strict_json(name):
     assert name in str(report)
 
 
-@pytest.mark.long
-def test_parameters_and_costs_are_those_of_the_declaration():
-    cases = {
-        "learned": (512 * 64, 64, "token"),
-        "t5": (32 * 8, 1, "score"),
-        "kerple-log": (16, 1, "score"),
-        "alibi": (0, 1, "score"),
-        "rope": (0, 4 * 64, "token and head"),
-        "shaw": (257 * 64, 64, "score"),
-        "nope": (0, 0, "token"),
-        "swin-v2": (512 * 2 + 512 + 8 * 512, 1, "score"),
-    }
-    for name, (parameters, operations, per) in cases.items():
-        (known,) = posenc.inspect(name, 16).inspections
-        assert known.parameters == parameters
-        assert (known.cost.operations, known.cost.per) == (operations, per)
-
-
 @pytest.mark.parametrize(
     ("scheme", "given", "positions", "holds"),
     [

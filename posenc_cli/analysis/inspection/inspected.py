@@ -221,30 +221,8 @@ class Property(Record):
     details: Mapping[str, Any] = fresh(dict)
 
 
-class Cost(Record):
-    """The cost of applying an encoding once its table exists: operations per token or score.
-
-    For a rotary encoding, a token and head includes both its query and its key.
-    """
-
-    operations: int
-    sort: Literal["additions", "multiply-adds"]
-    per: Literal["token", "token and head", "score"]
-
-    @property
-    def text(self) -> str:
-        """The cost in words."""
-        if not self.operations:
-            return "nothing"
-        sort = self.sort.removesuffix("s") if self.operations == 1 else self.sort
-        return f"{self.operations} {sort} a {self.per}"
-
-
 class Inspection(Record):
-    """The properties of one encoding or file, and what was inspected.
-
-    ``parameters`` is the number of trained parameters. It and ``cost`` are None for a file.
-    """
+    """The properties of one encoding or file, and what was inspected."""
 
     name: str
     kind: str | None
@@ -253,8 +231,6 @@ class Inspection(Record):
     axis: str
     count: int
     properties: tuple[Property, ...]
-    parameters: int | None = None
-    cost: Cost | None = None
     random_weights: str | None = None
     shift: LinearShift | None = None
 

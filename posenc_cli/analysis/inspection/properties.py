@@ -26,7 +26,6 @@ from posenc_cli.analysis.inspection.distances import distinct_rows, nearest_rows
 from posenc_cli.analysis.inspection.inspected import (
     MOST_SCORES,
     MOST_WAVE_CELLS,
-    Cost,
     HowKnown,
     InspectedEncoding,
     InspectedRows,
@@ -63,7 +62,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.choice import Choice
     from posenc_cli.files.reading import Loaded
-    from posenc_cli.formulas.declare import Content
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 
@@ -271,18 +269,15 @@ def inspection(
 
     Raises: InvalidInput if the request is not valid, or asks for too much.
     """
-    bound, content = request.encoding.bound, request.encoding.bound.content
+    bound = request.encoding.bound
     subject = InspectedEncoding(inspected_rows(request, engine), engine, request)
-    kind = bound.scheme.kind
     return _inspection(
         subject,
         fit,
         step,
         name=name or bound.scheme.name,
-        kind=kind,
+        kind=bound.scheme.kind,
         params=dict(bound.params),
-        parameters=None if bound.scheme.as_given else content.trained,
-        cost=_cost(kind, content),
         random_weights=request.random_weights,
     )
 
@@ -617,19 +612,6 @@ def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
         at = inspected.place(distinct.first[0]), inspected.place(distinct.first[1])
         reason += f"; the first repeated row is at {at[1]}"
     return Property(f"distinct-{dtype.name}", at is None, distinct.count, at, reason=reason)
-
-
-def _cost(kind: str, content: Content) -> Cost:
-    if content.positions == "unused":
-        return Cost(0, "additions", "token")
-    if kind == "absolute":
-        return Cost(content.width, "additions", "token")
-    if kind == "rotary":
-        # Two products and a sum for each column of q and of k.
-        return Cost(4 * content.width, "multiply-adds", "token and head")
-    if kind == "bias":
-        return Cost(1, "additions", "score")
-    return Cost(content.width, "multiply-adds", "score")
 
 
 FIRST = 512

@@ -48,7 +48,7 @@ def version_text(words: Sequence[str]) -> str:
     from posenc_cli.cli.console import Console
 
     python = sys.version.split()[0]
-    found = {name: registry.status(name) for name in registry.names()}
+    found = {name: registry.status(name) for name in registry.BUILT_IN}
     console = Console()
     if "--json" in words:
         backends = [{"name": name, **status.as_dict()} for name, status in found.items()]

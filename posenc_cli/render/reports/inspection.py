@@ -51,8 +51,6 @@ def _fields(known: Inspection) -> dict[str, Any]:
         "axis": known.axis,
         "count": known.count,
         "weights": known.random_weights,
-        "parameters": known.parameters,
-        "cost": None if known.cost is None else known.cost.as_dict(),
         "properties": [
             {
                 "name": found.name,
@@ -128,18 +126,11 @@ def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[st
         ]
         for found in known.properties
     ]
-    about = [f"{known.name}: {known.looked_at}"]
+    about = f"{known.name}: {known.looked_at}"
     if known.random_weights:
-        about[0] += f"; {known.random_weights}"
-    if known.cost is not None:
-        trained = (
-            "trained parameters are not counted"
-            if known.parameters is None
-            else _count_text(known.parameters, "trained parameter")
-        )
-        about.append(f"{trained}; to apply: {known.cost.text}")
+        about += f"; {known.random_weights}"
     return [
-        "\n".join(map(typesetter.paragraph, about)),
+        typesetter.paragraph(about),
         typesetter.table([*header, *(["at"] if verbose else [])], rows),
         "\n".join(typesetter.paragraph(note, hanging=2) for note in _notes(known)),
     ]
@@ -201,9 +192,9 @@ def _short(value: float | None) -> str:
 def _several(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, verbose: bool
 ) -> list[str]:
-    labels = ["", "positions", *PROPERTIES, "parameters"]
+    labels = ["", "positions", *PROPERTIES]
     columns = [_column(known) for known in inspections]
-    explained = ["what the value is", "", *PROPERTIES.values(), ""]
+    explained = ["what the value is", "", *PROPERTIES.values()]
     widths = [max(map(len, column)) for column in [labels, *columns, explained]]
     if sum(widths) + _BETWEEN * (len(widths) - 1) <= typesetter.width:
         header, *rows = map(list, zip(labels, *columns, explained, strict=True))
@@ -225,22 +216,19 @@ def _column(known: Inspection) -> list[str]:
     """The column of one of several inspections, from its name down."""
     cells = [_cell(known.property(name)) for name in PROPERTIES]
     count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
-    return [known.name, count, *cells, str("-" if known.parameters is None else known.parameters)]
+    return [known.name, count, *cells]
 
 
 def _legend(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, values: bool
 ) -> list[str]:
-    """The evidence of values, costs of applying, random weights, and the meaning of ``values``."""
+    """The evidence of values, random weights, and the meaning of ``values``."""
     told = (f"{name}: {what}" for name, what in PROPERTIES.items())
     lines = ["; ".join(told)] if values else []
     evidence = "* proved for all positions, else measured on these rows; - does not apply"
     if any(known.sample for inspection in inspections for known in inspection.properties):
         evidence += "; ~ of a sample"
-    costs = [f"{known.name} {known.cost.text}" for known in inspections if known.cost is not None]
     lines.append(evidence)
-    if costs:
-        lines.append(f"to apply: {'; '.join(costs)}")
     lines += [
         f"{known.name}: {known.random_weights}" for known in inspections if known.random_weights
     ]
