@@ -1,16 +1,12 @@
-"""A run folder: the request, the results of its jobs, and the state of running ones.
+"""A run folder: the request, and the results of its jobs.
 
-``request.json`` is the request, ``results/KEY.json`` the result of a job, and
-``checkpoints/KEY.safetensors`` the state of a job without a result. Each file appears only when
-complete. No times are stored, so the same request gives the same bytes.
+``request.json`` is the request, and ``results/KEY.json`` the result of a job. Each file appears
+only when complete. No times are stored, so the same request gives the same bytes.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import time
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.experiments.request import Job
 
-PATIENCE = 10.0
-"""Seconds to wait for a folder whose last run is still saving its checkpoints."""
 _REQUEST = "request.json"
 _LARGEST_FILE = 1 << 28
 """In bytes; a result of 8192 tokens at every length and context extension takes a tenth of it."""
@@ -63,7 +57,7 @@ class RunFolder(Record):
                 with suppress(OSError):
                     path.rmdir()
             raise
-        folder._make_rooms()  # last, because a run can resume from a request alone
+        folder.make_room()  # last, because a run can resume from a request alone
         return folder
 
     @contextmanager
@@ -74,10 +68,10 @@ class RunFolder(Record):
         except OSError as error:
             raise Unavailable(f"--out {quoted_name(self.path)}: {error.strerror}") from error
 
-    def _make_rooms(self) -> None:
+    def make_room(self) -> None:
+        """Make the folder of results, if there is none."""
         with self._writable():
-            for name in ("results", "checkpoints"):
-                (self.path / name).mkdir(exist_ok=True)
+            (self.path / "results").mkdir(exist_ok=True)
 
     @classmethod
     def found(cls, path: Path) -> RunFolder:
@@ -112,14 +106,9 @@ class RunFolder(Record):
                     f"{_short(mine[name])}, not {_short(other[name])}"
                 )
 
-    def checkpoint(self, job: Job) -> Path:
-        """Return the path of a job's checkpoint."""
-        return self.path.resolve() / "checkpoints" / f"{job.key}.safetensors"
-
     def keep(self, job: Job, result: JobResult) -> None:
-        """Save the result of a job, and delete its checkpoint."""
+        """Save the result of a job."""
         write_json(self._result_path(job), result.fields())
-        self.checkpoint(job).unlink(missing_ok=True)
 
     def result(self, job: Job) -> JobResult | None:
         """Return the result of a job, or None if the job has not finished.
@@ -146,31 +135,6 @@ class RunFolder(Record):
 
     def _result_path(self, job: Job) -> Path:
         return self.path / "results" / f"{job.key}.json"
-
-    @contextmanager
-    def locked(self) -> Iterator[int]:
-        """Lock the folder against other runs, and yield the descriptor that holds the lock.
-
-        Raises: InvalidInput if another run keeps the lock.
-        """
-        self._make_rooms()
-        with self._writable():
-            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            until = time.monotonic() + PATIENCE
-            while True:
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        raise InvalidInput(
-                            f"--out {quoted_name(self.path)}: another run is in this folder"
-                        ) from None
-                    time.sleep(0.05)
-            yield descriptor
-        finally:
-            os.close(descriptor)
 
 
 def write_json(path: Path, fields: Mapping[str, Any]) -> None:

@@ -3,10 +3,9 @@
 A job gives the same result in the same environment. Results are saved as they arrive, so that
 nothing is lost if a run stops early.
 
-This module is also the process that runs one job. It reads the job from its parent and ends when
-its parent does. The request is a line of JSON on standard input, which stays open while the parent
-lives and wants the result. The process answers in lines of JSON: the number of steps done, then the
-result or an error. What user code prints goes to standard error.
+This module is also the process that runs one job. It reads the job as a line of JSON from standard
+input, and answers in lines of JSON: the number of steps done, then the result or an error. It ends
+when nobody reads its answers. What user code prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import sys
 import threading
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.encoding.engine import processors
@@ -36,79 +34,40 @@ if TYPE_CHECKING:
     """Told how many of how many steps of all jobs are done."""
 
 
-_LAST_SECONDS = 10.0
-"""The most seconds to save a checkpoint after the parent has ended."""
-
-
 def main() -> int:
-    """Run the job on standard input and return 0, or 1 if it has no result."""
+    """Run the job on standard input and return 0, or 1 if nobody wants its result."""
     answers = os.dup(1)
     os.dup2(2, 1)
-    unwanted = threading.Event()
-    with open(0, "rb", buffering=0, closefd=False) as given:
-        line = given.readline()
+    line = sys.stdin.buffer.readline()
     if not line.endswith(b"\n"):  # the parent ended first
         return 1
-    asked = json.loads(line)
-    threading.Thread(target=_watch, args=(unwanted,), daemon=True).start()
 
-    def progress(done: int, total: int) -> None:
-        if unwanted.is_set():
-            raise _UnwantedResult
-        _write(answers, {"done": done, "total": total})
+    def write(words: Mapping[str, object]) -> None:
+        rest = json.dumps(words).encode() + b"\n"
+        while rest:
+            rest = rest[os.write(answers, rest) :]
 
     try:
-        _write(answers, _job_answer(**asked, progress=progress))
-    except _UnwantedResult:
+        write(_job_answer(**json.loads(line), write=write))
+    except BrokenPipeError:  # the parent ended
         return 1
     return 0
 
 
 def _job_answer(
-    request: Mapping[str, Any],
-    place: int,
-    checkpoint: str,
-    progress: Callable[[int, int], object],
+    request: Mapping[str, Any], place: int, write: Callable[[Mapping[str, object]], None]
 ) -> dict[str, object]:
     """Run a job of a request, and return its result or its error."""
     from posenc_cli.experiments.run import run_job
 
     try:
         job = ExperimentRequest.from_fields(request).jobs()[place]
-        result = run_job(job, Path(checkpoint), progress)
+        result = run_job(job, lambda done, total: write({"done": done, "total": total}))
     except PosencError as error:
         return {"error": error.message, "hint": error.hint, "status": error.status}
     return {"result": result.fields()}
 
 
-def _write(descriptor: int, words: Mapping[str, object]) -> None:
-    """Write ``words`` to the parent as one line.
-
-    Raises: _UnwantedResult if the parent has ended.
-    """
-    rest = json.dumps(words).encode() + b"\n"
-    try:
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-    except OSError:
-        raise _UnwantedResult from None
-
-
-class _UnwantedResult(BaseException):
-    """No process waits for the result any more."""
-
-
-def _watch(unwanted: threading.Event) -> None:
-    """Wait for the end of standard input, and end the process if nothing else does."""
-    while os.read(0, 1):  # unbuffered: a buffer's lock would be held when the interpreter ends
-        pass
-    unwanted.set()
-    threading.Event().wait(_LAST_SECONDS)
-    os._exit(1)
-
-
-ATTEMPTS = 3
-"""How often to start a job whose process ends without an answer: killed, or out of memory."""
 _WORKER = "posenc_cli.experiments.job_processes"
 """This module, as a process."""
 
@@ -119,20 +78,18 @@ def run_jobs(
     progress: Progress | None = None,
     *,
     workers: int | None = None,
-    lock: int | None = None,
 ) -> None:
     """Run each job in a process with one thread, and save their results in the folder.
 
-    ``workers`` processes run at a time, by default one per core. A job whose process dies resumes
-    from its checkpoint. If this process dies, its workers save their checkpoints and end. They
-    inherit the descriptor ``lock``.
+    ``workers`` processes run at a time, by default one per core. If this process dies, its workers
+    end.
 
-    Raises: what a job raises; Unavailable if a job's process dies every time.
+    Raises: what a job raises; Unavailable if a job's process dies.
     """
     steps = _StepsOfAll(jobs, progress)
     stopped = threading.Event()
     with ThreadPoolExecutor(workers or processors()) as pool:
-        futures = [pool.submit(_run_in_process, job, folder, steps, stopped, lock) for job in jobs]
+        futures = [pool.submit(_run_in_process, job, folder, steps, stopped) for job in jobs]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         finally:
@@ -163,35 +120,30 @@ class _StepsOfAll:
 
 
 def _run_in_process(
-    job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event, lock: int | None
+    job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event
 ) -> None:
-    for _ in range(ATTEMPTS):
-        answer, status = _answer(job, folder, steps, stopped, lock)
-        if stopped.is_set():
-            raise _Unwanted
-        if answer is not None:
-            folder.keep(job, JobResult.from_fields(_value(answer)))
-            return
-    raise Unavailable(
-        f"the process of {job.key} ended {ATTEMPTS} times without a result ({_ending(status)})",
-        hint="--workers 1 needs the least memory; --resume continues from the checkpoints",
-    )
+    answer, status = _answer(job, steps, stopped)
+    if stopped.is_set():
+        raise _Unwanted
+    if answer is None:
+        raise Unavailable(
+            f"the process of {job.key} ended without a result ({_ending(status)})",
+            hint="--workers 1 needs the least memory; --resume runs the jobs that have no result",
+        )
+    folder.keep(job, JobResult.from_fields(_value(answer)))
 
 
 def _answer(
-    job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event, lock: int | None
+    job: Job, steps: _StepsOfAll, stopped: threading.Event
 ) -> tuple[Mapping[str, Any] | None, int]:
     """Return the last answer of a job's process, or None, and its exit status."""
-    place = job.request.jobs().index(job)
-    checkpoint = str(folder.checkpoint(job))
-    asked = {"request": job.request.fields(), "place": place, "checkpoint": checkpoint}
+    asked = {"request": job.request.fields(), "place": job.request.jobs().index(job)}
     process = subprocess.Popen(
         [sys.executable, "-m", _WORKER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
-        pass_fds=() if lock is None else (lock,),
-        start_new_session=True,  # Ctrl-C in a terminal is for this process, which tells its workers
+        start_new_session=True,  # Ctrl-C in a terminal is for this process alone
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -211,8 +163,7 @@ def _answer(
         except (BrokenPipeError, ValueError):
             answer = None  # it died within a line, or before its first
         finally:
-            with suppress(BrokenPipeError):
-                process.stdin.close()
+            process.stdout.close()
     return answer, process.returncode
 
 

@@ -30,7 +30,6 @@ from posenc_cli.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from torch import Tensor
 
@@ -171,11 +170,9 @@ _REPEATED = 32
 
 
 def run_job(
-    job: Job,
-    checkpoint: Path | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    job: Job, progress: Callable[[int, int], object] = lambda _done, _steps: None
 ) -> JobResult:
-    """Train the models of a job, from its checkpoint if there is one, and test them.
+    """Train the models of a job, and test them.
 
     ``progress`` gets the number of steps done and of all steps; tests count as the last steps.
 
@@ -183,7 +180,7 @@ def run_job(
     """
     setting = JobSetting.of(job)
     with reproducible():
-        return _JobRun(job, setting).result(checkpoint, progress)
+        return _JobRun(job, setting).result(progress)
 
 
 class _JobRun:
@@ -195,24 +192,18 @@ class _JobRun:
         self._training = ModelTraining(job, self._model, setting.task, setting.trained)
         self._device = torch.device(job.request.device)
 
-    def result(
-        self, checkpoint: Path | None, progress: Callable[[int, int], object] | None
-    ) -> JobResult:
+    def result(self, progress: Callable[[int, int], object]) -> JobResult:
         request, setting = self._job.request, self._setting
         # Judging needs the results without context extension.
         names = list(dict.fromkeys([NONE, *setting.stretches]))
         tests = [(name, length) for name in names for length in setting.lengths]
         steps = request.steps + len(tests)
 
-        def told(done: int) -> None:
-            if progress is not None:
-                progress(done, steps)
-
-        self._training.run(checkpoint, told)
+        self._training.run(lambda done: progress(done, steps))
         results: dict[str, list[Sequence[LengthLosses]]] = {name: [] for name in names}
         for done, (name, length) in enumerate(tests, 1):
             results[name].append(self._at(length, name))
-            told(request.steps + done)
+            progress(request.steps + done, steps)
         inductions = self._inductions()
         at_trained = results[NONE][setting.lengths.index(setting.trained)]
         rule = LearningRule.of(setting.task, setting.last)

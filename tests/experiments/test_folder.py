@@ -34,13 +34,11 @@ def test_a_request_and_results_come_back_as_they_were(tmp_path) -> None:
     jobs = asked.jobs()
     assert [list(job.seeds) for job in jobs] == 2 * [[0, 1, 2, 3, 4], [5, 6]]
     assert folder.missing(jobs) == [*jobs]
-    folder.checkpoint(jobs[0]).write_bytes(b"half done")
     folder.keep(jobs[0], result(jobs[0]))
     again = RunFolder.found(tmp_path / "run")
     assert again.request == asked
     assert again.result(jobs[0]) == result(jobs[0])
     assert again.missing(jobs) == [*jobs[1:]]
-    assert not folder.checkpoint(jobs[0]).exists()
 
 
 def test_a_folder_that_holds_anything_is_not_taken_for_a_new_run(tmp_path) -> None:
@@ -75,11 +73,10 @@ def test_a_full_disk_leaves_a_folder_that_a_new_run_or_a_resumed_one_takes(tmp_p
     with room_for(100), pytest.raises(Unavailable, match=r"cannot write '.*/results/"):
         folder.keep(job, result(job))
     assert RunFolder.found(path).missing([job]) == [job]
-    for name in ("results", "checkpoints"):  # which a disk without room may lack as well
-        (path / name).rmdir()
+    (path / "results").rmdir()  # which a disk without room may lack as well
     again = RunFolder.found(path)
-    with again.locked():
-        again.keep(job, result(job))
+    again.make_room()
+    again.keep(job, result(job))
     assert again.result(job) == result(job)
 
 
@@ -113,19 +110,6 @@ def test_a_result_of_another_job_is_refused(tmp_path) -> None:
     names[0].rename(names[1])
     with pytest.raises(InvalidInput, match="is not a result of this job"):
         folder.result(second)
-
-
-def test_one_run_at_a_time_is_in_a_folder(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("posenc_cli.experiments.folder.PATIENCE", 0.1)
-    folder = RunFolder.made(tmp_path / "run", request("rope"))
-    with (
-        folder.locked(),
-        pytest.raises(InvalidInput, match="another run is in this folder"),
-        folder.locked(),
-    ):
-        pass
-    with folder.locked():
-        pass
 
 
 def test_requests_differ_where_anything_does() -> None:

@@ -199,43 +199,6 @@ def test_a_model_is_judged_where_it_does_better_than_counts_or_answers() -> None
     assert not verdict(answers, share=0.89)[0]
 
 
-class _Stopped(BaseException):
-    pass
-
-
-@pytest.mark.long
-def test_a_run_that_goes_on_from_its_checkpoint_has_the_bits_of_one_never_stopped(
-    tmp_path,
-) -> None:
-    (job,) = request("rope+t5", steps=23, stretches=("none", "window")).jobs()
-    checkpoint = tmp_path / "job.safetensors"
-
-    def stop_at_15(done: int, total: int) -> None:
-        if done == 15:
-            raise _Stopped
-
-    with pytest.raises(_Stopped):
-        run_job(job, checkpoint, stop_at_15)
-    assert checkpoint.exists()
-    steps: list[int] = []
-    resumed = run_job(job, checkpoint, lambda done, _: steps.append(done))
-    assert steps[0] == 16
-    assert resumed == run_job(job)
-
-
-def test_a_checkpoint_of_another_job_or_none_is_refused(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(training, "STEPS_A_CHECKPOINT", 2)
-    checkpoint = tmp_path / "job.safetensors"
-    (job,) = request("rope").jobs()
-    run_job(job, checkpoint)
-    (other,) = request("rope", steps=7).jobs()
-    with pytest.raises(InvalidInput, match="checkpoint of another job"):
-        run_job(other, checkpoint)
-    checkpoint.write_bytes(checkpoint.read_bytes()[:-5])
-    with pytest.raises(InvalidInput, match="is not a checkpoint of this job"):
-        run_job(job, checkpoint)
-
-
 @pytest.mark.long
 def test_training_learns(tmp_path) -> None:
     text = tmp_path / "text"

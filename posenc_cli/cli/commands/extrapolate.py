@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -439,14 +439,14 @@ def _run(
         _check_torch(request.device)
         path = stack.enter_context(_folder(where, console))
         folder = RunFolder.made(path, request)
-    with folder.locked() as lock:
-        missing = folder.missing(jobs)
-        if missing:
-            _check_torch(request.device)
-            with steps_shown(console, "steps") as progress:
-                run_jobs(missing, folder, progress, workers=workers, lock=lock)
-        results = [folder.result(job) for job in jobs]
-        return request, [result for result in results if result is not None]
+    folder.make_room()
+    missing = folder.missing(jobs)
+    if missing:
+        _check_torch(request.device)
+        with steps_shown(console, "steps") as progress:
+            run_jobs(missing, folder, progress, workers=workers)
+    results = [folder.result(job) for job in jobs]
+    return request, [result for result in results if result is not None]
 
 
 @contextmanager
@@ -459,12 +459,7 @@ def _folder(where: FolderOptions, console: Console) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="posenc-"))
 
     def remove() -> None:
-        # Rename it first: a worker that still saves its checkpoint then finds no folder for it.
-        removed = path.with_name(f"{path.name}.removed")
-        with suppress(OSError):
-            path.rename(removed)
-        for folder in (removed, path):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
 
     interrupts.clean_up_by(remove)
     try:
