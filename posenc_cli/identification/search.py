@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.reading import Loaded
     from posenc_cli.identification.attempts import Attempt
-    from posenc_cli.inference.evidence import StatedEncoding
     from posenc_cli.inference.trial import Census, Trial
 
 
@@ -193,10 +192,8 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
     return {name: "" if value is None else brief_text(value) for name, value in params.items()}
 
 
-def identify_files(
-    loaded: Sequence[Loaded], *, stated: tuple[StatedEncoding, ...] = ()
-) -> Identification:
-    """What one array, or a table of cosines and one of sines, is; ``stated`` is tried first.
+def identify_files(loaded: Sequence[Loaded]) -> Identification:
+    """What one array, or a table of cosines and one of sines, is.
 
     Raises: InvalidInput for two arrays of different shapes, or of complex numbers.
     """
@@ -214,7 +211,7 @@ def identify_files(
                 "one",
                 hint="FILE2 is the table of sines of FILE",
             )
-    identification = identify(Evidence.of(loaded, stated=stated))
+    identification = identify(Evidence.of(loaded))
     return replace(identification, shape=loaded[0].values.shape)
 
 

@@ -119,11 +119,6 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         return
     if not np.isfinite(values).all() or (values < 0).any() or not values.any():
         return
-    for stated in evidence.stated:
-        hidden = ("layout", *_unseen_amplitudes(stated.given))
-        yield Hypothesis(
-            stated.scheme, stated.given, ("inv-freq",), hidden=hidden, notes=(stated.note,)
-        )
     errors = (2e-6 + 3 * evidence.rounding) * values + 1e-12
     rates = Rates(values, errors, 1)
     for proposal in rotary_proposals(rates, None):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from posenc_cli.positions import Positions
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray, Reals
     from posenc_cli.numerics.dtypes import DType
@@ -57,14 +57,6 @@ _FEW_DIGITS, _MOST_DIGITS, _LEAST_STEPS = 6, 14, 16
 so rounded reach at least."""
 
 
-class StatedEncoding(Record):
-    """What a file says of itself that it holds, which is tried before what numbers suggest."""
-
-    scheme: str
-    given: Mapping[str, Any]
-    note: str
-
-
 class Evidence(Record):
     """Arrays of one shape, and some of their rows.
 
@@ -74,7 +66,6 @@ class Evidence(Record):
     ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
     file holds them than posenc writes them. Where ``only`` is given it is
     the sample, of which a share of rows that are ``damaged`` must not hide what the others show.
-    ``stated`` is what the file says of itself.
     ``quantum`` is what all values are whole multiples of, 0 where they are of none.
     """
 
@@ -85,18 +76,17 @@ class Evidence(Record):
     only: Integers | None = None
     damaged: float = 0.0
     forms: tuple[str, ...] = ()
-    stated: tuple[StatedEncoding, ...] = ()
     quantum: float = 0.0
 
     @classmethod
-    def of(cls, loaded: Sequence[Loaded], *, stated: tuple[StatedEncoding, ...] = ()) -> Evidence:
+    def of(cls, loaded: Sequence[Loaded]) -> Evidence:
         """The evidence that some files of one shape give."""
         arrays = tuple(without_ones(file.values) for file in loaded)
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
         values = _format(sample, stored, text=loaded[0].text)
         quantum = _quantum(sample, stored, values if loaded[0].text else None)
-        return cls(arrays, stored, values, stated=stated, quantum=quantum)
+        return cls(arrays, stored, values, quantum=quantum)
 
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:

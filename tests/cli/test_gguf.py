@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 import threading
@@ -210,34 +209,6 @@ def test_a_broken_file_is_one_line_and_status_2(call, gguf, data):
     assert err.count("\n") == 1
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("file", "scheme", "params"),
-    [
-        (("llama-3.1-8b", ""), "rope-llama3", {"base": 500000.0, "factor": 8.0}),
-        (("llama-3.1-8b", ":rope_freqs.weight"), "rope-llama3", {"base": 500000.0, "factor": 8.0}),
-        (("phi-3-vision-128k", ":rope_factors_long.weight"), "rope-longrope", {"base": 10000.0}),
-        (("qwen2.5-7b-yarn", ""), "rope-yarn", {"base": 1000000.0, "factor": 4.0}),
-    ],
-)
-def test_identify_says_which_rule_made_the_frequencies(call, gguf, file, scheme, params):
-    name, tensor = file
-    status, out, _ = call("identify", gguf(name) + tensor, "--json")
-    found = json.loads(out)
-    assert (status, found["scheme"]) == (0, scheme)
-    assert params.items() <= found["params"].items()
-
-
-def test_identify_refuses_a_file_whose_layers_differ_or_that_has_no_frequencies(call, gguf):
-    status, _, err = call("identify", gguf("gemma-3-4b"))
-    assert status == 2
-    assert "--layer-type sliding_attention" in err
-    status, _, err = call("identify", gguf("bloom-560m"))
-    assert (status, "is alibi, which has no frequencies" in err) == (2, True)
-    status, _, err = call("identify", gguf("qwen3-8b") + ":rope_freqs.weight")
-    assert (status, "has no tensor rope_freqs.weight" in err) == (2, True)
-
-
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_tensor_is_read_as_a_file_of_numbers(call, gguf, tmp_path, order):
     tensors = {"a.weight": ([1.0, 2.5, 4.0], 0), "b.weight": ([1.5, 3.0], 1)}
@@ -321,23 +292,3 @@ def test_what_another_engine_makes_of_layers_that_differ_is_compared_by_name(cal
     status, out, _ = call("compare", "gemma-3-4b", "--as", "llama.cpp", "--json")
     document = json.loads(out)
     assert (status, document["kind"], document["b"]["engine"]) == (0, "models", "llama.cpp")
-
-
-@pytest.mark.parametrize("tensor", ["", ":rope_factors_long.weight", ":rope_factors_short.weight"])
-def test_identify_of_a_file_with_two_lists_of_factors_says_both(call, gguf, tmp_path, tensor):
-    path = gguf("phi-3-vision-128k")
-    status, out, _ = call("identify", path + tensor, "--json")
-    found = json.loads(out)
-    config, _ = converted("phi-3-vision-128k")
-    assert (status, found["scheme"]) == (0, "rope-longrope")
-    for name in ("short_factor", "long_factor"):
-        assert found["params"][name] == pytest.approx(config["rope_scaling"][name], rel=1e-6)
-    length = 4096 if "short" in tensor else 131072
-    assert found["params"]["seq_len"] == length
-    assert found["notes"][0].startswith("the file has both lists of factors")
-    command = shlex.split(found["candidates"][0]["commands"][0])
-    written = tmp_path / "frequencies.npy"
-    assert call(*command[1:], "--out", str(written))[0] == 0
-    key = "short_factor" if "short" in tensor else "long_factor"
-    expected = 1e4 ** -(np.arange(48) / 48) / np.array(config["rope_scaling"][key])
-    np.testing.assert_allclose(np.load(written), expected, rtol=1e-6)

@@ -20,7 +20,6 @@ from posenc_cli.render.reports.answer import Answer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.comparison.gguf_frequencies import GGUFFrequencies
     from posenc_cli.files.reading import Loaded
     from posenc_cli.identification.search import Candidate, Identification
     from posenc_cli.inference.tensors import PositionalTensor
@@ -131,36 +130,25 @@ def identify(
     Names scheme, base, scaling, layout, attention factor, positions, number format and arithmetic,
     with the remaining error, and prints the command that writes the same array. posenc compares
     every value. If the error exceeds the rounding of the number format, the array is not identified
-    and the status is 1. For a GGUF file, or its divisors (FILE:rope_freqs.weight), posenc
-    identifies the frequencies that llama.cpp computes. For a checkpoint (.safetensors or .npz with
-    several tensors, a folder, an index), it lists the tensors that hold positions, by name and
-    shape.
+    and the status is 1. For a checkpoint (.safetensors or .npz with several tensors, a folder, an
+    index), it lists the tensors that hold positions, by name and shape.
 
     Examples:
       posenc identify dump.npy
       posenc identify cos.npy sin.npy --json
       posenc identify table.npy
-      posenc identify model.gguf
       posenc identify model.safetensors
     """
     if file and sines is None:
         listed = checkpoint_status(file, console, as_json=as_json)
         if listed is not None:
             return listed
-    from posenc_cli.comparison.gguf_frequencies import gguf_frequencies
     from posenc_cli.identification.search import identify_files
 
     paths = [file] if sines is None else [file, sines]
     names = [quoted_name(path) for path in paths]
     with adopting(schemes or ()):
-        models = [gguf_frequencies(path) for path in paths]
-        console.warning(
-            *dict.fromkeys(text for model in models if model for text in model.warnings)
-        )
-        result = identify_files(
-            [_numbers(path, model) for path, model in zip(paths, models, strict=True)],
-            stated=models[0].stated if models[0] and len(models) == 1 else (),
-        )
+        result = identify_files([_numbers(path) for path in paths])
         console.either(
             "identify",
             lambda: {**_answer(result, names).fields(), **_fields(result)},
@@ -170,11 +158,11 @@ def identify(
     return 0 if result.match else 1
 
 
-def _numbers(path: str, model: GGUFFrequencies | None) -> Loaded:
-    """Return the array in a file, or the frequencies of a model; reject fewer than two values."""
+def _numbers(path: str) -> Loaded:
+    """Return the array in a file; reject fewer than two values."""
     from posenc_cli.files.reading import read_array
 
-    loaded = model.loaded if model else read_array(path)
+    loaded = read_array(path)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
         raise InvalidInput(f"{quoted_name(path)}: holds one number, which is not enough")
