@@ -43,16 +43,11 @@ class ConclusionCode(StrEnum):
     LOGITS = "logits"
     NO_POSITIONS = "no-positions"
     INDEXER = "indexer"
-    STORED = "stored"
     NOT_READ = "not-read"
     UNREAD = "unread"
     DEFAULTED = "defaulted"
     CONTRADICTED = "contradicted"
     LACKING = "lacking"
-
-
-JUDGED = (ConclusionCode.CONTEXT, ConclusionCode.STORED)
-"""What a config says of itself where all is well, too: asked for are the doubtful lines."""
 
 
 class Conclusion(Record):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import posenc_cli as posenc
-from posenc_cli.configs import library
 
 LLAMA, YARN, GEMMA = "llama-3.1-8b", "qwen2.5-7b-yarn", "gemma-3-4b"
 NAME = "model.layers.{}.self_attn.rotary_emb.inv_freq"
@@ -167,36 +166,3 @@ def test_shards_are_one_checkpoint_by_their_index_or_folder(call, tmp_path):
     (tmp_path / names["b"]).unlink()
     status, _, err = call("compare", LLAMA, str(index))
     assert (status, err.count("\n")) == (3, 1)
-
-
-def test_explain_of_a_folder_says_whether_its_checkpoint_fits(call, tmp_path):
-    config = dict(library.find(LLAMA).config)
-    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
-    write(tmp_path / "model.safetensors", stored(OWN))
-    status, out, err = call("explain", str(tmp_path), "--strict")
-    assert (status, err) == (0, "")
-    assert "31 more), equal to those of the config" in " ".join(out.split())
-    write(tmp_path / "model.safetensors", stored(ladder(1e4)))
-    status, out, _ = call("explain", str(tmp_path), "--json")
-    summary = {line["code"]: line for line in json.loads(out)["summary"]}
-    assert (status, summary["stored"]["doubtful"]) == (0, True)
-    assert "base" in summary["stored"]["text"]
-    assert call("explain", str(tmp_path), "--strict")[0] == 1
-    (tmp_path / "model.safetensors").write_bytes(b"\xff" * 64)
-    status, out, _ = call("explain", str(tmp_path))
-    assert status == 0
-    assert "not read: the checkpoint" in out
-
-
-def test_explain_of_a_folder_says_where_more_is_generated_than_the_model_takes(call, tmp_path):
-    config = dict(library.find(LLAMA).config)
-    (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
-    beside = tmp_path / "generation_config.json"
-    for length, told in ((131072, False), (131073, True)):
-        beside.write_text(json.dumps({"max_length": length}), "utf-8")
-        status, out, _ = call("explain", str(tmp_path))
-        assert (status, "generation_config.json" in out) == (0, told)
-    beside.write_text("[]", "utf-8")
-    assert "not read: generation_config.json" in call("explain", str(tmp_path))[1]
-    beside.write_text(json.dumps({"max_length": 8, "of": " " * (8 << 20)}), "utf-8")
-    assert "generation_config.json is larger than 8 MiB" in call("explain", str(tmp_path))[1]

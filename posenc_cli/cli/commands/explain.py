@@ -23,9 +23,8 @@ from posenc_cli.cli.options import (
     settings_option,
     some_of,
 )
-from posenc_cli.comparison.model_folder import folder_conclusions
 from posenc_cli.configs import library
-from posenc_cli.configs.conclusions import JUDGED, ConclusionCode, conclusions
+from posenc_cli.configs.conclusions import ConclusionCode, conclusions
 from posenc_cli.configs.config import read_config, resolve_with
 from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS, grouped
 from posenc_cli.errors import InvalidInput, PosencError, nearest, quoted_name
@@ -123,13 +122,11 @@ def explain(
                 texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
                 continue
             resolved = resolve_with(given, found, runtime=runtime, name=config)
-            beside = folder_conclusions(config, resolved)
-            summary = (*conclusions(resolved, found), *beside)
+            summary = tuple(conclusions(resolved, found))
         except PosencError as error:
             status = max(status, report_error(error, debug=console.debug))
             continue
         failed = [*_failed(name, resolved, summary, strict=strict, codes=fail_on or ())]
-        failed += (f"--strict: {name}{each.text}" for each in beside if strict and each.doubtful)
         doubts += failed
         following = _next(config, resolved, runtime, settings or ())
         if as_json:
@@ -190,9 +187,9 @@ def _of_all_engines(
     title = f"{name}{own.noun} {own.model_type}"
     compare = f"posenc compare {shlex.quote(source)} --as"
     if as_json:
-        summary = (*conclusions(own, config), *folder_conclusions(source, own))
         answer = engine_views_answer(result, title, compare=compare).fields()
-        console.json("explain", {**answer, **_fields(own, summary), **engine_views_fields(result)})
+        own_fields = _fields(own, tuple(conclusions(own, config)))
+        console.json("explain", {**answer, **own_fields, **engine_views_fields(result)})
         return
     yield engine_views_text(
         result,
@@ -215,7 +212,8 @@ def _failed(
     if strict and (doubt := _doubts(resolved)):
         yield f"--strict: {name}{doubt}"
     for conclusion in summary:
-        if conclusion.code in codes and (conclusion.doubtful or conclusion.code not in JUDGED):
+        healthy = conclusion.code is ConclusionCode.CONTEXT and not conclusion.doubtful
+        if conclusion.code in codes and not healthy:
             yield f"--fail-on {conclusion.code}: {name}{conclusion.text}"
 
 
