@@ -34,9 +34,6 @@ _RELEASED = 1 << 18
 _EXPONENT = 0x7FF << 52
 """The bits of a float64 that hold its exponent: alone they are the power of two below it."""
 
-_SQUARED = 1e150
-"""The largest difference whose square, and whose sum of squares, is a float64."""
-
 _FORMATS = {**REAL_DTYPES, "complex64": COMPLEX64, "complex128": COMPLEX128}
 
 
@@ -79,7 +76,7 @@ class Operand(Record):
 class Difference:
     """How two arrays of the same shape differ, as far as they were compared.
 
-    ``max_abs`` and ``rms`` are over the entries where both are finite. ``max_ulp`` is the largest
+    ``max_abs`` is over the entries where both are finite. ``max_ulp`` is the largest
     difference in units in the last place of ``unit``, the coarser of the two formats: a unit is the
     step from the larger of the two values to the next number towards zero, so that neighbours are 1
     apart. ``at`` is the entry of the first difference that no number measures (one is NaN or
@@ -97,8 +94,6 @@ class Difference:
     b: complex | None = None
     _place: int | None = None
     _compared: int = 0
-    _largest: float = 0.0
-    _squares: float = 0.0
 
     @property
     def at(self) -> tuple[int, ...] | None:
@@ -116,13 +111,6 @@ class Difference:
     def cells(self) -> int:
         """How many entries were compared."""
         return math.prod(self.shape)
-
-    @property
-    def rms(self) -> float:
-        """The root of the mean square of the finite differences."""
-        finite = self._compared - self.unmatched
-        # Squares of what is divided by the largest so far neither overflow nor vanish.
-        return self._largest * math.sqrt(self._squares / finite) if finite else 0.0
 
     @property
     def counts_units(self) -> bool:
@@ -157,7 +145,6 @@ class Difference:
         largest = int(np.argmax(sizes)) if left.size else 0
         if left.size and sizes[largest]:
             self.differing += int(np.count_nonzero(sizes != 0))
-            self._sum_squares(sizes, float(sizes[largest]))
             self.max_ulp = max(self.max_ulp, _most_ulps(x, y, apart, self.unit))
             if sizes[largest] > self.max_abs:
                 self.max_abs = float(sizes[largest])
@@ -177,16 +164,6 @@ class Difference:
         apart[same | bad[:, None]] = 0
         x[infinite], y[infinite] = 0, 0
         return np.flatnonzero(bad)
-
-    def _sum_squares(self, sizes: NumberArray, largest: float) -> None:
-        if largest > self._largest:
-            self._squares *= (self._largest / largest) ** 2
-            self._largest = largest
-        if 1 / _SQUARED < largest < _SQUARED:
-            self._squares += float(sizes @ sizes) / (self._largest * self._largest)
-        else:
-            shares = sizes / self._largest
-            self._squares += float(shares @ shares)
 
     def _mark(self, cell: int, left: NumberArray, right: NumberArray) -> None:
         self._place = self._compared + cell

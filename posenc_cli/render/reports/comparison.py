@@ -94,7 +94,6 @@ def _array_fields(result: ArrayComparison) -> dict[str, Any]:
         "max_abs": difference.max_abs,
         "max_ulp": difference.max_ulp if difference.counts_units else None,
         "ulp_format": difference.ulp_format,
-        "rms": difference.rms,
         "at": difference.at,
         "position": result.position,
         "values": None if difference.at is None else values,
@@ -117,7 +116,7 @@ def _array_lines(result: ArrayComparison) -> Iterator[str]:
 
 
 def _largest_text(result: ArrayComparison) -> str:
-    """The largest difference with its place, and the root mean square."""
+    """The largest difference with its place."""
     difference, dtypes = result.difference, [operand.dtype for operand in result.operands]
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"
@@ -130,8 +129,7 @@ def _largest_text(result: ArrayComparison) -> str:
     units = f" ({difference.max_ulp:.4g} ulp of {difference.ulp_format})"
     return (
         f"{unmatched if difference.unmatched else ''}largest difference "
-        f"{size_text(difference.max_abs)}{units if difference.counts_units else ''} {where}; "
-        f"root mean square {size_text(difference.rms)}"
+        f"{size_text(difference.max_abs)}{units if difference.counts_units else ''} {where}"
     )
 
 
