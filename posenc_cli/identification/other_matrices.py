@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.encoding.weights import DrawnTable
+from posenc_cli.identification.readings import real_matrix
 from posenc_cli.inference.fitting import median
 from posenc_cli.inference.trial import Hypothesis
 from posenc_cli.positions import LARGEST_POSITION
@@ -39,10 +40,8 @@ fewer of a wide one, for a row costs as many draws as it has columns."""
 
 def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """What a matrix may be as rows by formula, or as a table that posenc draws."""
-    if len(evidence.arrays) != 1 or len(evidence.shape) != 2:
-        return
-    values = evidence.sample[0]
-    if values.dtype.kind == "c" or not np.isfinite(values).all():
+    values = real_matrix(evidence)
+    if values is None or not np.isfinite(values).all():
         return
     rows, dim = evidence.rows, evidence.shape[1]
     if not values.any():

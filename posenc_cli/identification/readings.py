@@ -2,7 +2,7 @@
 
 A way that is right makes complex numbers cos + i·sin of constant size, or, where amplitudes grow
 with the position, of a size whose logarithm is a line. Programs keep such matrices in other forms:
-transposed, several times over, with cosines and sines on an axis of their own, before rows that
+several times over, with cosines and sines on an axis of their own, before rows that
 hold nothing. Each form is a view of the array, so that no entry is copied and none goes uncompared.
 Forms that entries themselves show are certain; possible ones are tried where nothing fits.
 Imports NumPy: import it only where something is computed.
@@ -19,7 +19,7 @@ from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.inference.evidence import without_ones
 from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.rates import signal_of
-from posenc_cli.inference.tolerance import UNREDUCED, UNREDUCED_FULL, real_format
+from posenc_cli.inference.tolerance import UNREDUCED, real_format
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.records import Record, replace
 
@@ -89,18 +89,24 @@ class View(Record):
 
     def places(self, width: int) -> dict[str, Integers]:
         """Where in a sinusoidal matrix the sine and the cosine of each pair are read."""
-        pair = np.arange(self.count)
-        width -= self.odd == "pad"
-        if self.columns == "interleaved":
-            first, second = 2 * pair, 2 * pair + 1
-        elif self.columns == "concat":
-            first, second = pair, (width + 1) // 2 + pair
-        else:
-            share = np.repeat(self.shares, self.shares)  # (pairs,)
-            first = pair + np.repeat(np.cumsum(self.shares), self.shares) - share
-            second = first + share
+        halves = _halves(self.columns, width, self.odd, self.shares)
         named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
-        return dict(zip(named, (first, second), strict=True))
+        return dict(zip(named, halves, strict=True))
+
+
+def _halves(
+    columns: str, width: int, odd: str = "error", shares: tuple[int, ...] = ()
+) -> tuple[Integers, Integers]:
+    """The columns of the first and of the second function of each pair; of axes one by one."""
+    width -= odd == "pad"
+    pair = np.arange(sum(shares) or width // 2)
+    if columns == "interleaved":
+        return 2 * pair, 2 * pair + 1
+    if columns == "concat":
+        return pair, (width + 1) // 2 + pair
+    share = np.repeat(shares, shares)  # (pairs,)
+    first = pair + np.repeat(np.cumsum(shares), shares) - share
+    return first, first + share
 
 
 def reads_columns(view: View, content: Content, width: int) -> bool:
@@ -118,16 +124,29 @@ def reads_columns(view: View, content: Content, width: int) -> bool:
     return all(np.array_equal(places[name][: view.count], read[name]) for name in read)
 
 
+def real_matrix(evidence: Evidence) -> RealRows | None:
+    """The sample of one matrix of real numbers; None where the evidence is something else."""
+    values = evidence.sample[0]
+    one = values.ndim == 2 and len(evidence.arrays) == 1 and values.dtype.kind != "c"
+    return values if one else None
+
+
+def _widths(
+    values: NumberArray, evidence: Evidence
+) -> Iterator[tuple[str, str | None, int, NumberArray]]:
+    """A matrix of one function, in full width if it repeats its values, and as it is.
+
+    Each is the end of a table's name, layout, parts, and the columns of the pairs.
+    """
+    for layout, parts, pairs in repetitions(values, evidence):
+        yield "-full", layout, parts, pairs
+    yield "", None, 1, values
+
+
 def bare_views(evidence: Evidence) -> Iterator[View]:
     """The ways to read a matrix as cosines or sines alone, bare of the other."""
-    values = evidence.sample[0]
-    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
-        return
-    ways: list[tuple[str, str | None, int, NumberArray]] = [("", None, 1, values)]
-    ways += [
-        ("-full", layout, parts, pairs) for layout, parts, pairs in repetitions(values, evidence)
-    ]
-    for suffix, layout, parts, pairs in ways:
+    values = real_matrix(evidence)
+    for suffix, layout, parts, pairs in () if values is None else _widths(values, evidence):
         for function in ("cos", "sin"):
             yield View(
                 "rotary",
@@ -149,14 +168,15 @@ def are_multiples(rows: RealRows, rounding: float) -> bool:
 
 def unreduced_views(evidence: Evidence) -> Iterator[View]:
     """The ways to read a matrix as angles that were not reduced to a turn."""
-    values = evidence.sample[0]
-    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
-        return
-    for layout, parts, angles in repetitions(values, evidence):
+    values = real_matrix(evidence)
+    for suffix, layout, parts, angles in () if values is None else _widths(values, evidence):
         yield View(
-            "rotary", np.exp(1j * angles), tables=(UNREDUCED_FULL,), layout=layout, parts=parts
+            "rotary",
+            np.exp(1j * angles),
+            tables=(f"{UNREDUCED}{suffix}",),
+            layout=layout,
+            parts=parts,
         )
-    yield View("rotary", np.exp(1j * values), tables=(UNREDUCED,))
 
 
 def views(evidence: Evidence) -> Iterator[View]:
@@ -177,19 +197,16 @@ def views(evidence: Evidence) -> Iterator[View]:
 
 def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
-    both = cos + 1j * sin
-    repeated = list(repetitions(both, evidence))
-    for layout, parts, pairs in repeated:
+    ways = [*_widths(cos + 1j * sin, evidence)]
+    for suffix, layout, parts, pairs in ways[:-1] or ways:
         yield from _wave_views(
             pairs,
             evidence,
             kind="rotary",
-            tables=("cos-full", "sin-full"),
+            tables=(f"cos{suffix}", f"sin{suffix}"),
             layout=layout,
             parts=parts,
         )
-    if not repeated:
-        yield from _wave_views(both, evidence, kind="rotary", tables=("cos", "sin"))
 
 
 def repetitions(table: NumberArray, evidence: Evidence) -> Iterator[tuple[str, int, NumberArray]]:
@@ -208,17 +225,13 @@ def repetitions(table: NumberArray, evidence: Evidence) -> Iterator[tuple[str, i
 
 def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
     width = values.shape[1]
-    largest = float(np.abs(values).max())
-    half = width // 2
     if width % 2 == 0:
-        ways = {
-            "cos-sin": (values[:, :half], values[:, half:]),
-            "interleaved": (values[:, 0::2], values[:, 1::2]),
-        }
-        for table, (cos, sin) in ways.items():
+        for table, columns in (("cos-sin", "concat"), ("interleaved", "interleaved")):
+            cos, sin = (values[:, half] for half in _halves(columns, width))
             yield from _wave_views(cos + 1j * sin, evidence, kind="rotary", tables=(table,))
     yield from _sinusoidal(values, evidence)
     # Small angles are position × frequency, whatever the positions are.
+    largest = float(np.abs(values).max())
     if largest <= _LARGEST_ANGLE and (largest >= 1 or are_multiples(values, evidence.rounding)):
         yield View("rotary", np.exp(1j * values), tables=("angles",))
 
@@ -226,28 +239,22 @@ def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
 def _sinusoidal(values: RealRows, evidence: Evidence) -> Iterator[View]:
     """The columns of sinusoidal matrices; of an odd width with the column that is missing."""
     width = values.shape[1]
-    odds = ("error",) if width % 2 == 0 else ("truncate", "pad", "split")
-    for order in ("sin-first", "cos-first"):
-        for odd in odds:
-            for columns in ("concat", "interleaved"):
-                halves = _columns(values, columns, odd)
-                if halves is None:
-                    continue
-                first, second = halves
-                pairs = second + 1j * first if order == "sin-first" else first + 1j * second
-                yield from _wave_views(
-                    pairs, evidence, kind="sinusoidal", columns=columns, order=order, odd=odd
-                )
-    shares = _shares(values)
-    if len(shares) > 1:
-        ends = np.cumsum(shares)
-        parts = [values[:, 2 * (e - n) : 2 * e] for e, n in zip(ends, shares, strict=True)]
-        pairs = np.concatenate(
-            [part[:, n:] + 1j * part[:, :n] for part, n in zip(parts, shares, strict=True)], axis=1
-        )
-        yield from _wave_views(
-            pairs, evidence, kind="sinusoidal", columns="by-axis", odd="pad", shares=shares
-        )
+    odds = ["error"] if width % 2 == 0 else ["truncate", "split"] if width > 1 else []
+    if width % 2 and width > 1 and not values[:, -1].any():
+        odds.insert(1, "pad")
+    ways: list[dict[str, Any]] = [
+        {"order": order, "odd": odd, "columns": columns}
+        for order in ("sin-first", "cos-first")
+        for odd in odds
+        for columns in ("concat", "interleaved")
+    ]
+    if len(shares := _shares(values)) > 1:
+        ways.append({"order": "sin-first", "odd": "pad", "columns": "by-axis", "shares": shares})
+    for way in ways:
+        halves = _halves(way["columns"], width, way["odd"], way.get("shares", ()))
+        first, second = (values[:, half] for half in halves)
+        pairs = second + 1j * first if way["order"] == "sin-first" else first + 1j * second
+        yield from _wave_views(pairs, evidence, kind="sinusoidal", **way)
 
 
 def _shares(values: RealRows) -> tuple[int, ...]:
@@ -269,42 +276,19 @@ def _shares(values: RealRows) -> tuple[int, ...]:
     return tuple(shares) if start == used else ()
 
 
-def _columns(values: RealRows, columns: str, odd: str) -> tuple[RealRows, RealRows] | None:
-    """The first and the second function of each pair whose two columns are there."""
-    width = values.shape[1]
-    if odd == "pad":
-        if values[:, -1].any() or width < 3:
-            return None
-        values, width = values[:, :-1], width - 1
-    pairs = width // 2
-    if pairs == 0:
-        return None
-    if columns == "interleaved":
-        return values[:, 0 : 2 * pairs : 2], values[:, 1::2][:, :pairs]
-    first = (width + 1) // 2
-    return values[:, :pairs], values[:, first : first + pairs]
-
-
 def function_views(evidence: Evidence) -> Iterator[View]:
     """Cosines or sines alone, in half or full width, where rows follow one another."""
-    values, rows = evidence.sample[0], evidence.rows
-    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
-        return
-    if not np.isfinite(values).all():
+    values, rows = real_matrix(evidence), evidence.rows
+    if values is None or not np.isfinite(values).all():
         return
     regular = np.flatnonzero(np.diff(rows) != 1)
     count = int(regular[0]) + 1 if regular.size else rows.size
     if count < 6:
         return
-    ways: list[tuple[str, str | None, int, NumberArray]] = [
-        ("-full", layout, parts, pairs) for layout, parts, pairs in repetitions(values, evidence)
-    ]
-    ways.append(("", None, 1, values))
-    for suffix, layout, parts, columns in ways[:1]:
-        for function in ("cos", "sin"):
-            signal = signal_of(columns[:count], function, evidence.rounding)
-            if signal is None:
-                continue
+    suffix, layout, parts, columns = next(_widths(values, evidence))
+    for function in ("cos", "sin"):
+        signal = signal_of(columns[:count], function, evidence.rounding)
+        if signal is not None:
             yield View(
                 "rotary",
                 signal.pairs(count),
@@ -366,16 +350,11 @@ _SOME_ROWS = 48
 """Rows on which a form is looked for before it is looked for everywhere."""
 _FIRST_ROWS = 4
 """Rows at the front: where the first entries of a table are not in a form, no others are."""
-_CELLS_AT_ONCE = 1 << 18
-"""Entries that are compared together: a mebibyte of float32."""
 _MOST_SIDES, _MOST_FORMS = 6, 3
 """Of an array that is looked into, and forms one within another."""
-_WIDEST = 1 << 14
-"""Columns of the widest models."""
 _LEAST_ROWS = 2
 """Rows, of a form's matrix, that a form is worth trying for."""
 
-TRANSPOSED = "transposed: positions run along its columns"
 SINES_FIRST = "sines first, then cosines"
 
 
@@ -398,36 +377,9 @@ def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
 
 
 def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """The matrices that may be in an array of which nothing else was made out."""
-    shape = evidence.shape
+    """The arrays in the other order, where nothing was made out of two."""
     if len(evidence.arrays) == 2 and SINES_FIRST not in evidence.forms:
         yield _form(evidence, evidence.arrays[::-1], SINES_FIRST)
-    if len(shape) != 2:
-        return
-    wide = shape[0] > _WIDEST
-    if not evidence.forms and min(shape) >= _LEAST_ROWS and not wide:
-        turned = tuple(array.T for array in evidence.arrays)
-        if _may_be_waves(turned, 1e-3 + 8 * evidence.rounding):
-            yield _form(evidence, turned, TRANSPOSED)
-
-
-def _may_be_waves(arrays: tuple[NumberArray, ...], uneven: float) -> bool:
-    """Whether rows are as long as each other, multiples of one, or columns waves of their own."""
-    first = arrays[0]
-    if first.dtype.kind == "c":
-        return True
-    rows = np.concatenate([_some_rows(array) for array in arrays], axis=1)
-    lengths = np.linalg.norm(rows, axis=1)
-    if not np.isfinite(lengths).all() or not lengths.any():
-        return False
-    alike = float(np.ptp(lengths)) <= uneven * float(lengths.max())
-    longest = rows[int(np.argmax(lengths))]
-    along = rows @ longest / (longest @ longest)
-    one = np.abs(rows - np.multiply.outer(along, longest)).max() <= _UNEVEN * np.abs(rows).max()
-    if alike or one:
-        return True
-    near = np.asarray(first[: 4 * _SOME_ROWS], np.float64)
-    return any(signal_of(near, function, 1e-3) is not None for function in ("cos", "sin"))
 
 
 def periods_read(evidence: Evidence) -> Evidence | None:
@@ -494,21 +446,13 @@ def _at(array: NumberArray, axis: int, index: int) -> NumberArray:
 
 
 def _all_equal(array: NumberArray, axis: int) -> bool:
-    """Whether all slices along an axis are the same, entry by entry."""
-    first = _at(array, axis, 0)
-    last = _at(array, axis, -1)
-    if not np.array_equal(first[:1], last[:1], equal_nan=True):
-        return False
-    rows = max(1, _CELLS_AT_ONCE // max(1, first.size // first.shape[0]))
-    for start in range(0, first.shape[0], rows):
-        part = first[start : start + rows]
-        for index in range(1, array.shape[axis]):
-            other = _at(array, axis, index)[start : start + rows]
-            if not np.array_equal(part, other, equal_nan=True):
-                return False
-            release(other)
-        release(part)
-    return True
+    """Whether all slices along an axis are the same, entry by entry; first some, then all."""
+    first, others = _at(array, axis, 0), range(array.shape[axis] - 1, 0, -1)
+    return all(
+        np.array_equal(first[rows], _at(array, axis, index)[rows], equal_nan=True)
+        for rows in (slice(1), slice(None))
+        for index in others
+    )
 
 
 def _stacks(evidence: Evidence) -> Iterator[Evidence]:
@@ -608,12 +552,5 @@ def _empty_rows(array: NumberArray) -> int:
     """How many rows from the first on are empty."""
     if not _is_empty(array[:1]).all():
         return 0
-    at_once = max(1, _CELLS_AT_ONCE // array[0].size)
-    count = array.shape[0]
-    for start in range(0, count, at_once):
-        part = array[start : start + at_once]
-        empty = _is_empty(part)
-        if not empty.all():
-            return start + int(np.argmin(empty))
-        release(part)
-    return int(count)
+    full = np.append(~_is_empty(array), True)
+    return int(np.argmax(full))

@@ -91,7 +91,6 @@ KEPT = {
     "freqs in float16": (angles(64).astype(np.float16), *_ROPE, ""),
     "freqs in bfloat16": (bfloat16(angles(64)), *_ROPE, ""),
     "freqs of Llama 3.1": (np.outer(np.arange(64), llama3()).astype(np.float32), *_LLAMA3, ""),
-    "freqs, transposed": (angles().T.copy(), *_ROPE, "transposed"),
     # cosines and sines on an axis of their own
     "stacked last": (np.stack([_COS, _SIN], -1), *_ROPE, "axis 2"),
     "stacked last, of a batch": (np.stack([_COS, _SIN], -1)[:, None], *_ROPE, "axis 2"),
@@ -111,10 +110,6 @@ KEPT = {
         "side by side",
     ),
     # orders
-    "transposed": (_TABLE.T.copy(), *_ROPE, "transposed"),
-    "cosines transposed": (_COS.T.copy(), *_ROPE, "transposed"),
-    "sinusoids transposed": (vaswani().T.copy(), *_SINUSOIDAL, "transposed"),
-    "complex, transposed": ((_COS + 1j * _SIN).T.copy(), *_ROPE, "transposed"),
     "shuffled": (_TABLE[_ORDER], *_ROPE, ""),
     "sinusoids shuffled": (vaswani()[_ORDER], *_SINUSOIDAL, ""),
     "from the last row to the first": (_TABLE[::-1].copy(), *_ROPE, ""),
