@@ -23,8 +23,8 @@ import numpy as np
 from posenc_cli.analysis.sampling import positions_of
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
-from posenc_cli.formulas.sinusoids import transformer_xl
 from posenc_cli.identification.attempts import attempts_of_forms, best_of, line_of
+from posenc_cli.identification.waves import prompt_of
 from posenc_cli.inference.candidates import models_of, same_cells
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.tolerance import real_format
@@ -65,9 +65,9 @@ class Candidate(Record):
     those whose table fits as this does.
     ``bits`` are what all entries are off by together, as far as they were compared; a candidate
     that leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
-    ``commands`` write what the entries were compared with, one for each file; empty where posenc
-    has no command for it. Where the file holds it in other ``forms``, or ``multiplied`` by a
-    number, they write what stands behind these.
+    ``commands`` write what the entries were compared with, one for each file, behind the one that
+    writes the ids of a prompt; empty where posenc has no command for it. Where the file holds it in
+    other ``forms``, or ``multiplied`` by a number, they write what stands behind these.
     """
 
     scheme: str
@@ -224,23 +224,28 @@ def identify(evidence: Evidence) -> Identification:
     >>> found.scheme, found.params["base"], found.tables
     ('rope', 10000.0, ('cos-sin',))
     """
-    notes: list[str] = []
+    notes = [*_emptiness(evidence)]
+    candidates: list[Candidate] = []
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
-        if 0 in evidence.shape:
-            return Identification(evidence.stored, evidence.shape, (), ("it holds no numbers",))
-        if not any(np.isfinite(sample).any() for sample in evidence.sample):
-            note = "all that was looked at is NaN or infinite: it holds no numbers"
-            return Identification(evidence.stored, evidence.shape, (), (note,))
+        if not notes:
+            attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
+            if evidence.quantum and not any(attempt.trial.fits for attempt in attempts):
+                attempts = best_of([attempts, attempts_of_forms(evidence, notes)])
+            candidates = _candidates(attempts)
+    return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
+
+
+def _emptiness(evidence: Evidence) -> Iterator[str]:
+    """Why an array can be no encoding, or any."""
+    if 0 in evidence.shape:
+        yield "it holds no numbers"
+    elif not any(np.isfinite(sample).any() for sample in evidence.sample):
+        yield "all that was looked at is NaN or infinite: it holds no numbers"
+    else:
         first = evidence.sample[0].reshape(-1)[:1]  # one number, which any table may hold, but 0
         if first.all() and all((sample == first).all() for sample in evidence.sample):
-            notes.append("all values are equal, and a constant table identifies no encoding")
-            return Identification(evidence.stored, evidence.shape, (), tuple(notes))
-        attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
-        if evidence.quantum and not any(attempt.trial.fits for attempt in attempts):
-            attempts = best_of([attempts, attempts_of_forms(evidence, notes)])
-        candidates = _candidates(attempts)
-    return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
+            yield "all values are equal, and a constant table identifies no encoding"
 
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
@@ -357,7 +362,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         rounded=trial.rounded.name,
         attention_factor=scale,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
-        notes=(*hypothesis.notes, *_omissions(attempt, tally)),
+        notes=(*hypothesis.notes, *_omissions(tally)),
         models=equal_models,
         fitting_models=fitting_models,
         commands=commands_of(trial, evidence, positions),
@@ -389,7 +394,7 @@ def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tu
     return (), names
 
 
-def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
+def _omissions(tally: Census | None) -> Iterator[str]:
     """What was not compared with the hypothesis, each with how much it is."""
     blank = tally.padding if tally else ()
     if blank:
@@ -399,8 +404,6 @@ def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
     if tally is not None and tally.hidden:
         hides = "1 cell" if tally.hidden == 1 else f"{tally.hidden} cells"
         yield f"a mask hides {hides}; the other {tally.cells} were compared"
-    if attempt.profile is not None and attempt.profile.causal:
-        yield "keys to the right have 0, as behind a causal mask"
 
 
 def _positions(
@@ -434,7 +437,10 @@ _LISTED = 512
 
 
 def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:
-    """Commands that write the array again, one for each file, ready to paste."""
+    """Commands that write the array again, one for each file, ready to paste.
+
+    Before them stands the one that writes the ids of a prompt.
+    """
     hypothesis, bound = trial.hypothesis, trial.bound
     if positions is None and hypothesis.positions is not None:
         return ()
@@ -445,7 +451,7 @@ def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -
     if positions is not None:
         given = _positions_words(trial, positions)
         if given is None:
-            return _commands_of_sinusoids(trial, evidence, positions)
+            return ()
         words += given
         length = positions.length
     parameters = _parameter_words(trial, length)
@@ -454,28 +460,10 @@ def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -
     words += parameters
     if hypothesis.head is not None:
         words += ["--head", str(hypothesis.head)]
-    return tuple(
-        shlex.join(
-            [*words, *_file_words(trial, evidence, table, several=len(hypothesis.tables) > 1)]
-        )
-        for table in hypothesis.tables
-    )
-
-
-def _commands_of_sinusoids(
-    trial: Trial, evidence: Evidence, positions: Positions
-) -> tuple[str, ...]:
-    """The command of Transformer-XL's rows at offsets on one side: sinusoids count from them."""
-    evenly = positions.progression is not None and positions.count <= FALLING_POSITIONS
-    if trial.bound.scheme is not transformer_xl or not evenly:
-        return ()
-    assert positions.progression is not None
-    first, step = positions.progression
-    falling = Positions.evenly(-first, -step, positions.count)
-    base, dim = trial.bound.params["base"], trial.bound.params["dim"]
-    words = ["posenc", "generate", "--scheme", "sinusoidal", "--positions", str(falling)]
-    words += ["--dim", str(dim), "--base", as_text(base), "--layout", "concat"]
-    return (shlex.join([*words, *_file_words(trial, evidence, None, several=False)]),)
+    several = len(hypothesis.tables) > 1
+    files = (_file_words(trial, evidence, table, several=several) for table in hypothesis.tables)
+    prompt = None if hypothesis.axes is None else prompt_of(hypothesis.axes)
+    return (*filter(None, [prompt]), *(shlex.join([*words, *of_file]) for of_file in files))
 
 
 def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:

@@ -26,6 +26,7 @@ from posenc_cli.identification.readings import (
     are_multiples,
     function_views,
     reads_columns,
+    real_matrix,
     unreduced_views,
     views,
 )
@@ -195,10 +196,8 @@ def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
     All its rows are then multiples of one, the frequencies.
     """
-    values = evidence.sample[0]
-    if values.ndim != 2 or len(evidence.arrays) != 1 or values.dtype.kind == "c":
-        return
-    if np.ptp(values, axis=1).max() == 0:
+    values = real_matrix(evidence)
+    if values is None or np.ptp(values, axis=1).max() == 0:
         return  # any numbers are the angles of one pair
     if evidence.rows.size > 1 and are_multiples(values, evidence.rounding):
         for view in unreduced_views(evidence):
@@ -266,7 +265,7 @@ def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 if misfits.max() > limit:
                     break
             else:
-                if (prompt := prompt_of(axes)) is not None:
+                if prompt_of(axes) is not None:
                     yield Hypothesis(
                         mrope.name,
                         given if view.layout is None else {**given, "layout": view.layout},
@@ -274,13 +273,12 @@ def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                         evidence.rows,
                         cost=_LOOKED_UP,
                         hidden=_hidden(view, evidence.shape[1]),
-                        notes=(prompt,),
                         axes=axes,
                     )
 
 
 def prompt_of(axes: Integers) -> str | None:
-    """The command that writes ids (3, tokens), where they are those of a prompt; None of others.
+    """The command that writes ids (3, tokens) to axes.csv; None where they are of no prompt.
 
     Text goes on after the longer of the rows and columns of a grid, as in transformers.
 
@@ -311,7 +309,7 @@ def prompt_of(axes: Integers) -> str | None:
         return None
     patches = (f"{'video:' * (t > 1)}{t},{2 * h},{2 * w}" for t, h, w in grids)
     words = ["--text", ",".join(map(str, texts)), *(w for p in patches for w in ("--grid", p))]
-    return f"posenc positions -m qwen2-vl-7b {' '.join(words)} > axes.csv writes the ids of tokens"
+    return f"posenc positions -m qwen2-vl-7b {' '.join(words)} > axes.csv"
 
 
 def _hidden(view: View, dim: int) -> tuple[str, ...]:
@@ -670,16 +668,17 @@ def _sinusoidal(
 
 
 def _relative(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
-    """Transformer-XL's rows, where sinusoids at falling positions are these."""
+    """Transformer-XL's rows, where sinusoids at positions that fall to their negative are these."""
     dim, given = int(str(sinusoids.given["dim"])), sinusoids.given
     assert sinusoids.positions is not None
-    fits = view.columns == "concat" and view.order == "sin-first"
+    where = sinusoids.positions
+    fits = view.columns == "concat" and view.order == "sin-first" and where[0] == -where[-1]
     if fits and given.get("spacing") == "vaswani" and dim % 2 == 0:
         yield replace(
             sinusoids,
             scheme=transformer_xl.name,
             given={"dim": dim, "base": given["base"]},
-            positions=-sinusoids.positions,
+            positions=-where,
             cost=sinusoids.cost - _FALLING,
             hidden=(),
         )

@@ -235,9 +235,9 @@ def test_the_buckets_of_t5_are_identified_though_its_table_is_learned(array, bot
     assert "weights=FILE" in found.commands[0]
 
 
-def test_relative_sinusoids_of_transformer_xl_are_identified(golden):
+def test_sinusoids_of_transformer_xl_on_one_side_are_those_of_falling_positions(golden):
     found = found_in([golden("rel_sin_transformer_xl")[1]["emb"]])
-    assert (found.scheme, found.params["base"]) == ("transformer-xl", 10_000.0)
+    assert (found.scheme, found.params["base"]) == ("sinusoidal", 10_000.0)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def test_the_tables_of_transformers_and_the_ids_of_their_prompt_are_recognized(n
     assert found.scheme == "mrope"
     names = ("base", "sections", "interleaved", "order")
     assert tuple(found.params[own] for own in names) == MODELS[name]
-    assert "--text 5,4 --grid video:2,6,8 > axes.csv" in found.notes[0]
+    assert "--text 5,4 --grid video:2,6,8 > axes.csv" in found.commands[0]
 
 
 @pytest.mark.long
@@ -40,9 +40,9 @@ def test_the_printed_commands_write_ids_and_table_again(call, tmp_path, prompt, 
     table = ["generate", "-m", given, "--set", "axes=own.csv", "--len", count]
     assert call(*table, "--table", "interleaved", "--out", "table.npy")[0] == 0
     found = identify(Evidence.of_arrays(np.load(tmp_path / "table.npy"))).match
-    positions = shlex.split(found.notes[0].partition(" > axes.csv ")[0])
-    (tmp_path / "axes.csv").write_text(call(*positions[1:])[1])
-    (command,) = found.commands
+    positions, command = found.commands
+    words = shlex.split(positions.removesuffix(" > axes.csv"))
+    (tmp_path / "axes.csv").write_text(call(*words[1:])[1])
     assert call(*shlex.split(command)[1:], "--out", "again.npy")[0] == 0
     assert np.array_equal(np.load(tmp_path / "again.npy"), np.load(tmp_path / "table.npy"))
 

@@ -396,10 +396,9 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
-        return (
-            f"write the same again{', without the axes of length 1' * shorter}"
-            f"{', after the command in the note' * ('axes' in best.params)}:"
-        )
+        return f"write the same again{', without the axes of length 1' * shorter}:"
+    if not differing:
+        return "write the other values again:"
     if 2 * differing <= census.cells:
         return f"write the same but for {differing} of {census.cells} values:"
     return f"write the same within {best.residual:.2g}:"
