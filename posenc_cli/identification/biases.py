@@ -1,8 +1,7 @@
 """Attention biases: which schemes give an array of scores.
 
 An array is read as a number for each offset j − i, key or pair of places. The inverses beside
-formulas propose schemes; one without an inverse, such as a user's, is tried with its defaults, and
-with numbers that published models have.
+formulas propose schemes.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -20,7 +19,7 @@ from posenc_cli.encoding.scores import score_rule
 from posenc_cli.files.source import release
 from posenc_cli.formulas.alibi import alibi, rules_of
 from posenc_cli.formulas.inverse import Guess, MeasuredScores
-from posenc_cli.inference.candidates import answered, schemes_of, usual_values
+from posenc_cli.inference.candidates import answered, schemes_of
 from posenc_cli.inference.fitting import median, spread
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.inference.trial import ARITHMETICS, Census, Hypothesis, Trial, formats_of, part_of
@@ -50,12 +49,6 @@ if TYPE_CHECKING:
 
 BLOCK_CELLS = 1 << 17
 """Entries compared at a time: few enough that what is made of them stays in the cache."""
-_UNGUESSED = 1.9
-"""What a scheme costs that gives no inverse: it is believed behind posenc's own."""
-_MOST_GUESSES = 64
-"""Of a scheme without an inverse."""
-_MOST_OF_ONE = 16
-"""Heads of such a scheme that one matrix may be."""
 _SEEDS = 4
 """Of posenc's own tables and networks, from 0 on: judgement, few take others."""
 _OF_NETWORKS: Mapping[str, tuple[Any, ...]] = {
@@ -82,11 +75,9 @@ def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypoth
         lambda values: round_to(values, FLOAT64, evidence.values),
     )
     for scheme in schemes_of("bias"):
-        guesses = _default_guesses(scheme, measured)
         if scheme.inverse is not None:
-            guesses = answered(scheme, scheme.inverse(np, measured))
-        for guess in guesses:
-            yield _hypothesis(scheme, guess, profile)
+            for guess in answered(scheme, scheme.inverse(np, measured)):
+                yield _hypothesis(scheme, guess, profile)
 
 
 def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesis:
@@ -103,21 +94,6 @@ def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesi
         head=head,
         multiplier=guess.multiplier,
     )
-
-
-def _default_guesses(scheme: Scheme, measured: MeasuredScores) -> Iterator[Guess]:
-    """The defaults of a scheme, and numbers that models give such parameters."""
-    given: dict[str, Any] = {}
-    if "heads" in scheme.parameters and not measured.single:
-        given["heads"] = measured.heads
-    free = [p for name, p in scheme.parameters.items() if name not in (*given, "heads", "seed")]
-    usual = {p.name: values for p in free if (values := usual_values(p))}
-    combinations = itertools.product(*([(n, v) for v in vs] for n, vs in usual.items()))
-    heads = range(_MOST_OF_ONE) if measured.single else (None,)
-    for combination in itertools.islice(combinations, _MOST_GUESSES):
-        changed = {n: v for n, v in combination if v != scheme.parameters[n].default}
-        for head in heads:
-            yield Guess({**given, **changed}, cost=_UNGUESSED + 0.2 * len(changed), head=head)
 
 
 def pair_hypotheses(
@@ -193,8 +169,6 @@ _FEW = 8
 """Rows, or indices, that are looked at before all: where they show no bias, no others do."""
 _MOST_HEADS = 256
 """Of a bias: models have up to 128, and each head of each candidate is computed."""
-_WRONG_OF = 16
-"""One entry in so many to the right of a causal mask may hold anything."""
 _MOST_PLACES, _MOST_CELLS = 1 << 10, 1 << 24
 """Of a bias that goes by pairs of places, all of whose rows are looked at: Swin's largest have 576
 places, and float64 takes 128 MiB for so many entries."""
@@ -203,9 +177,8 @@ places, and float64 takes 128 MiB for so many entries."""
 class BiasProfile(Record):
     """A bias as a number for each offset j − i, key or pair. Shape: ``values`` (heads, indices).
 
-    What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place.
-    ``scatter`` is the largest difference of entries that must be equal. ``number(xp, queries,
-    keys)`` numbers pairs.
+    What a mask hides is NaN. ``scatter`` is the largest difference of entries that must be equal.
+    ``number(xp, queries, keys)`` numbers pairs.
     """
 
     by: Literal["offset", "key", "pair"]
@@ -215,7 +188,6 @@ class BiasProfile(Record):
     queries: int
     single: bool
     scatter: float
-    causal: bool = False
     number: PairNumber | None = None
 
     @property
@@ -309,12 +281,6 @@ def _profile_of_rows(
     sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
     hidden = hidden_scores(sample)
-    future = np.broadcast_to(offsets > 0, sample.shape)
-    # An entry behind a mask may be damaged as well as any.
-    few = _WRONG_OF * np.count_nonzero(sample[future]) < np.count_nonzero(future)
-    causal = bool(not hidden.any() and queries > 1 and few and sample[~future].any())
-    if causal:
-        hidden = future.copy()
     sample[hidden] = np.nan
     if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
         return None
@@ -322,7 +288,7 @@ def _profile_of_rows(
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
-    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
+    return BiasProfile(by, indices, values, keys, queries, False, scatter, number)
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:
@@ -501,9 +467,6 @@ def _score_part(
     where = profile.places(offsets)
     predicted, allowed = scores[where], limits[where]
     hidden = hidden_scores(cells) & (mask[0][offsets - (1 - profile.keys)] | mask[1])
-    if profile.causal:
-        predicted[offsets > 0] = 0.0
-        hidden |= (offsets > 0) & (cells == 0)
     cells[hidden] = 0.0
     predicted[hidden] = 0.0
     rows = head * profile.queries + queries

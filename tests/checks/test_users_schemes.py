@@ -91,16 +91,6 @@ def bare(*, dim: Dim = 64) -> Rotation:
     return Rotation(Waves(dim // 2, frequencies), "interleaved")
 
 
-@bias(source="a user", formula="−|i − j| / (heads + h)")
-def slanted(*, heads: Heads = 4) -> Bias:
-    """Slopes of the user's own."""
-
-    def scores(xp: Any, slope: Any, offsets: Any) -> Any:
-        return slope * (0 - xp.abs(offsets))
-
-    return Bias(heads, "offset", lambda xp: 1 / (xp.arange(0, heads) + heads), scores)
-
-
 def _sinusoids(frequencies, count, dim, coordinates=None):
     placements = Placement("cos", slice(0, count)), Placement("sin", slice(count, dim))
     return Sinusoids(Waves(count, frequencies, coordinates=coordinates), dim, placements)
@@ -141,7 +131,7 @@ def plugins(tmp_path, monkeypatch):
     info = tmp_path / "users-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: users\nVersion: 1\n")
-    names = ("harmonic", "rising", "seeded", "bare", "slanted", "harmonics", "tiles", "broken")
+    names = ("harmonic", "rising", "seeded", "bare", "harmonics", "tiles", "broken")
     lines = [f"{name} = users_schemes:{name}\n" for name in names]
     (info / "entry_points.txt").write_text(f"[{catalogue.PLUGIN_GROUP}]\n{''.join(lines)}")
     monkeypatch.syspath_prepend(tmp_path)
@@ -206,17 +196,6 @@ def test_a_users_grid_is_identified(base):
     match = identify(Evidence.of_arrays(np.concatenate([np.cos(angles), np.sin(angles)], 1))).match
     assert match is not None
     assert (match.scheme, match.params) == ("tiles", {"dim": 32, "base": base, "grid": (6, 8)})
-
-
-@pytest.mark.long
-def test_a_users_bias_is_identified_with_its_heads():
-    distances = np.abs(np.subtract.outer(np.arange(24), np.arange(24)))
-    scores = -distances / (6 + np.arange(6))[:, None, None]
-    match = identify(Evidence.of_arrays(scores)).match
-    others = {c.scheme for c in identify(Evidence.of_arrays(scores)).candidates if c.fits}
-    assert match is not None
-    assert "slanted" in others
-    assert match.params["heads"] == 6
 
 
 @pytest.mark.slow
