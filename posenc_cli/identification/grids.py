@@ -4,8 +4,7 @@ A pair that follows the columns of a grid repeats after each row of it; one that
 stays as it is along a row. Where every pair does one or the other, the width of the grid is known,
 and how far each pair rotates from place to place. A scheme then says which pairs follow which axis;
 its base, how coordinates are scaled and where they begin are solved for. Pairs that follow both
-axes at once are RoPE-Mixed's: Gauss and Newton's steps find a frequency along either from the
-entries, since the first place has the angle 0, and its neighbors say where to begin.
+axes at once are RoPE-Mixed's, as posenc draws its frequencies.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -124,7 +123,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 found = _on_grid(view, evidence, places, rounding)
                 yield from sorted(found, key=lambda hypothesis: hypothesis.cost)
             if view.kind == "rotary" and all(len(places.grid) == 1 for places in seen):
-                yield from _oblique_hypotheses(view, evidence, rounding)
+                yield from _mixed_hypotheses(view, evidence, rounding)
 
 
 class _GridPlaces(Record):
@@ -625,148 +624,63 @@ def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
     return True
 
 
-_ROWS, _COLUMNS, _FEW_PAIRS = 6, 12, 3
-"""Of a grid, its first places, and pairs: where these are no such waves, no others are."""
-_MOST_ROWS = 1 << 12
-"""Places that frequencies are solved with."""
 _LIMIT = 1e-5
 """On the unit circle: what entries of float32 code leave on a grid, and few other numbers do."""
 _SEEDS = 16
 """Of posenc's own draws, from 0 on: judgement, few take others."""
-_DRAWN_TO = 2.0**-31
-"""What frequencies that are drawn may be off by: they are multiples of 2^-32."""
 _DRAWN = 2.6
-"""What a drawn direction costs; a list of frequencies tells more, and costs as LongRoPE's."""
+"""What a drawn direction costs: a list of frequencies tells more, and costs as LongRoPE's."""
 
 
-_LEAST_SIDE = 3
-"""Places along each axis: between two, any frequencies fit."""
+def _mixed_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iterator[Hypothesis]:
+    """RoPE-Mixed as posenc draws it, on each grid of as many places.
 
-
-class _AxisFrequencies(Record):
-    """Radians a column and a row of each pair, and what they may be off by. Shapes: (pairs,)."""
-
-    x: Reals
-    y: Reals
-    errors: Reals
-
-    def numbers(self, values: Reals) -> tuple[float, ...]:
-        """Values of as few digits as their errors leave."""
-        return tuple(snap(v, e) for v, e in zip(values.tolist(), self.errors, strict=True))
-
-
-def _oblique_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iterator[Hypothesis]:
-    """What pairs that follow no one axis may be, on each grid of as many places."""
-    count = view.pairs.shape[0]
-    for width in (w for w in range(2, count // 2 + 1) if count % w == 0):
-        found = _solved(view, width, rounding)
-        if found is None or _is_line(found, view):
+    The first pair of either half has the magnitude 1, and shows the seed in the places beside the
+    first and below it. The others show the base.
+    """
+    count, half = view.pairs.shape[0], view.count // 2
+    if half < 2 or view.count % 2:
+        return
+    limit = _LIMIT + 4 * rounding
+    leading = np.array([0, half])
+    shown = {} if view.layout is None else {"layout": view.layout}
+    for seed in range(_SEEDS):
+        angle = 2 * math.pi * float(uniform(seed, 0))
+        cos, sin = math.cos(angle), math.sin(angle)
+        right, below = (
+            view.seen(np.exp(1j * np.array(rates))) for rates in ((cos, -sin), (sin, cos))
+        )
+        if np.abs(view.pairs[1, leading] - right).max() > limit:
             continue
-        for given, cost in _parameters(found, listed=min(width, count // width) >= _LEAST_SIDE):
-            shown = {} if view.layout is None else {"layout": view.layout}
-            grid = {"dim": 2 * view.count, "grid": (count // width, width)}
+        apart = np.abs(view.pairs[:, leading] - below).max(axis=1)  # (places,)
+        widths = [w for w in range(2, count // 2 + 1) if count % w == 0 and apart[w] <= limit]
+        for width, base in itertools.product(widths, _drawn_bases(view, cos, limit)):
+            grid = {"dim": 2 * view.count, "base": base, "grid": (count // width, width)}
             yield Hypothesis(
                 rope_mixed.name,
-                {**grid, **shown, **given},
+                {**grid, **shown, "seed": seed},
                 view.tables,
                 evidence.rows,
-                cost=cost,
+                cost=_DRAWN,
                 hidden=() if shown else ("layout",),
             )
 
 
-def _is_line(found: _AxisFrequencies, view: View) -> bool:
-    """Whether the rows are one line, cut into rows of a grid that begin a whole hop apart.
-
-    Any frequencies fit such a table: those along y are a whole multiple of those along x. A pair
-    that is the same everywhere does not show its frequencies. The rows are no grid either where
-    all pairs rotate by one angle from row to row, as from cosines to sines.
-    """
-    count = view.pairs.shape[0]
-    hops = np.arange(-count, count + 1)
-    for pair in np.flatnonzero(~_alike(view.pairs, view.pairs[:1], _MISFIT)):
-        apart = np.abs(np.exp(1j * (found.y[pair] - hops * found.x[pair])) - 1)
-        hops = hops[apart <= (np.abs(hops) + 1) * (_LIMIT + 8 * found.errors[pair])]
-    alike = np.ptp(np.abs(found.y)) <= 8 * found.errors.max()
-    return bool(alike or hops.size)
-
-
-def _parameters(found: _AxisFrequencies, *, listed: bool) -> Iterator[tuple[dict[str, Any], float]]:
-    """A seed and a base that draw frequencies, and if ``listed`` the frequencies themselves."""
-    half = found.x.size // 2
-    sizes = np.hypot(found.x, found.y)[:half]
-    if half > 1 and 2 * half == found.x.size and 0 < sizes[-1] < 1:
-        base = float(sizes[-1]) ** (-half / (half - 1))
-        off = found.errors + _DRAWN_TO  # (pairs,)
-        error = 2 * base * half / (half - 1) * float(off[half - 1] / sizes[-1])
-        turn = math.atan2(found.y[0], found.x[0]) / (2 * math.pi) % 1
-        for seed in range(_SEEDS):
-            if abs(float(uniform(seed, 0)) - turn) <= off[0] and base > 1:
-                yield {"base": snap(base, error), "seed": seed}, _DRAWN
-    if listed:
-        lists = {"x_frequencies": found.numbers(found.x), "y_frequencies": found.numbers(found.y)}
-        yield lists, _DRAWN + 1
-
-
-def _solved(view: View, width: int, rounding: float) -> _AxisFrequencies | None:
-    """The frequencies on a grid of a width that give all pairs of a view; None where none do."""
-    limit = _LIMIT + 4 * rounding
-    places = np.arange(view.pairs.shape[0])
-    near = places[(places < _ROWS * width) & (places % width < _COLUMNS)]
-    many = places[:: -(-places.size // _MOST_ROWS)]
-    found = None
-    for pairs in (np.arange(view.count)[:: -(-view.count // _FEW_PAIRS)], np.arange(view.count)):
-        ways = [_nearest(view, width, near, pairs, start) for start in _starts(view, width, pairs)]
-        best = np.argmin([missed for _, _, _, missed in ways], axis=0)[None]  # (1, pairs)
-        x, y = (np.take_along_axis(np.array([w[i] for w in ways]), best, 0)[0] for i in (0, 1))
-        *found, missed = _nearest(view, width, near, pairs, (x, y))
-        if not missed.max() <= limit:
-            return None
-    assert found is not None
-    x, y, errors, missed = _nearest(view, width, many, np.arange(view.count), (found[0], found[1]))
-    return _AxisFrequencies(x, y, errors) if missed.max() <= limit else None
-
-
-def _starts(view: View, width: int, pairs: Integers) -> list[tuple[Reals, Reals]]:
-    """Frequencies that the second place of the first row, and that of the second row, may have.
-
-    A cosine does not show a sign, nor a sine on which side of a quarter turn it is.
-    """
-    right, below = view.pairs[1, pairs], view.pairs[width, pairs]
+def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
+    """The bases that the pairs of the first half may have, by their angles at the second place."""
+    half = view.count // 2
+    index, cells = np.arange(1, half), view.pairs[1, 1:half]
+    angles, steep = np.angle(cells), np.ones(half - 1)
     if view.function == "cos":
-        x, y = (np.arccos(np.clip(cell.real, -1, 1)) for cell in (right, below))
-        return [(x, y), (x, -y)]
-    if view.function == "sin":
-        x, y = (np.arcsin(np.clip(cell.real, -1, 1)) for cell in (right, below))
-        return [(a, b) for a in (x, np.pi - x) for b in (y, np.pi - y)]
-    return [(np.angle(right), np.angle(below))]
-
-
-def _nearest(
-    view: View, width: int, places: Integers, pairs: Integers, start: tuple[Reals, Reals]
-) -> tuple[Reals, Reals, Reals, Reals]:
-    """The frequencies near a start that come nearest to some entries, their errors and the gaps.
-
-    Shapes: (pairs,) each; the gap is that of nine in ten places at most, for others may be damaged.
-    """
-    (rows, columns), (x, y) = np.divmod(places, width), start
-    cells = view.pairs[np.ix_(places, pairs)]
-    for step in range(_STEPS + 1):
-        points = np.exp(1j * (np.multiply.outer(columns, x) + np.multiply.outer(rows, y)))
-        gaps, slopes = cells - view.seen(points), view.seen(1j * points)
-        gaps = np.where(np.isfinite(gaps), gaps, 0)
-        along, across = slopes * columns[:, None], slopes * rows[:, None]
-        a, b, c = (
-            (first * second.conj()).real.sum(axis=0)
-            for first, second in ((along, along), (along, across), (across, across))
-        )
-        power = a * c - b**2
-        power = np.where(power > 0, power, np.inf)
-        noise = np.sqrt(np.mean(np.abs(gaps) ** 2, axis=0)) + 1e-17
-        errors = 2 * noise * np.sqrt(np.maximum(a, c) / power)
-        if step < _STEPS:
-            to_x, to_y = ((gaps * way.conj()).real.sum(axis=0) for way in (along, across))
-            x = x + np.clip((c * to_x - b * to_y) / power, -0.1, 0.1)
-            y = y + np.clip((a * to_y - b * to_x) / power, -0.1, 0.1)
-    x, y = ((value + np.pi) % (2 * np.pi) - np.pi for value in (x, y))
-    return x, y, errors, np.quantile(np.abs(gaps), 0.9, axis=0)
+        angles = np.arccos(np.clip(cells.real, -1, 1))
+        steep = np.abs(np.sin(angles))
+    elif view.function == "sin":
+        angles = np.arcsin(np.clip(cells.real, -1, 1))
+        steep = np.cos(angles)
+    with np.errstate(all="ignore"):
+        sizes, errors = np.abs(angles / cos), limit / np.abs(steep * cos)  # (pairs,)
+        bases, shares = sizes ** (-half / index), half / index * errors / sizes
+    best = int(np.argmin(np.nan_to_num(shares, nan=np.inf)))
+    base, error = float(bases[best]), float(bases[best] * shares[best])
+    near = [known for known in KNOWN_BASES if abs(known - base) <= error]
+    return [each for each in dict.fromkeys((*near, snap(base, error))) if each > 1]
