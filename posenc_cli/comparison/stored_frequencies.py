@@ -26,7 +26,6 @@ from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import Loaded, read_members
 from posenc_cli.identification.search import identify_files
 from posenc_cli.inference.tolerance import smallest, unit
-from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.rotary.lengths import length_rule
 
@@ -83,40 +82,40 @@ def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
         raise InvalidInput(
             f"{quoted_name(model.name)}: has no rotation, and the checkpoint stores frequencies"
         )
-    comparing = _ComparingStored(max(tolerance, CLOSE), swapped=model is b)
+    comparing = _ComparingStored(max(tolerance, CLOSE))
     for stored in checkpoint.stored:
         comparing.stored(rotary, stored)
-    reading = replace(
-        checkpoint.reading,
-        layers=tuple(comparing.identified),
-        warnings=tuple(comparing.warnings),
-    )
-    models = (model, replace(checkpoint, reading=reading))
-    return ModelComparison(
-        models if model is a else models[::-1],
-        tuple(comparing.compared),
-        tuple(comparing.losses),
-        comparing.tolerance,
-    )
+    losses, models = comparing.losses, (model, comparing.as_model(checkpoint))
+    if model is b:
+        losses = [replace(loss, a=loss.b, b=loss.a) for loss in losses]
+        models = models[::-1]
+    return ModelComparison(models, tuple(comparing.compared), tuple(losses), comparing.tolerance)
 
 
 class _ComparingStored:
-    """A comparison with a checkpoint as it goes on."""
+    """A comparison of a config with a checkpoint as it goes on."""
 
-    def __init__(self, tolerance: float, *, swapped: bool) -> None:
-        self.tolerance, self.swapped = tolerance, swapped
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance = tolerance
         self.compared = {"frequencies": None, "rotary-width": None}
         self.losses: list[Loss] = []
         self.warnings: list[str] = []
         self.identified: list[Layers] = []
+
+    def as_model(self, checkpoint: Model) -> Model:
+        """The checkpoint with the layers that its frequencies were found to be of."""
+        warnings = tuple(dict.fromkeys(self.warnings))
+        layers = tuple(self.identified)
+        return replace(
+            checkpoint, reading=replace(checkpoint.reading, layers=layers, warnings=warnings)
+        )
 
     def stored(self, rotary: Sequence[Layers], stored: StoredFrequencies) -> None:
         """Compare what some layers store with what the config gives these."""
         groups = _of_layers(rotary, stored)
         if any(self.same(group, stored) for group in groups):
             return
-        groups = groups if stored.layers else groups[:1]
-        for group in groups:
+        for group in groups if stored.layers else groups[:1]:
             self.different(group, stored)
 
     def same(self, group: Layers, stored: StoredFrequencies) -> bool:
@@ -138,47 +137,34 @@ class _ComparingStored:
         apart = np.abs(stored.values[turning] / expected[turning] - 1)
         if apart.max() > self.tolerance:
             pair = int(np.flatnonzero(turning)[int(apart.argmax())])
-            text = (
+            self.warnings.append(
                 f"{stored.label}: {stored.loaded.dtype} stores the frequencies, and moves that of "
                 f"pair {pair} by {100 * apart.max():.2g} %; code that loads them rotates by those"
             )
-            if text not in self.warnings:
-                self.warnings.append(text)
 
     def different(self, group: Layers, stored: StoredFrequencies) -> None:
         """Say by name how stored frequencies differ from those of a group."""
-        expected = min(_expected(group), key=lambda each: _apart(each, stored.values))
+        known, size = [*_expected(group)], stored.values.size
+        expected = next((each for each in known if each.size == size), known[0])
         comparing = Comparing(max(self.tolerance, unit(stored.loaded.dtype)))
-        label = self.label(group, stored)
-        if stored.values.size != expected.size:
-            widths = (
-                Sourced(2 * expected.size, f"the rotation of {group.scheme}"),
-                Sourced(2 * stored.values.size, stored.name),
-            )
-            comparing.value("rotary-width", label, *widths)
+        part = stored.layers and set(stored.layers) < set(group.layers)
+        label = stored.label if part else group.layer_type
+        widths = (
+            Sourced(2 * expected.size, f"the rotation of {group.scheme}"),
+            Sourced(2 * size, stored.name),
+        )
+        comparing.value("rotary-width", label, *widths)
         other = _identified(group, stored)
         if other is not None:
             self.identified.append(other)
             comparing.causes(replace(group, layer_type=label), other)
         if not comparing.losses:
-            count = _count_text(expected, stored.values)
-            comparing.losses.append(
-                Loss(
-                    "frequencies",
-                    label,
-                    Sourced(group.scheme, "as the config has it"),
-                    Sourced(count, stored.name),
-                )
-            )
+            differing = np.count_nonzero(~np.isclose(stored.values, expected, rtol=1e-2, atol=0))
+            of_config = Sourced(group.scheme, "as the config has it")
+            of_file = Sourced(f"{differing} of {size} pairs differ", stored.name)
+            comparing.losses.append(Loss("frequencies", label, of_config, of_file))
         self.compared |= dict.fromkeys(comparing.compared)
-        for loss in comparing.losses:
-            self.losses.append(replace(loss, a=loss.b, b=loss.a) if self.swapped else loss)
-
-    def label(self, group: Layers, stored: StoredFrequencies) -> str | None:
-        """Which layers a loss is of; None where it is all of them."""
-        if stored.layers and set(stored.layers) < set(group.layers):
-            return stored.label
-        return group.layer_type
+        self.losses += comparing.losses
 
 
 def _of_layers(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Layers]:
@@ -199,13 +185,6 @@ def _expected(group: Layers) -> Iterator[Reals]:
         yield turning_frequencies(group, length)
 
 
-def _apart(expected: Reals, values: Reals) -> float:
-    """How far numbers are from what they should be; of other counts, farthest."""
-    if expected.shape != values.shape:
-        return float("inf")
-    return float(np.abs(np.nan_to_num(values) - expected).sum())
-
-
 def _identified(group: Layers, stored: StoredFrequencies) -> Layers | None:
     """What stored frequencies are by themselves, None where nothing fits."""
     if stored.values.size < 2 or not np.isfinite(stored.values).all():
@@ -218,15 +197,3 @@ def _identified(group: Layers, stored: StoredFrequencies) -> Layers | None:
         return None
     params = {name: Sourced(value, stored.name) for name, value in match.params.items()}
     return Layers(group.layer_type, stored.layers, match.scheme, params)
-
-
-def _count_text(expected: Reals, values: Reals) -> str:
-    """How many pairs differ, for a reader."""
-    if expected.shape != values.shape:
-        return f"{values.size} numbers"
-    if not np.isfinite(values).all():
-        return "not all numbers are finite"
-    differing = np.flatnonzero(~np.isclose(values, expected, rtol=1e-2, atol=0))
-    places = ", ".join(range_texts(differing.tolist())[:3])
-    what = " are 0" if differing.size and not values[differing].any() else " differ"
-    return f"pairs {places}{what}"
