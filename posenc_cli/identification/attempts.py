@@ -37,7 +37,6 @@ from posenc_cli.identification.biases import (
 from posenc_cli.identification.grids import MOST_PLACES, grid_hypotheses
 from posenc_cli.identification.other_matrices import row_hypotheses
 from posenc_cli.identification.readings import (
-    are_multiples,
     certain_forms,
     periods_read,
     possible_forms,
@@ -51,7 +50,6 @@ from posenc_cli.identification.waves import (
     prompt_hypotheses,
     wave_hypotheses,
 )
-from posenc_cli.inference.fitting import median
 from posenc_cli.inference.tolerance import FUNCTIONS, smallest, unit
 from posenc_cli.inference.trial import (
     DOUBLE_FUNCTIONS,
@@ -106,8 +104,6 @@ _DAMAGE = 0.02
 """Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
 """Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
-_UNEVEN = 0.2
-"""Relative error of a step between rows: half precision changes late angles by less."""
 _LEAST_NUMBERS = 3
 """Fewest numbers in a row: any two fit some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -289,39 +285,20 @@ def _is_settled(attempts: Sequence[Attempt]) -> bool:
 
 
 def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
-    """Attempts that some of the rows suggest, for others may be damaged."""
+    """Attempts that half of the rows suggest, for others may be damaged."""
     rows = evidence.rows
-    if rows.size < _LEAST_ROWS:
-        return []
     half = rows.size // 2
-    for some in (slice(half), slice(half, None)):
-        if not _is_worth_a_part(evidence, some):
-            continue
+    for some in (slice(half), slice(half, None)) if rows.size >= _LEAST_ROWS else ():
         part = replace(evidence, only=rows[some])
-        trials = [attempt.trial for attempt in _wave_and_row_attempts(part)]
-        fitting = [trial for trial in trials if trial.fits]
         hypotheses = []
-        for hypothesis in (trial.hypothesis for trial in fitting):
-            where = row_positions(hypothesis, part)
-            if where is not None:
-                hypotheses.append(replace(hypothesis, positions=where(rows)))
+        for trial in (attempt.trial for attempt in _wave_and_row_attempts(part)):
+            where = row_positions(trial.hypothesis, part)
+            if trial.fits and where is not None:
+                hypotheses.append(replace(trial.hypothesis, positions=where(rows)))
         attempts = _attempt_all(hypotheses, evidence, None)
         if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
     return []
-
-
-def _is_worth_a_part(evidence: Evidence, some: slice) -> bool:
-    """Whether rows that are all multiples of one are mostly evenly spaced; true of any others.
-
-    Such rows are angles, and those of no regular order each say by themselves where they stand.
-    """
-    values = evidence.sample[0]
-    if values.dtype.kind == "c" or not are_multiples(values, evidence.rounding):
-        return True
-    spans = np.diff(values[some].sum(axis=1)) / np.diff(evidence.rows[some])
-    typical = float(median(spans))
-    return bool(np.mean(np.abs(spans - typical) <= _UNEVEN * abs(typical)) > 1 / 2)
 
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
