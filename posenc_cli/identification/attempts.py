@@ -98,8 +98,6 @@ _PLAIN = 4.0
 than any rule with numbers that people use, and as much as the plainest with a mistake."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
 """The rank where nothing was tried: behind all others."""
-_DAMAGED = 0.02
-"""Share of rows in no regular order that may be wrong."""
 _DAMAGE = 0.02
 """Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
@@ -256,7 +254,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     if attempts and attempts[0].trial.fits_most and not attempts[0].profile:
         regular = row_positions(attempts[0].trial.hypothesis, evidence) is not None
         if not regular and evidence.every.size < evidence.count <= _WHOLE:
-            whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
+            whole = replace(evidence, only=np.arange(evidence.count))
             return _matrix_attempts(whole)
     return attempts
 

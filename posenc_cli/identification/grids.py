@@ -76,8 +76,8 @@ _VOTES = 256
 """Rows that say which axis a pair follows."""
 _SCATTER = 2_654_435_761
 """Times a row: numbers that follow no pattern."""
-_DAMAGED = 0.1
-"""Of the rows, that a grid is still seen in."""
+_MOST = 0.8
+"""Of the rows, in which a grid must be seen: low precision hides it in some."""
 _SLICES = 5
 """Lines along an axis, of which the median counts, so that a damaged one does not."""
 _FASTEST = 2.0
@@ -109,11 +109,10 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     if not 4 <= evidence.count <= MOST_PLACES or cells > _MOST_CELLS or evidence.only is not None:
         return
     few_rows = spread(evidence.count, _FEW)
-    few = replace(evidence, only=few_rows, damaged=3 * _DAMAGED)
-    whole = replace(evidence, only=np.arange(evidence.count), damaged=_DAMAGED)
+    few = replace(evidence, only=few_rows)
+    whole = replace(evidence, only=np.arange(evidence.count))
     rounding = 2 * evidence.rounding
-    largest = np.max([np.abs(sample).max(axis=1) for sample in few.sample], axis=0)  # (rows,)
-    functions = np.mean(largest > 1 + _MISFIT) <= few.damaged  # most rows may be such
+    functions = all(np.abs(sample).max() <= 1 + _MISFIT for sample in few.sample)
     bare = bare_views(whole) if functions else unreduced_views(whole)
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
@@ -185,8 +184,7 @@ def _is_line_of_waves(view: View) -> bool:
 def _axes(pairs: ComplexRows, width: int, limit: float) -> tuple[Flags, Flags]:
     """Which pairs repeat after ``width`` rows, and which stay the same for as many.
 
-    Most of some rows say so, each beside another that is any distance away: a damaged row speaks
-    for itself alone.
+    Most of some rows say so, each beside another that is any distance away.
     """
     count = pairs.shape[0]
     rows = spread(count, _VOTES)
@@ -198,10 +196,8 @@ def _axes(pairs: ComplexRows, width: int, limit: float) -> tuple[Flags, Flags]:
 
 
 def _alike(first: ComplexRows, second: ComplexRows, limit: float) -> Flags:
-    """Which pairs are the same in most rows; those that are no numbers do not say."""
-    apart = np.abs(first - second)  # (rows, pairs)
-    known = np.isfinite(apart)
-    return np.asarray((apart <= limit).sum(axis=0) > (1 - 2 * _DAMAGED) * known.sum(axis=0))
+    """Which pairs are the same in most rows."""
+    return np.asarray((np.abs(first - second) <= limit).mean(axis=0) > _MOST)
 
 
 class _GridRates(Record):
@@ -250,13 +246,8 @@ def _turns_of(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
 
 
 def _middle(values: NumberArray, axis: int) -> NumberArray:
-    """The medians of real and imaginary parts, of those that are numbers; 0 where none is."""
-    known = np.isfinite(values).any(axis=axis, keepdims=True)
-    if values.shape[axis] == 1:
-        return np.squeeze(np.where(known, values, 0), axis)
-    parts = (np.where(known, part, 0) for part in (values.real, values.imag))
-    cos, sin = (median(part, axis=axis) for part in parts)
-    return np.asarray(cos + 1j * sin)
+    """The medians of real and imaginary parts."""
+    return np.asarray(median(values.real, axis=axis) + 1j * median(values.imag, axis=axis))
 
 
 class _GridScheme(Record):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from posenc_cli.formulas.declare import Content
+    from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import (
         ComplexRows,
@@ -131,22 +132,26 @@ def real_matrix(evidence: Evidence) -> RealRows | None:
     return values if one else None
 
 
-def _widths(
-    values: NumberArray, evidence: Evidence
-) -> Iterator[tuple[str, str | None, int, NumberArray]]:
+def _widths(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberArray]]:
     """A matrix of one function, in full width if it repeats its values, and as it is.
 
     Each is the end of a table's name, layout, parts, and the columns of the pairs.
     """
-    for layout, parts, pairs in repetitions(values, evidence):
-        yield "-full", layout, parts, pairs
+    width = values.shape[1]
+    ways: list[tuple[Layout, int]] = [("half", 1), ("interleaved", 1), ("half", 2)]
+    for layout, parts in ways:
+        if width % (2 * parts) == 0:
+            columns = paired_columns(layout, width // 2, parts)
+            first, second = (values[:, list(half)] for half in columns)
+            if np.array_equal(first, second):
+                yield "-full", layout, parts, first
     yield "", None, 1, values
 
 
 def bare_views(evidence: Evidence) -> Iterator[View]:
     """The ways to read a matrix as cosines or sines alone, bare of the other."""
     values = real_matrix(evidence)
-    for suffix, layout, parts, pairs in () if values is None else _widths(values, evidence):
+    for suffix, layout, parts, pairs in () if values is None else _widths(values):
         for function in ("cos", "sin"):
             yield View(
                 "rotary",
@@ -169,7 +174,7 @@ def are_multiples(rows: RealRows, rounding: float) -> bool:
 def unreduced_views(evidence: Evidence) -> Iterator[View]:
     """The ways to read a matrix as angles that were not reduced to a turn."""
     values = real_matrix(evidence)
-    for suffix, layout, parts, angles in () if values is None else _widths(values, evidence):
+    for suffix, layout, parts, angles in () if values is None else _widths(values):
         yield View(
             "rotary",
             np.exp(1j * angles),
@@ -187,7 +192,7 @@ def views(evidence: Evidence) -> Iterator[View]:
     if first.dtype.kind == "c":
         yield from _wave_views(first, evidence, kind="rotary", tables=("complex",))
         return
-    if not evidence.damaged and not np.isfinite(first).all():
+    if not np.isfinite(first).all():
         return
     if len(evidence.arrays) == 2:
         yield from _two_tables(evidence)
@@ -197,7 +202,7 @@ def views(evidence: Evidence) -> Iterator[View]:
 
 def _two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
-    ways = [*_widths(cos + 1j * sin, evidence)]
+    ways = [*_widths(cos + 1j * sin)]
     for suffix, layout, parts, pairs in ways[:-1] or ways:
         yield from _wave_views(
             pairs,
@@ -207,20 +212,6 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
             layout=layout,
             parts=parts,
         )
-
-
-def repetitions(table: NumberArray, evidence: Evidence) -> Iterator[tuple[str, int, NumberArray]]:
-    """The layouts in which a full table repeats each value: layout, parts, and the pairs."""
-    width = table.shape[1]
-    if width % 2:
-        return
-    ways = [("half", 1), ("interleaved", 1)] + ([("half", 2)] if width % 4 == 0 else [])
-    for layout, parts in ways:
-        columns = paired_columns(layout, width // 2, parts)  # type: ignore[arg-type]
-        first, second = (table[:, list(half)] for half in columns)
-        apart = first != second
-        if apart.any(axis=1).mean() <= evidence.damaged:
-            yield layout, parts, first
 
 
 def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
@@ -285,7 +276,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
     count = int(regular[0]) + 1 if regular.size else rows.size
     if count < 6:
         return
-    suffix, layout, parts, columns = next(_widths(values, evidence))
+    suffix, layout, parts, columns = next(_widths(values))
     for function in ("cos", "sin"):
         signal = signal_of(columns[:count], function, evidence.rounding)
         if signal is not None:
@@ -302,9 +293,6 @@ def function_views(evidence: Evidence) -> Iterator[View]:
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
     """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
-    if evidence.damaged:
-        yield from _mostly_wave_views(pairs, np.abs(pairs), evidence.damaged, **rest)
-        return
     rounding = 4 * evidence.rounding
     every = np.arange(pairs.shape[0])
     for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
@@ -332,18 +320,6 @@ def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
     starts = logarithms.mean(axis=0) - slopes * where.mean()
     missed = np.abs(logarithms - starts - np.multiply.outer(where, slopes)).max()
     return slopes, starts, float(missed)
-
-
-def _mostly_wave_views(
-    pairs: ComplexRows, sizes: RealRows, damaged: float, **rest: Any
-) -> Iterator[View]:
-    """A view of pairs that are waves in most rows; NaN stands in the others."""
-    middle = float(median(sizes))
-    even = np.all(np.abs(sizes / middle - 1) <= _UNEVEN, axis=1)  # (rows,)
-    if 1 - even.mean() <= damaged:
-        yield View(
-            pairs=np.where(even.reshape(-1, 1), pairs / sizes, np.nan), amplitude=middle, **rest
-        )
 
 
 _SOME_ROWS = 48

@@ -95,8 +95,6 @@ _MULTIPLIED = 1.0
 """What a number that all entries were multiplied by costs: judgement, as three of its digits."""
 _ONE = 0.01
 """How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
-_DAMAGED = 0.3
-"""Share of damaged rows at which frequency pairs still show."""
 _SEEING: tuple[dict[str, Any], ...] = (
     {"sections": (16, 24, 24)},
     {"sections": (24, 20, 20), "interleaved": True},
@@ -165,7 +163,7 @@ def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 
 def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
     """What a matrix may be as cosines, or sines, of waves alone, where no dimension pairs are."""
-    if any(view.tables != ("angles",) for view in views(replace(evidence, damaged=_DAMAGED))):
+    if any(view.tables != ("angles",) for view in views(evidence)):
         return
     for view in function_views(evidence):
         yield _of_view(view, evidence)

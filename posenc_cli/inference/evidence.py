@@ -64,8 +64,7 @@ class Evidence(Record):
     ``stored`` names the number format of the file, ``values`` the narrowest that holds all the
     values of the sample.
     ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
-    file holds them than posenc writes them. Where ``only`` is given it is
-    the sample, of which a share of rows that are ``damaged`` must not hide what the others show.
+    file holds them than posenc writes them. Where ``only`` is given it is the sample.
     ``quantum`` is what all values are whole multiples of, 0 where they are of none.
     """
 
@@ -74,7 +73,6 @@ class Evidence(Record):
     values: DType
     skipped: int = 0
     only: Integers | None = None
-    damaged: float = 0.0
     forms: tuple[str, ...] = ()
     quantum: float = 0.0
 

@@ -310,8 +310,6 @@ def test_rows_gathered_from_anywhere_are_held_to_their_own_positions():
     found = of(cos, sin).match
     assert (found.scheme, found.census.rows, found.exact) == ("rope", 3000, True)
     assert found.commands == ()
-    sin[2222, 3] += 0.2
-    assert of(cos, sin).nearest.census.misfit_rows.tolist() == [2222]
 
 
 @pytest.mark.long
@@ -369,37 +367,6 @@ def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
     """Rows of a batch of one would be heads of one query, each of which takes its time."""
     monkeypatch.setattr("posenc_cli.identification.attempts.try_scores", None)
     assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).match is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("convention", "grid"),
-    [("mae", "14x14"), ("timm", "16x16"), ("detr", "20x30"), ("positional-encodings", "40x40")],
-)
-def test_damaged_places_of_a_grid_are_named(convention, grid):
-    """One place, in grids of fewer and of more rows than a sample has."""
-    high, wide = map(int, grid.split("x"))
-    params = {"dim": 32, "grid": grid, "convention": convention}
-    table = matrix("sinusoidal-nd", f"0:{high * wide}", **params)
-    assert of(table).match.params["grid"] == (high, wide)
-    place = high * wide // 2 + 3
-    table[place, 3] += 0.3
-    for array in (table, table.reshape(high, wide, 32)):
-        near = of(array).nearest
-        assert (near.scheme, near.params["convention"]) == ("sinusoidal-nd", convention)
-        assert near.params["grid"] == (high, wide)
-        assert near.census.misfit_rows.tolist() == [place]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tables", [("cos", "sin"), ("cos-full", "sin-full"), ("cos-full",)])
-def test_damaged_places_of_an_axial_rotation_are_named(tables):
-    params = {"dim": 32, "grid": "20x20", "convention": "pixtral"}
-    arrays = [matrix("rope-axial", "0:400", table=table, **params) for table in tables]
-    arrays[0][[77, 200], 3] += 0.3
-    near = of(*arrays).nearest
-    assert (near.scheme, near.params["grid"]) == ("rope-axial", (20, 20))
-    assert near.census.misfit_rows.tolist() == [77, 200]
 
 
 def test_what_is_not_known_is_said_of_posenc_alone(call, tmp_path):
