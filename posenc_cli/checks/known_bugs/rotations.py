@@ -20,7 +20,7 @@ from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.misplaced_values import wrong_places
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import HALF_CELLS, HALVES, round_to_half
+from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
 from posenc_cli.inference.frequency_rules import alternatives
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.reference import Sample
@@ -170,13 +170,13 @@ def _coarse_angles(e: Rotated) -> Iterator[Change]:
     for half in () if _is_oblique(e) else HALVES:
         yield _of(f"positions were {half}", "", Defect(positions=half))
         yield _of(f"angles were rounded to {half}", "", Defect(angles=half))
-        everything = Defect(positions=half, rates=half, angles=half, cells=HALF_CELLS[half])
+        everything = Defect(positions=half, rates=half, angles=half, cells=half)
         yield _of(f"everything is computed in {half}", "", everything)
 
 
 def _coarse_tables(_: Rotated) -> Iterator[Change]:
-    for form in HALF_CELLS.values():
-        text = f"cosines and sines were {form.done}, and stored wider"
+    for form in COARSE:
+        text = f"cosines and sines were rounded to {form}, and stored wider"
         yield _of(text, "", Defect(cells=form))
     for half in HALVES:
         text = f"the rotated vectors were rounded to {half}"
