@@ -1,7 +1,7 @@
 """Position maps: the rules by which rows get wrong positions.
 
 Owns the step from the rotation that stands in a row to the position it belongs to, and from such
-positions to a rule for all rows: they wrap, end, start again, are rounded down, run downward.
+positions to a rule for all rows: they end, start again, stand still, are off.
 """
 
 from __future__ import annotations
@@ -25,12 +25,6 @@ _READABLE = 0.9
 
 _MOST_TURNS = 32
 """Of the lowest-frequency pair, either way, that are tried where it rotates more than once."""
-
-_RANKS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 64)
-"""Ranks, or chunks, that a sequence is shared among."""
-
-_WIDTHS = (2**8, 2**16, 2**32)
-"""How many numbers formats of whole numbers have."""
 
 
 class PositionMap(Record):
@@ -121,19 +115,6 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
         return
     yield from _ends(positions, read)
     yield from _wraps(positions, read)
-    yield from _steps(positions, read)
-    yield from _countdown(positions, read)
-    yield from _dealt(positions, read)
-
-
-def _dealt(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """All positions of a sequence as they are dealt to ranks that share it, rank after rank."""
-    count = int(positions.max()) + 1
-    for ranks in (ranks for ranks in _RANKS if count % ranks == 0 and count > ranks):
-        for name in ("ranks", "shares", "zigzag")[: 3 - ranks % 2]:
-            positional = _map(name, ranks=ranks, share=count // ranks)
-            if np.array_equal(positional.at(positions), read):
-                yield positional
 
 
 def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
@@ -178,64 +159,6 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
         "positions start again at every {nth}{off}: a buffer or a chunk of that length",
         lambda p, period, shift, **_: p % period + shift,
     ),
-    "restart or buffer": (
-        (
-            "positions start again at {first}{off}: counting restarts there, or wraps at every "
-            "{nth} (a buffer or a chunk of {period} rows)"
-        ),
-        lambda p, period, shift, **_: p % period + shift,
-    ),
-    "off and wrapped": (
-        "positions are off by {shift:+d} and wrap at {period}",
-        lambda p, period, shift, **_: (p + shift) % period,
-    ),
-    "unsigned": (
-        (
-            "positions wrap at {period}{off}, as uint{bits} does, or a buffer or a chunk of "
-            "{period} rows"
-        ),
-        lambda p, period, shift, **_: p % period + shift,
-    ),
-    "signed": (
-        "positions wrap as int{bits} does: {half} is rotated as -{half}",
-        lambda p, period, **_: (p + period // 2) % period - period // 2,
-    ),
-    "divided": (
-        "positions are divided by {step} and rounded down: every {step} rows share one",
-        lambda p, step, **_: p // step,
-    ),
-    "rounded down": (
-        "positions are rounded down to multiples of {step}",
-        lambda p, step, **_: p // step * step,
-    ),
-    "countdown": (
-        "positions count down: p is rotated as {start} − p",
-        lambda p, start, **_: start - p,
-    ),
-    "ranks": (
-        (
-            "positions are dealt out to {ranks} ranks one by one, and stand rank after rank: row 1 "
-            "is rotated as {ranks}"
-        ),
-        lambda p, ranks, share, **_: p % share * ranks + p // share,
-    ),
-    "shares": (
-        (
-            "{ranks} shares of {share} positions take turns, position by position: row 1 is "
-            "rotated as {share}"
-        ),
-        lambda p, ranks, share, **_: p % ranks * share + p // ranks,
-    ),
-    "zigzag": (
-        (
-            "{ranks} chunks of {share} positions stand in the order of zigzag ring attention: the "
-            "first, the last, the second, the last but one, …"
-        ),
-        lambda p, ranks, share, **_: (
-            np.where(p // share % 2, ranks - 1 - p // share // 2, p // share // 2) * share
-            + p % share
-        ),
-    ),
 }
 """Rules by their name: in words, and as which position p is rotated."""
 
@@ -247,8 +170,6 @@ def _map(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> Posit
         "off": f", off by {shift:+d}" if shift else "",
         "back": f"{-shift:+d}",
         "nth": ordinal(period),
-        "bits": period.bit_length() - 1,
-        "half": period // 2,
     }
     numbers |= {"shift": shift, "period": period}
     return PositionMap(message.format(**numbers, **words), lambda p: at(p, **numbers))
@@ -256,36 +177,21 @@ def _map(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> Posit
 
 def usual_maps(context: int) -> Iterator[PositionMap]:
     """The rules by which positions get lost most often, of a model of so many positions."""
-    buffers = dict.fromkeys(period for period in (512, context) if period not in _WIDTHS)
     yield _map("rows")
     yield _map("end", last=context - 1)
     yield _map("restart", start=context)
     yield from (_map("off from", start=context, shift=shift) for shift in (1, -1))
-    yield from (_map("buffer", period=period) for period in buffers)
-    yield from (_map(s, period=2**bits) for bits in (8, 16) for s in ("signed", "unsigned"))
+    yield from (_map("buffer", period=period) for period in dict.fromkeys((512, context)))
     yield _padding(8, 0, 8)
     yield _map("decoding", start=8, last=0)
-    yield from (_map(name, step=2) for name in ("divided", "rounded down"))
 
 
 def _wraps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     """Positions modulo a number."""
     lags = np.unique(positions - read)
     period = math.gcd(*(int(lag) for lag in lags - lags[0])) if lags.size > 1 else 0
-    if period < 2:
-        return
-    low = int(read.min())
-    if low < 0:
-        yield from (_map("signed", period=width) for width in _WIDTHS if width == period)
-        return
-    first = int(positions[int(np.argmax(read != positions - lags[0]))])
-    shift = -int(lags[0])
-    if 0 < shift < period:
-        yield _map("off and wrapped", period=period, shift=shift)
-    name = "unsigned" if period in _WIDTHS else "buffer"
-    if lags.size == 2 and positions.max() < 2 * period and name == "buffer":
-        name = "restart or buffer"
-    yield _map(name, period=period, shift=shift, first=first)
+    if period > 1 and read.min() >= 0:
+        yield _map("buffer", period=period, shift=-int(lags[0]))
 
 
 def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
@@ -331,22 +237,3 @@ def _run(values: Integers) -> int:
     """How many equal values stand at the end."""
     others = np.flatnonzero(values != values[-1])
     return values.size - (int(others[-1]) + 1 if others.size else 0)
-
-
-def _steps(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Positions that count every few rows once, or are rounded down to a multiple."""
-    far = int(np.argmax(positions))
-    if read[far] > 0:
-        step = round(int(positions[far]) / int(read[far]))
-        if step > 1:
-            yield _map("divided", step=step)
-    multiple = math.gcd(*(int(position) for position in read))
-    if multiple > 1 and np.unique(read).size > 2:
-        yield _map("rounded down", step=multiple)
-
-
-def _countdown(positions: Integers, read: Integers) -> Iterator[PositionMap]:
-    """Positions that run from the last one downward."""
-    sums = np.unique(positions + read)
-    if sums.size == 1 and int(sums[0]) - int(positions.max()) in (0, 1):
-        yield _map("countdown", start=int(sums[0]))
