@@ -3,7 +3,7 @@
 Each proposal is a scheme with parameters whose frequencies agree with what was measured, as well as
 that is known; whether the array fits is for a trial to say. What a scheme's parameters may be, its
 inverse says (:mod:`posenc_cli.formulas.inverse`); one that gives none, such as a user's, is tried
-with its defaults, with numbers that published models have, and with one parameter solved for.
+with its defaults.
 Rules are evaluated in float64. Imports NumPy: import it only where something is computed.
 """
 
@@ -44,7 +44,7 @@ from posenc_cli.inference.trial import UNREDUCED_TABLES, exact_frequencies
 from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from posenc_cli.formulas.declare import Bound, Content, Kind, Waves
     from posenc_cli.formulas.parameters import Parameter
@@ -233,8 +233,10 @@ def _agreeing(
 
 def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
     """What a scheme's inverse guesses, as far as it is made of waves along one axis."""
-    guesses = default_guesses(scheme, measured)
-    if scheme.inverse is not None:
+    if scheme.inverse is None:  # a user's scheme is believed behind posenc's own that give the same
+        given = {name: value for name, value in measured.given.items() if name in scheme.parameters}
+        guesses = iter([Guess(given, cost=1.9)])
+    else:
         guesses = answered(scheme, scheme.inverse(np, measured))
     for guess in itertools.islice(guesses, _MOST_GUESSES):  # rates of noise agree with many
         for settled in _settled_guesses(scheme, guess, measured):
@@ -325,64 +327,6 @@ def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
         yield guess
 
 
-def default_guesses(scheme: Scheme, measured: Measured) -> Iterator[Guess]:
-    """Guesses for a scheme that gives no inverse: its defaults, and numbers that people use.
-
-    Last, any one of its numbers is solved for, the rest at their defaults. Rows are taken to be a
-    position apart.
-    """
-    given = {name: value for name, value in measured.given.items() if name in scheme.parameters}
-    usual = _usual_proposals(scheme, tuple(given.items()), measured.length)
-    if not usual or usual[0].frequencies.size != measured.pairs:
-        return
-    limits = 2 * measured.errors + 1e-12
-    agreeing = [p for p in usual if (np.abs(measured.values - p.frequencies) <= limits).all()]
-    for proposal in agreeing:
-        yield Guess(proposal.given, proposal.cost)
-    for parameter in () if agreeing else _numbers(scheme, given):
-        value = solved(scheme, given, parameter, measured)
-        if value is not None and value != parameter.default:
-            whole = parameter.type is int
-            cost, name = (2.8, None) if whole else (2.2, parameter.name)
-            yield Guess({**given, parameter.name: value}, cost=cost, solved=name)
-
-
-@lru_cache(maxsize=64)
-def _usual_proposals(
-    scheme: Scheme, given: tuple[tuple[str, Any], ...], length: int | None
-) -> tuple[Proposal, ...]:
-    """A scheme with numbers that people use, the defaults first; none if it cannot be so.
-
-    Empty as well where its waves do not all follow the position at one amplitude.
-    """
-    settled = dict(given)
-    if any(p.required and name not in settled for name, p in scheme.parameters.items()):
-        return ()
-    plain = proposal_of(scheme, Guess(settled), length=length)
-    if plain is None:
-        return ()
-    waves = scheme.bind(settled, seq_len=length).content.waves
-    if waves is None or waves.growth is not None or waves.coordinates is not None:
-        return ()
-    usual = {p.name: values for p in _numbers(scheme, settled) if (values := usual_values(p))}
-    combinations = itertools.product(*([(n, v) for v in vs] for n, vs in usual.items()))
-    proposals = []
-    for combination in itertools.islice(combinations, _MOST_GUESSES):
-        changed = {n: v for n, v in combination if v != scheme.parameters[n].default}
-        # A user's scheme is believed behind posenc's own that gives the same.
-        guess = Guess({**settled, **changed}, cost=1.9 + 0.2 * len(changed))
-        proposals.append(proposal_of(scheme, guess, length=length))
-    return tuple(
-        p for p in proposals if p is not None and p.frequencies.size == plain.frequencies.size
-    )
-
-
-def _numbers(scheme: Scheme, given: Mapping[str, Any]) -> list[Parameter]:
-    """The parameters of a scheme that are numbers and not given."""
-    parameters = scheme.parameters.items()
-    return [p for name, p in parameters if is_number(p) and name not in given]
-
-
 def is_number(parameter: Parameter) -> bool:
     """Whether a parameter is one number that frequencies may follow."""
     return (
@@ -423,119 +367,11 @@ def _values_of_models() -> Mapping[str, tuple[float, ...]]:
     return {name: tuple(known) for name, known in values.items()}
 
 
-_STEPS = 64
-"""Of the search for a number, which mostly takes five: each bisects at worst."""
-
-_CLOSE = 1e-13
-"""Of a number: nearer than that the search need not come."""
-
-_ASIDE = 1.01
-"""Times the value of a parameter, to see which pairs it changes, and by how much."""
-
-_WIDEST = 27.6
-"""ln 10^12: how many times larger or smaller than its default a parameter is looked for."""
-
-
-def solved(
-    scheme: Scheme, given: Mapping[str, Any], parameter: Parameter, measured: Measured
-) -> float | None:
-    """The value of one parameter that gives the measured rates, the others as given.
-
-    It is read off the pair that shows it best, to as few digits as its error leaves it, and is
-    believed only where every pair agrees. None where there is none.
-    """
-    start = float(given.get(parameter.name, parameter.default))
-    if start <= 0:
-        return None
-
-    whole = parameter.type is int
-
-    def frequencies(value: float) -> Reals | None:
-        number = round(value) if whole else value
-        return _frequencies_of(scheme, {**given, parameter.name: number}, measured)
-
-    aside = max(_ASIDE * start, start + whole)
-    own, beside = frequencies(start), frequencies(aside)
-    if own is None or beside is None:
-        return None
-    telling = _telling(own, beside, math.log(aside / start), measured)
-    pair = int(np.argmax(telling))
-    if telling[pair] <= 0:
-        return None
-
-    def missed(value: float) -> float | None:
-        """By how much, as ln, the pair rotates faster than was measured; None of no frequency."""
-        values = frequencies(value)
-        if values is None or not 0 < values[pair] < math.inf:
-            return None
-        return math.log(values[pair]) - math.log(measured.values[pair])
-
-    value = _root(missed, start)
-    if value is None:
-        return None
-    likely: tuple[float, ...] = (snap(value, 2 * value / float(telling[pair])), value)
-    if whole:
-        likely = tuple(int(value) + step for step in (0, 1, -1, 2))
-    limits = 2 * measured.errors + 1e-12
-    agreeing = (
-        choice
-        for choice in likely
-        if (implied := frequencies(choice)) is not None
-        and (np.abs(measured.values - implied) <= limits).all()
-    )
-    return next(agreeing, None)
-
-
 def _frequencies_of(scheme: Scheme, given: Mapping[str, Any], measured: Measured) -> Reals | None:
     """The frequencies of a scheme; None where it has none, or not as many as were measured."""
     proposal = proposal_of(scheme, Guess(given), length=measured.length)
     known = proposal is not None and proposal.frequencies.size == measured.pairs
     return proposal.frequencies if proposal and known else None
-
-
-def _telling(own: Reals, beside: Reals, step: float, measured: Measured) -> Reals:
-    """How well each pair shows a parameter, by frequencies of two values ``step`` apart as ln."""
-    with np.errstate(all="ignore"):
-        changes = np.abs(np.log(beside / own)) / step  # (pairs,)
-        spread = measured.errors / np.abs(measured.values)
-        telling = np.nan_to_num(changes / spread, nan=0.0, posinf=0.0)
-    return np.where(measured.values > 0, telling, 0)
-
-
-def _root(function: Callable[[float], float | None], start: float) -> float | None:
-    """Where a monotone function of a positive number is 0; None where it is nowhere.
-
-    The number is looked for on both sides of ``start``, ever farther, then by false position in
-    its logarithm (Illinois), for frequencies mostly are powers of parameters.
-    """
-    at_low, low, reach = function(start), math.log(start), math.log(1.5)
-    while at_low is not None and reach < _WIDEST:
-        for high in (low - reach, low + reach):
-            at_high = function(math.exp(high))
-            if at_high is not None and (at_high > 0) != (at_low > 0):
-                return _between(function, (low, at_low), (high, at_high))
-        reach *= 1.6
-    return None
-
-
-def _between(
-    function: Callable[[float], float | None], one: tuple[float, float], other: tuple[float, float]
-) -> float | None:
-    """Where a function is 0 between two places, of whose logarithms one has a value above 0."""
-    middle = one[0]
-    for step in range(_STEPS):
-        (low, at_low), (high, at_high) = one, other
-        middle = (low + high) / 2
-        if step % 3 != 2:
-            middle = (low * at_high - high * at_low) / (at_high - at_low)
-        at_middle = function(math.exp(middle))
-        if at_middle is None:
-            return None
-        if abs(at_middle) <= _CLOSE or abs(high - low) <= _CLOSE:
-            break
-        same = (at_middle > 0) == (at_low > 0)
-        one, other = ((middle, at_middle), other) if same else (one, (middle, at_middle))
-    return math.exp(middle)
 
 
 def sinusoidal_proposals(

@@ -21,11 +21,8 @@ from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 from posenc_cli.formulas.context_extension.scaled import rope_dynamic
 from posenc_cli.formulas.inverse import (
-    COMMON_FACTORS,
     FACTORS,
     KNOWN_BASES,
-    Measured,
-    digit_count,
 )
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.rotary import rope
@@ -34,11 +31,10 @@ from posenc_cli.inference.candidates import (
     presets_of,
     rotary_proposals,
     schemes_of,
-    solved,
     usual_values,
 )
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
+from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.inference.rates import Rates
 from posenc_cli.inference.rules import (
     Alternative,
@@ -62,8 +58,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 
-_CONTEXTS = (4096, 8192, 2048, 32768)
-"""Contexts that a scaling nobody asked for is likely to have been given."""
 _FAST = 4.0
 """Radians a position: faster pairs are far round the circle, and all that their float32 leaves of
 them shows at far positions."""
@@ -78,23 +72,12 @@ _ERRORS = ((2e-6, 1e-9), (5e-4, 1e-7))
 """Of rates, as a share and in radians: those of float32 tables of a thousand rows, and those of
 half precision. Finer ones come first: their numbers have their own digits."""
 
-_SHORT = 3
-"""Digits of a number that somebody chose."""
-
 _MOST_PROPOSALS = 12
 """Of all schemes together, at each precision: the dearest fit by chance."""
 
-_LARGEST_FACTOR = 1e6
-"""No context is extended so far: such a factor stands for a term that is missing."""
 _MOST_CHANGED = 3
 """Numbers of the reference's own scheme that are off at once, as a ramp's context and betas are:
 with one more a ramp may be made of any frequencies."""
-
-_PLACED = 1e-3
-"""Of a frequency: neighbours of a ladder are 10^−2 apart at least, where it has 512 pairs."""
-
-_SAME = 1e-6
-"""Of a frequency: what differs by less is the same to float32 tables."""
 
 
 def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[Alternative]:
@@ -103,19 +86,13 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
     ``rotations`` are those that the subject comes nearest to, which suggest others.
     """
     suggested = () if rotations is None else _nearby(reference, rotations)
-    yield from _distinct(reference, likely_alternatives(reference), _rarer(reference), suggested)
+    yield from _distinct(reference, likely_alternatives(reference), suggested)
 
 
 @lru_cache(maxsize=4)
 def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
     """The likeliest of them, few enough that none comes near a subject by chance."""
     return Remembered(_distinct(reference, _likely(reference)))
-
-
-@lru_cache(maxsize=4)
-def _rarer(reference: Reference) -> Remembered[Alternative]:
-    """The others that no measurement suggests."""
-    return Remembered(_rare(reference))
 
 
 def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
@@ -160,26 +137,13 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         ("each frequency is its inverse, as of an exponent with the wrong sign", inverse),
         ("wavelengths, 2π/frequency, are used as frequencies", 2 * math.pi * inverse),
     ):
-        yield Alternative(Cause.FREQUENCY_RULE, message, values)
+        yield Alternative(Cause.FREQUENCY_RULE, message, _as_shown(values))
 
 
-def _rare(reference: Reference) -> Iterator[Alternative]:
-    base = base_of(reference)
-    yield from _needless_scalings(reference)
-    if base is not None:
-        yield from _rounded(reference, base)
-    if reference.coordinates is None:  # the models that posenc ships
-        yield from _of_presets(reference, presets_of(reference.pairs))
-
-
-def _rounded(reference: Reference, base: float) -> Iterator[Alternative]:
-    """Exponents that were rounded."""
-    exponents = np.arange(reference.pairs) / reference.pairs
-    for dtype in HALVES:
-        coarse = round_to_half(exponents, dtype)
-        if not np.array_equal(coarse, exponents):
-            message = f"the exponents 2i/d were rounded to {dtype}"
-            yield Alternative(Cause.INV_FREQ_PRECISION, message, ladder(base, coarse))
+def _as_shown(frequencies: Reals) -> Reals:
+    """Frequencies, those of high-frequency pairs as float32 has them."""
+    single = frequencies.astype(np.float32).astype(np.float64)
+    return np.where(np.abs(frequencies) > _FAST, single, frequencies)
 
 
 def _differences(
@@ -210,9 +174,7 @@ def _mistakes(reference: Reference) -> Iterator[Alternative]:
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
             for mistake in scheme.mistakes(np, reference.params):
-                values = np.asarray(mistake.frequencies, np.float64)
-                single = values.astype(np.float32)
-                values = np.where(np.abs(values) > _FAST, single.astype(np.float64), values)
+                values = _as_shown(np.asarray(mistake.frequencies, np.float64))
                 messages.setdefault(values.tobytes(), []).append(mistake.message)
     except (PosencError, ArithmeticError, ValueError):
         pass  # parameters as large as float64 holds, of which a mistake makes larger ones
@@ -253,31 +215,6 @@ def _other_schemes(reference: Reference) -> Iterator[Alternative]:
             if name in scheme.parameters and value is not None
         }
         yield from _differences(reference, scheme, [shared])
-
-
-def _needless_scalings(reference: Reference) -> Iterator[Alternative]:
-    """Scalings of a scheme that has none."""
-    if reference.encoding.bound.scheme is not rope:
-        return
-    right = reference.frequencies
-    for scheme in schemes_of("rotary"):
-        parameters = scheme.parameters
-        follows_length = any(parameter.rules.follows_length for parameter in parameters.values())
-        if "factor" not in parameters or follows_length:
-            continue
-        shared = {name: v for name, v in reference.params.items() if name in parameters}
-        usual = frequencies_of(scheme, {**shared, "factor": FACTORS[0]}, of_position=True)
-        if usual is None or usual.shape != right.shape:
-            continue  # it rotates a whole head
-        if np.allclose(usual * right[0], right * usual[0], rtol=1e-9, atol=0):
-            continue  # it divides all frequencies alike, which stands among constant ratios
-        contexts = [name for name in parameters if name == "original_max_position_embeddings"]
-        choices = (
-            {**shared, "factor": factor, **dict.fromkeys(contexts, context)}
-            for context in (_CONTEXTS if contexts else _CONTEXTS[:1])
-            for factor in (COMMON_FACTORS if contexts else FACTORS)
-        )
-        yield from _differences(reference, scheme, choices)
 
 
 def _exponents(reference: Reference) -> Iterator[Alternative]:
@@ -330,25 +267,9 @@ def _nearby(reference: Reference, rotations: Rotations) -> Iterator[Alternative]
     rates = np.abs(rotations.frequencies)
     if rates.shape != reference.frequencies.shape or not np.isfinite(rates).all():
         return
-    for rules in (_constant_ratio, _more_turning, _solved_rules, _measured_schemes):
+    for rules in (_constant_ratio, _of_another_length, _measured_schemes):
         for alternative in rules(reference, rates):
             yield replace(alternative, read_off=True)
-
-
-def same_by_other_numbers(reference: Reference, rule: Alternative) -> Iterator[Alternative]:
-    """What gives the frequencies of a rule as well: another value of one number of the reference's.
-
-    Numbers of few digits are meant, and lengths.
-    """
-    rates = rule.frequencies
-    if rates.shape != reference.frequencies.shape or not (rates > 0).all():
-        return
-    for digits, other in _solved_values(reference, rates):
-        number = other.message.partition(" is ")[0]
-        if digits > _SHORT or number == rule.message.partition(" is ")[0]:
-            continue  # the same number, of which some digits do not show
-        if np.allclose(other.frequencies, rates, rtol=_SAME, atol=0):
-            yield other
 
 
 def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]:
@@ -363,21 +284,6 @@ def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
-def _more_turning(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Pairs that rotate by the ladder, and should stand still."""
-    right, base = reference.frequencies, base_of(reference)
-    turning = int(np.count_nonzero(right))
-    if base is None or not right[0] or turning == right.size or not right[:turning].all():
-        return
-    every = right[0] * ladder(base, np.arange(right.size) / right.size)
-    near = np.abs(rates / every - 1) <= _PLACED  # (pairs,)
-    more = right.size if near.all() else int(np.argmin(near))
-    if turning < more < right.size and np.allclose(every[:turning], right[:turning], rtol=1e-6):
-        message = f"{more} pairs rotate, not {turning}"
-        rates = np.where(np.arange(right.size) < more, every, 0)
-        yield Alternative(Cause.ROTARY_DIM, message, rates)
-
-
 def _of_another_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     """Dynamic NTK for the length at which it scales the base to that of the rates."""
     params, base = reference.params, base_of(reference)
@@ -385,40 +291,17 @@ def _of_another_length(reference: Reference, rates: Reals) -> Iterator[Alternati
     if not dynamic or base is None or reference.pairs < 2:
         return
     limit, factor = params["max_position_embeddings"], params["factor"]
-    stretch = max(ladder_base(rates) / base, 1) ** (1 - 1 / reference.pairs)
+    stretch, own = (
+        max(ladder_base(ladder) / base, 1) ** (1 - 1 / reference.pairs)
+        for ladder in (rates, reference.frequencies)
+    )
     length = round(limit / factor * (stretch + factor - 1))
     frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
     if frequencies is not None:
         message = f"the base is scaled for a length of {length}"
+        if own > 1:
+            message += f", or by the factor {number_text(factor * (stretch - 1) / (own - 1))}"
         yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)
-
-
-def _solved_rules(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """What gives any one number of the reference's scheme, those of few digits first."""
-    values = sorted(_solved_values(reference, rates), key=lambda value: value[0] > _SHORT)
-    yield from (rule for _, rule in values)
-
-
-def _solved_values(reference: Reference, rates: Reals) -> Iterator[tuple[int, Alternative]]:
-    """Any one number of the reference's scheme solved for, the others as they should be.
-
-    Each comes with how many digits the number has, a length with as few as people choose.
-    """
-    scheme = reference.encoding.bound.scheme
-    given = {name: value for name, value in reference.params.items() if value is not None}
-    for share, least in _ERRORS:
-        measured = Measured(rates, share * rates + least, given)
-        for name, parameter in scheme.parameters.items():
-            if name in SHAPE or not is_number(parameter) or name not in given:
-                continue
-            value = solved(scheme, given, parameter, measured)
-            if value is None or abs(value / (given[name] or 1) - 1) <= _NEARLY:
-                continue
-            if name != "factor" or value <= _LARGEST_FACTOR:
-                for rule in _with_values(reference, name, [value]):
-                    yield digit_count(float(value)), rule
-    for rule in _of_another_length(reference, rates):
-        yield _SHORT, rule
 
 
 def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternative]:
@@ -455,10 +338,6 @@ def _is_other(alternative: Alternative, reference: Reference) -> bool:
 
 SHAPE = ("dim", "partial", "layout")
 """Parameters that say which columns rotate, not how fast."""
-_WIDTHS = 64
-"""Columns of which the width of a model is a multiple."""
-_READ_OFF = 1e-6
-"""Relative: of a base that is read off frequencies in float32."""
 _ALIKE = 1e-9
 """Of a frequency: rules evaluated in float64 that are the same differ by less."""
 _FEW_MODELS = 3
@@ -511,10 +390,7 @@ def _own_values(
     for name in sorted(changed, key=lambda name: name != "base"):
         right = base if name == "base" else reference.params[name]
         meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
-        origin = ""
-        if name == "base" and base is not None:
-            origin = base_origin(values[name], base, 2 * frequencies.size)
-        texts.append(value_text(name, values[name], right) + meaning + origin)
+        texts.append(value_text(name, values[name], right) + meaning)
     cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
     return cause, ", and ".join(texts)
 
@@ -527,26 +403,6 @@ def value_text(name: str, value: Any, right: Any) -> str:
     """
     article = "the " if name in ("base", "factor") else ""
     return f"{article}{name} is {_shown(value)}, not {_shown(right)}"
-
-
-def base_origin(base: float, right: float, columns: int) -> str:
-    """How a base may come of the right one, in words; empty where nothing known gives it.
-
-    ``columns`` are those that rotate: right^(−2i/width) has the base right^(columns/width).
-
-    >>> base_origin(1.333521432163324, 10000.0, 128)
-    ', as of exponents over 4096 columns, not 128'
-    """
-    written = float(f"{base:.3g}") == base  # a number that somebody chose is no ratio
-    if not written and min(base, right) > 1 and abs(math.log(base)) > _READ_OFF:
-        width = columns * math.log(right) / math.log(base)
-        nearest = _WIDTHS * round(width / _WIDTHS)
-        if (
-            nearest not in (0, columns)
-            and abs(math.log(base)) * abs(width / nearest - 1) < _READ_OFF
-        ):
-            return f", as of exponents over {nearest} columns, not {columns}"
-    return ""
 
 
 def _shown(value: Any) -> str:
@@ -567,7 +423,7 @@ def _without_scaling(reference: Reference, base: float) -> str:
 def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any]) -> str:
     """A rule that is another scheme's, with what it does not share with the reference."""
     values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
-    needless = reference.encoding.bound.scheme is rope and values.get("factor") is not None
+    needless = reference.encoding.bound.scheme is rope and values.get("factor") not in (None, 1)
     shown = []
     for name, value in values.items():
         default = scheme.parameters[name].default
@@ -607,42 +463,6 @@ def has_amplitude(
     scale = _scale(reference.encoding.bound.scheme, rule.params)
     wanted = (amplitude, reference.scale)
     return scale is not None and any(abs(scale - one) <= precise for one in wanted)
-
-
-def amplitude_origin(reference: Reference, amplitude: float, precise: float) -> str:
-    """With which other parameters the reference's rule has an amplitude, in words; empty for none.
-
-    ``precise`` is by how much it may miss it.
-    """
-    scheme, params = reference.encoding.bound.scheme, reference.params
-    optional = [
-        name
-        for name, parameter in scheme.parameters.items()
-        if parameter.default is None and params.get(name) is not None
-    ]
-    changes: dict[str, dict[str, Any]] = {
-        f"without {' and '.join(names)}": dict.fromkeys(names)
-        for count in (1, 2)
-        for names in itertools.combinations(optional, count)
-    }
-    original, factor = params.get("original_max_position_embeddings"), params.get("factor")
-    if original and factor:
-        longer = {"original_max_position_embeddings": round(original * factor)}
-        changes[f"by {round(original * factor)} positions, not {original}"] = longer
-    texts = []
-    for text, changed in changes.items():
-        scale = _scale(scheme, {**params, **changed})
-        if scale is not None and abs(scale - amplitude) <= precise:
-            texts.append(text)
-    for width in dict.fromkeys((reference.head, 2 * reference.pairs)):
-        for text, power in (
-            (f"1/√{width}, the scale of scores,", -0.5),
-            (f"1/∜{width}, the root of the scale of scores,", -0.25),
-            (f"√{width}", 0.5),
-        ):
-            if abs(reference.scale * width**power - amplitude) <= precise:
-                texts.append(f"where {text} is multiplied in")
-    return f", as {', or '.join(texts)}" if texts else ""
 
 
 def layer_alternatives(reference: Reference) -> Iterator[Alternative]:

@@ -174,18 +174,6 @@ def test_a_wrong_rule_is_named(given, rates, cause, words):
     assert words in causes[0].message
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_exponents_of_half_precision_are_named(dtype):
-    right = rope.reference("rope", dim=96)
-    exponents = np.arange(48) / 48
-    kind = rope.ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
-    rates = 1e4 ** -exponents.astype(kind).astype(float)
-    (cause,) = diagnose(rope.of_frequencies(rates.astype(np.float32), right, "0:4096"))
-    assert cause.cause == Cause.INV_FREQ_PRECISION
-    assert f"the exponents 2i/d were rounded to {dtype}" in cause.message
-
-
 @pytest.mark.long
 def test_frequencies_of_several_axes_are_held_along_their_axes(tmp_path):
     axes = np.arange(64) // np.array([[1], [4], [8]])
