@@ -15,10 +15,8 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import (
     CUT_BFLOAT16,
     HALVES,
-    TF32S,
     round_to_half,
 )
-from posenc_cli.inference.frequency_rules import amplitude_origin
 from posenc_cli.inference.position_maps import PositionMap
 from posenc_cli.positions import consecutive_ranges, range_texts
 from posenc_cli.records import Record, replace
@@ -190,17 +188,15 @@ def _words_of_roundings(
         )
     if defect.cells:
         right = residual.of_cells - residual.cells
-        last = suspect.examination.subject.returned_half == defect.cells.name
+        last = suspect.examination.subject.returned_half == defect.cells
         rounded = "all values returned" if last else "cosines and sines"
-        wider = (
-            "" if suspect.examination.subject.dtype == defect.cells.name else ", and stored wider"
-        )
-        message = f"{rounded} were {defect.cells.done}{wider}"
+        wider = "" if suspect.examination.subject.dtype == defect.cells else ", and stored wider"
+        message = f"{rounded} were rounded to {defect.cells}{wider}"
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
             f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
-            defect.cells.name if defect.cells.name in HALVES else None,
+            defect.cells if defect.cells in HALVES else None,
         )
 
 
@@ -212,7 +208,7 @@ def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanat
     count = rows = 0
     shown: list[str] = []
     ends: list[int] = []
-    for _, piece in suspect.whole.pieces():
+    for piece in suspect.whole.pieces():
         turned_as = moved.at(piece.positions)
         so = claim.missed(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
         others = np.flatnonzero((turned_as != piece.positions) & so)
@@ -269,7 +265,6 @@ _FIRST_LOST = {
     "bfloat16": 257,
     CUT_BFLOAT16: 257,
     "float16": 2049,
-    **dict.fromkeys(TF32S, 2049),
     "float32": 2**24 + 1,
 }
 """The first whole number that a format has not."""
@@ -312,7 +307,6 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
         ),
         None,
     )
-    origin = "" if how else amplitude_origin(sample.reference, amplitude, sample.tolerance.floor)
     applied, wanted = distinct_digits(amplitude, right)
     if sample.tolerance.floor > _SHOWN:
         places = math.ceil(-math.log10(sample.tolerance.floor))
@@ -320,7 +314,7 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
     message = (
         f"the attention factor {right:.6g} {how}"
         if how
-        else f"the attention factor is {applied}, not {wanted}{origin}"
+        else f"the attention factor is {applied}, not {wanted}"
     )
     evidence = f"cos and sin are multiplied by {applied}"
     ratio = amplitude / right

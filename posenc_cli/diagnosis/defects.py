@@ -17,10 +17,8 @@ import numpy as np
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.fitting import fit
 from posenc_cli.inference.formats import (
-    CUT_BFLOAT16,
-    HALF_CELLS,
+    COARSE,
     HALVES,
-    TF32S,
     round_to_half,
 )
 from posenc_cli.inference.frequency_rules import alternatives, likely_alternatives
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.engine import Engine
     from posenc_cli.inference.fitting import Rotations
-    from posenc_cli.inference.formats import CellFormat
     from posenc_cli.inference.reference import Sample
     from posenc_cli.inference.rules import Alternative
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
@@ -94,7 +91,7 @@ class Defect(Record):
     positions: str | None = None
     rates: str | None = None
     angles: str | None = None
-    cells: CellFormat | None = None
+    cells: str | None = None
 
     @property
     def rounds(self) -> bool:
@@ -143,7 +140,8 @@ class Defect(Record):
             factors.real, factors.imag = np.cos(angles), np.sin(angles)
             factors *= sample.amplitude
             if self.cells:
-                factors = self.cells.rounded(factors)
+                parts = factors.view(np.float64)
+                factors = round_to_half(parts, self.cells).view(np.complex128)
             return TURNS[self.turn][0](factors), rates, followed
 
     def _exact_turns(self, sample: Sample, where: Reals) -> ComplexRows | None:
@@ -292,19 +290,18 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
     for coarse in (*HALVES, "float32"):
         yield replace(plain, positions=coarse)
     if sample.tolerance.floor < unit("float16") * sample.amplitude:  # else a rounding is granted
-        yield from (replace(plain, cells=coarse) for coarse in HALF_CELLS.values())
+        yield from (replace(plain, cells=coarse) for coarse in COARSE)
     rules = Remembered(alternatives(sample.reference, rotations))
     likely = likely_alternatives(sample.reference)
     yield from _with_rules(plain, rules, fewest)
     yield from (_rounded(stages, half) for half in HALVES for stages in _STAGES)
-    yield from (_rounded("positions rates", coarse) for coarse in (*TF32S, CUT_BFLOAT16))
     for turn, offset in itertools.product(("backward", "swapped"), offsets):
         yield replace(plain, turn=turn, offset=offset)
     yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
     yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)
     for half in HALVES:
         for stages in (*_STAGES, "positions", "rates"):
-            yield replace(_rounded(stages, half), cells=HALF_CELLS[half])
+            yield replace(_rounded(stages, half), cells=half)
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
     restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
@@ -389,22 +386,28 @@ class Claim(Record):
 
 
 class Whole(Record):
-    """All rows of a subject: any of them at once, or in pieces, each with its first row."""
+    """All rows of a subject: any of them at once, or in pieces."""
 
     count: int
     read: Callable[[slice | Integers], Sample]
     block: int
 
-    def pieces(self, start: int = 0) -> Iterator[tuple[int, Sample]]:
-        """All rows from one on, a piece at a time."""
-        for row in range(start, self.count, self.block):
-            yield row, self.read(slice(row, min(row + self.block, self.count)))
+    def pieces(self) -> Iterator[Sample]:
+        """All rows, a piece at a time."""
+        for row in range(0, self.count, self.block):
+            yield self.read(slice(row, min(row + self.block, self.count)))
 
     def residual(self, claim: Claim) -> Residual:
         """What a claim leaves over of all entries."""
-        return Residual.measure(
-            (piece.positions, *claim.missed(piece)) for _, piece in self.pieces()
-        )
+        return Residual.measure((piece.positions, *claim.missed(piece)) for piece in self.pieces())
+
+    def rows(self, start: int, stop: int) -> Whole:
+        """The rows from ``start`` to before ``stop``, as all there are."""
+
+        def read(chosen: slice | Integers) -> Sample:
+            return self.read(np.arange(start, stop)[chosen])
+
+        return replace(self, count=stop - start, read=read)
 
     def changed(self, change: Callable[[Sample], Sample]) -> Whole:
         """The same with each sample of it changed."""

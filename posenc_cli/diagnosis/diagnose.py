@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
-    RotaryBug,
     Suspect,
     amplitude_cause,
     either,
@@ -33,33 +32,28 @@ from posenc_cli.diagnosis.defects import (
     Whole,
     amplitude_of,
     claims_that_hold,
-    nearest_rotations,
     nearly_holds,
     suspected_defects,
 )
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
-from posenc_cli.diagnosis.missing import missing_cause, missing_values, unwritten_cause
+from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
 from posenc_cli.diagnosis.rounding import (
     half_of,
     held_to_roundings,
     lack_of_precision,
     other_frequencies_bugs,
-    rounded_powers_bugs,
     stored_wider,
     unexplained_drift,
 )
-from posenc_cli.diagnosis.row_ranges import regime_causes
 from posenc_cli.diagnosis.rows_and_pairs import (
     own_length_bugs,
     position_bugs,
-    standstill_bugs,
+    row_range_causes,
     unknown_cause,
 )
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import (
     has_amplitude,
-    likely_alternatives,
-    same_by_other_numbers,
 )
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
@@ -70,18 +64,13 @@ from posenc_cli.rotary.subject import fits, of_width, table_subject
 from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from posenc_cli.calls.function_trial import Irregularity
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.inference.rules import Alternative
-    from posenc_cli.inference.turning import ColumnPairing, SomeRows, SubjectBlock
+    from posenc_cli.inference.turning import SomeRows, SubjectBlock
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject
-    from posenc_cli.rotary.verdict import Examination, Residual, Where
-
-_FLOAT32_NUMBER = 2.0**-22
-"""Of a number: what float32 may err where it is computed in a step or two."""
+    from posenc_cli.rotary.verdict import Examination, Where
 
 _MOST_CELLS = 1 << 24
 """Entries of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
@@ -188,12 +177,11 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
-    """The causes of a subject of which some values are no numbers: of these, and of the others."""
-    known = missing_cause(suspect)
-    if known is not None:
-        return (known,)
+    """The cause of values that are no numbers, and that others differ as well if they do."""
+    unwritten = unwritten_cause(suspect.examination)
+    if unwritten is not None:
+        return (unwritten,)
     missing = missing_values(suspect, survey)
-    evidence = missing.evidence
     if survey.reference.missing == survey.reference.rows * suspect.examination.reference.pairs:
         return (missing,)
 
@@ -201,47 +189,20 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
         finite = np.isfinite(sample.factors) & np.isfinite(sample.stray)
         return replace(
             sample,
-            factors=np.where(finite, sample.factors, sample.amplitude),
-            stray=np.where(np.isfinite(sample.stray), sample.stray, 0.0),
+            factors=np.where(finite, sample.factors, 0.0),
+            stray=np.where(finite, sample.stray, 0.0),
             seen=sample.seen & finite,
+            amplitude=sample.reference.scale,
         )
 
-    sample = finite_part(suspect.sample)
-    sample = replace(
-        sample, amplitude=amplitude_of(sample, floor=suspect.examination.tolerance.floor)
-    )
     rest = replace(
-        suspect,
-        sample=sample,
-        whole=suspect.whole.changed(
-            lambda piece: replace(finite_part(piece), amplitude=sample.amplitude)
-        ),
-        rotations=nearest_rotations(sample),
+        suspect, sample=finite_part(suspect.sample), whole=suspect.whole.changed(finite_part)
     )
-    residual = rest.whole.residual(Claim(Defect(), sample.reference.scale))
-    if residual.whole:
-        near = f"the others are right, to {residual.within:.2g}"
-        return (replace(missing, evidence=f"{evidence}; {near}"),)
-    missing = replace(missing, evidence=f"{evidence}; of the others: see the other causes")
-    others = [why for why in _causes_of_pairs(rest) if why.cause != Cause.UNKNOWN]
-    if not others:
+    residual = rest.residual(Defect())
+    if not residual.whole:
         return missing, unknown_cause(rest)
-    return _distinct([*others[: MOST - 1], missing])
-
-
-def _inverse_cause(suspect: Suspect) -> Explanation | None:
-    """The cause where what was given is the inverse of frequencies."""
-    examination = suspect.examination
-    given, right = examination.subject.frequencies, examination.reference.frequencies
-    if given is None or given.size != right.size or not (right > 0).all():
-        return None
-    for what, values in (("1/frequency", 1 / right), ("wavelengths", 2 * np.pi / right)):
-        if np.allclose(given, values, rtol=_FLOAT32_NUMBER, atol=0):
-            evidence = f"pair {right.size - 1} is {given[-1]:.6g}, not {right[-1]:.6g}"
-            return Explanation(
-                Cause.FREQUENCY_RULE, f"{what} were given, not frequencies", evidence
-            )
-    return None
+    near = f"the others are right, to {residual.within:.2g}"
+    return (replace(missing, evidence=f"{missing.evidence}; {near}"),)
 
 
 def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
@@ -301,7 +262,10 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
     if subject.own is subject.as_reference or own is None:
         return None
     if (own.first, own.second) == (right.first, right.second):
-        return _order_cause(suspect, own)
+        if (own.first, own.second) == (own.out_first, own.out_second):
+            return None
+        message = "rotated dimensions come out in another order"
+        return with_residual(Explanation(Cause.LAYOUT, message, ""), suspect.residual(Defect()))
     takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
     named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
@@ -314,20 +278,6 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
         evidence,
         residual=residual,
     )
-
-
-def _order_cause(suspect: Suspect, own: ColumnPairing) -> Explanation | None:
-    """The cause where columns that are paired rightly come out in another order."""
-    going_in, coming_out = (*own.first, *own.second), (*own.out_first, *own.out_second)
-    moved = [(a, b) for a, b in zip(going_in, coming_out, strict=True) if a != b]
-    if not moved:
-        return None
-    shown = ", ".join(f"{a} as {b}" for a, b in sorted(moved)[:3])
-    more = ", …" if len(moved) > 3 else ""
-    residual = suspect.residual(Defect())
-    evidence = f"in the right order: {residual.text}"
-    message = f"dimensions come out in another order: {shown}{more}"
-    return Explanation(Cause.LAYOUT, message, evidence, residual=residual)
 
 
 def _explanations(suspect: Suspect) -> list[Explanation]:
@@ -349,50 +299,21 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if one_cause is not None:
         return [one_cause]
     explanations = (
-        _one_of(_inverse_cause(suspect))
-        or _one_of(_transposed_cause(examination.subject, examination.reference))
-        or _outrageous_causes(suspect)
-        or named(suspect, standstill_bugs(suspect))
+        _one_of(_transposed_cause(examination.subject, examination.reference))
         or named(suspect, axis_bugs(suspect))
         or named(suspect, grid_bugs(suspect), alike=MOST)
-        or named(suspect, rounded_powers_bugs(suspect))
         or _causes_of_whole(suspect)
+        or _one_of(unwritten_cause(examination))
     )
     if explanations:
-        zeros = _one_of(unwritten_cause(examination, zeros=True))
-        return [*_beside_zeros(explanations, zeros), *with_amplitude]
+        return [*explanations, *with_amplitude]
     return (
         named(suspect, own_length_bugs(suspect))
-        or _causes_of_rows(suspect)
+        or row_range_causes(suspect)
+        or named(suspect, position_bugs(suspect))
         or named(suspect, stretched_bugs(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
     )
-
-
-def _outrageous_causes(suspect: Suspect) -> list[Explanation]:
-    """The causes of frequencies that no rule may seem to give: one that does, or memory."""
-    garbage = _one_of(unwritten_cause(suspect.examination))
-    rules = likely_alternatives(suspect.sample.reference) if garbage else ()
-    amplitude = suspect.sample.amplitude
-    bugs = (RotaryBug(Claim(Defect(frequencies=rule), amplitude)) for rule in rules)
-    return named(suspect, bugs) or garbage
-
-
-def _causes_of_rows(suspect: Suspect) -> list[Explanation]:
-    """The causes of rows, or pairs, that are wrong in ways of their own.
-
-    What says of every row as which position it is rotated comes before parts that leave rows over.
-    """
-    parts = regime_causes(suspect)
-    if parts and all(part.cause != Cause.UNKNOWN for part in parts):
-        return parts
-    return named(suspect, position_bugs(suspect)) or parts
-
-
-def _beside_zeros(causes: list[Explanation], zeros: list[Explanation]) -> list[Explanation]:
-    """Causes, and that some frequencies are 0: the reason in their place where they explain all."""
-    whole = causes[0].residual is not None and causes[0].residual.whole
-    return either(causes, zeros) if zeros and whole else [*causes, *zeros]
 
 
 def _one_of(explanation: Explanation | None) -> list[Explanation]:
@@ -431,9 +352,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     claim, residual = held[0]
     if claim.defect.moved is not None and not residual.whole:
         # A rule with exceptions may be another rule: parts, or rows one by one, may have none.
-        parts = regime_causes(suspect)
-        if not (parts and all(one.residual and one.residual.whole for one in parts)):
-            parts = named(suspect, position_bugs(suspect))
+        parts = row_range_causes(suspect) or named(suspect, position_bugs(suspect))
         if parts:
             return parts
     causes = list(words_of(claim, suspect, residual))
@@ -443,17 +362,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not _is_plain(claim) and other.parts == claim.parts
     ]
-    return either(causes, [*others, *_in_other_numbers(claim, suspect, residual)])
-
-
-def _in_other_numbers(claim: Claim, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
-    """A rule alone that explains the whole subject, in other numbers that come to the same."""
-    rule = claim.defect.frequencies
-    if rule is None or claim.parts > 1 or _is_plain(claim):
-        return
-    for other in same_by_other_numbers(suspect.sample.reference, rule):
-        if _has_amplitude(other, suspect):
-            yield together(Claim(Defect(frequencies=other), claim.amplitude), suspect, residual)
+    return either(causes, others)
 
 
 def _has_amplitude(rule: Alternative | None, suspect: Suspect) -> bool:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, named, pairs_text, ratio_text, spec
+from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import on_grid
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
-from posenc_cli.rotary.drift import SCATTER, relative_errors
-from posenc_cli.rotary.verdict import Explanation, Where
+from posenc_cli.rotary.drift import SCATTER
+from posenc_cli.rotary.verdict import Explanation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,16 +24,7 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Residual
 
-_POWERS = 8 * unit("float32")
-"""Of a frequency: powers computed in float32 were measured to be right to this."""
-
 _SIZES_OF_ANY = 2  # as 0 and the attention factor, where nothing rotates
-
-_FEWEST_POSITIONS = 3
-"""At fewer a frequency of each pair's own fits whatever stands there."""
-
-_SHARED = 0.3
-"""Share of a frequency error: where pairs differ by less, they may be off by one number."""
 
 
 def held_to_roundings(suspect: Suspect) -> Suspect:
@@ -76,9 +67,7 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
         causes = [] if held.residual(Defect()).whole else named(held, bugs)
         if causes:
             return causes
-    asked_for = with_tolerance(suspect, examination.tolerance)
-    powers = named(asked_for, rounded_powers_bugs(asked_for))
-    return powers or [_unexplained_lack(examination, residual)]
+    return [_unexplained_lack(examination, residual)]
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
@@ -146,35 +135,6 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
         f"every value is a number of {half}, {right}",
         half,
     )
-
-
-def rounded_powers_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Frequencies that err by no more than powers computed in float32 may.
-
-    An error that most pairs share has a cause in common, and is not told so.
-    """
-    sample, right = suspect.sample, suspect.sample.reference.frequencies
-    wrong = ~Defect().explained(sample).all(axis=0)  # (pairs,)
-    if not wrong.any() or sample.amplitude == 0 or sample.reference.coordinates is not None:
-        return
-    if np.unique(sample.positions).size < _FEWEST_POSITIONS:
-        return
-    errors = np.where(wrong, relative_errors(sample), 0.0)
-    off, pairs = np.abs(errors[wrong]), np.flatnonzero(wrong)
-    most = 2 * off.size > np.count_nonzero(right)
-    if off.max() > _POWERS or (most and np.ptp(errors[wrong]) < _SHARED * off.max()):
-        return
-    rule = Alternative(Cause.INV_FREQ_PRECISION, "", right * (1 + errors))
-    few = "one rounding to" if off.max() <= unit("float32") else "powers computed in"
-    least = "" if off.size == 1 else "up to "
-    words = Explanation(
-        Cause.INV_FREQ_PRECISION,
-        f"{pairs_text(pairs.tolist(), right.size)}: relative error of frequencies {least}"
-        f"{off.max():.1g}, no more than {few} float32 may have",
-        ratio_text(rule.frequencies, sample),
-        where=Where(None, spec(pairs)),
-    )
-    yield RotaryBug(Claim(Defect(frequencies=rule), sample.amplitude), words)
 
 
 def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:

@@ -6,26 +6,42 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, axes_text, pairs_text, spec
-from posenc_cli.diagnosis.defects import ENOUGH, Claim, Defect, RowCoordinates
+from posenc_cli.diagnosis.bug_search import RotaryBug, axes_text, pairs_text, spec, words_of
+from posenc_cli.diagnosis.defects import (
+    ENOUGH,
+    Claim,
+    Defect,
+    RowCoordinates,
+    amplitude_of,
+    claims_that_hold,
+    nearest_rotations,
+    suspected_defects,
+)
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.position_maps import rows_of_any_turn
 from posenc_cli.inference.rules import Alternative
 from posenc_cli.positions import ordinal, range_texts
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Explanation, Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from posenc_cli.diagnosis.bug_search import Suspect
+    from posenc_cli.diagnosis.defects import Whole
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 
 _MOST_RUNS = 6
 """Of positions, which a sentence can hold."""
+
+_FEWEST_ROWS = 8
+"""Rows of a run that a cause is looked for: fewer show too little."""
+
+_BESIDE = 16
+"""Rows on either side of a run that show whether it ends there."""
 
 
 def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
@@ -59,27 +75,6 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     yield RotaryBug(Claim(defect, sample.amplitude), words)
 
 
-def standstill_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Pairs that do not rotate though they should, the others being right."""
-    sample, right = suspect.sample, suspect.sample.reference.frequencies
-    sound = Defect().explained(sample).all(axis=0)  # (pairs,)
-    if not sound.any() or sound.all() or not sample.positions.any() or not right[~sound].any():
-        return
-    still = Alternative(Cause.NO_ROTATION, "", np.zeros(right.shape))
-    if Defect(frequencies=still).explained(sample).all():
-        return  # the others are right because they would not show a rotation
-    pairs = np.flatnonzero(~sound)
-    do = "does" if pairs.size == 1 else "do"
-    words = Explanation(
-        Cause.ROTARY_DIM,
-        f"{pairs_text(pairs.tolist(), right.size)} {do} not rotate",
-        f"the other {right.size - pairs.size} pairs are right",
-        where=Where(None, spec(pairs)),
-    )
-    rule = Alternative(Cause.ROTARY_DIM, "", np.where(sound, right, 0.0))
-    yield RotaryBug(Claim(Defect(frequencies=rule), sample.amplitude), words)
-
-
 def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Positions that are rotated as if they were others, by no rule."""
     if rows_of_any_turn(suspect.sample)[1].mean() < ENOUGH:
@@ -91,7 +86,7 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         plain = Defect().explained(piece).all(axis=1)
         return np.where(explained.all(axis=1) & ~plain, read, piece.positions)
 
-    pieces = [(piece.positions, used(piece)) for _, piece in suspect.whole.pieces()]
+    pieces = [(piece.positions, used(piece)) for piece in suspect.whole.pieces()]
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     rows, others = own.size, own != read
     own, read = own[others], read[others]
@@ -110,6 +105,57 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     )
     claim = Claim(Defect(moved=RowCoordinates(used)), suspect.sample.amplitude)
     yield RotaryBug(claim, words)
+
+
+def row_range_causes(suspect: Suspect) -> list[Explanation]:
+    """The causes of one run of rows that is wrong, where all other rows are right."""
+    whole, plain = suspect.whole, Claim(Defect(), suspect.sample.reference.scale)
+    pieces = [(piece.positions, plain.missed(piece)[1].all(axis=1)) for piece in whole.pieces()]
+    positions, right = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    wrong = np.flatnonzero(~right)
+    start, stop = int(wrong[0]), int(wrong[-1]) + 1
+    if not _FEWEST_ROWS <= stop - start < whole.count or (np.diff(positions) <= 0).any():
+        return []
+    run = whole.rows(start, stop)
+    part = run.read(_rows_of_a_run(run.count))
+    part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
+    before, after = (
+        whole.read(rows[positions[rows] != 0])  # at position 0 any frequencies give the same
+        for rows in (np.arange(start)[-_BESIDE:], np.arange(stop, whole.count)[:_BESIDE])
+    )
+    claims = claims_that_hold(part, suspected_defects(part, nearest_rotations(part)))
+    claim = next((claim for claim in claims if _ends_with(run, claim, (before, after))), None)
+    if claim is None:
+        return []
+    first, last = int(positions[start]), int(positions[stop - 1])
+    place = f"positions {first}–{last}"
+    if not after.positions.size:
+        place = f"from position {first} on"
+    elif not before.positions.size:
+        place = f"up to position {last}"
+    here, where = replace(suspect, sample=part, whole=run), Where(f"{first}:{last + 1}", None)
+    return [
+        replace(word, message=f"{place}: {word.message}", detail=word.detail or place, where=where)
+        for word in words_of(claim, here, run.residual(claim), in_part=True)
+    ]
+
+
+def _ends_with(run: Whole, claim: Claim, beside: tuple[Sample, Sample]) -> bool:
+    """Whether a claim explains a run of rows, and not the rows beside it.
+
+    What is nearly right everywhere becomes wrong by and by.
+    """
+    residual = run.residual(claim)
+    nearly = claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells
+    return (residual.whole or nearly) and not any(
+        rows.positions.size and claim.missed(rows)[1].all() for rows in beside
+    )
+
+
+def _rows_of_a_run(count: int) -> Integers:
+    """Rows that show a run: its first ones, and some up to its last."""
+    rows = [np.arange(min(count, 96)), np.linspace(0, count - 1, 96).astype(np.int64)]
+    return np.unique(np.concatenate(rows))
 
 
 class Extent(Record):
@@ -186,21 +232,19 @@ def unknown_cause(suspect: Suspect) -> Explanation:
     """What no known bug gives: which pairs differ at which positions, and by how much."""
     reference = suspect.sample.reference
     plain = Claim(Defect(), reference.scale)
-    worst = -1.0, 0, 0, 0  # by how much, the row, its position, the pair
+    worst = -1.0, 0, 0  # by how much, the position, the pair
 
     def wrong() -> Iterator[tuple[Integers, Flags]]:
         nonlocal worst
-        for start, piece in suspect.whole.pieces():
+        for piece in suspect.whole.pieces():
             missed, explained = plain.missed(piece)
             far = np.where(explained, -1.0, missed)
             row, pair = divmod(int(np.argmax(far)), missed.shape[1])
-            worst = max(
-                worst, (float(far[row, pair]), start + row, int(piece.positions[row]), pair)
-            )
+            worst = max(worst, (float(far[row, pair]), int(piece.positions[row]), pair))
             yield piece.positions, np.asarray(~explained, bool)
 
     extent = Extent.measure(wrong())
-    most, row, position, pair = worst
+    most, position, pair = worst
     total = extent.of_positions * extent.pairs.size
     place = extent.place or "at every position, in every pair"
     evidence = (
@@ -208,8 +252,6 @@ def unknown_cause(suspect: Suspect) -> Explanation:
         f"{position}, pair {pair}"
     )
     message = f"values differ {place}{_axes_of(extent.pairs, reference)}"
-    if extent.count == 1:
-        message = _value_text(suspect, row, pair) or message
     return Explanation(Cause.UNKNOWN, message, evidence, where=extent.where)
 
 
@@ -221,32 +263,3 @@ def _axes_of(pairs: Flags, reference: Reference) -> str:
     own = np.array(along.axes)
     axes = np.unique(own[pairs])
     return f": {axes_text(axes.tolist())}" if (np.isin(own, axes) == pairs).all() else ""
-
-
-def _value_text(suspect: Suspect, row: int, pair: int) -> str:
-    """The one value of a table that is wrong, by row and column; empty where it is not one."""
-    subject, sample = suspect.examination.subject, suspect.sample
-    if not subject.is_tables:
-        return ""
-    block = subject.own.read(np.array([row], np.int64))
-    right = complex(sample.reference.turns.at(block.positions)[0, pair])
-    z, w = complex(block.turned[0, pair]), 0j
-    columns = [pair]
-    if block.mirrored is not None:
-        w = complex(block.mirrored[0, pair])
-    if subject.own.pairing is not None:
-        columns = [subject.own.pairing.first[pair], subject.own.pairing.second[pair]]
-    first, second = z + w, z - w  # cosines (c₁, c₂); of sines the second comes first
-    values = [
-        (table, column, value, of_right)
-        for place, column in enumerate(columns)
-        for table, value, of_right in (
-            ("cosine", (first, second)[place].real, right.real),
-            ("sine", (second, first)[place].imag, right.imag),
-        )
-        if abs(value - of_right) > sample.tolerance.floor
-    ]
-    if len(values) != 1:
-        return ""
-    table, column, value, of_right = values[0]
-    return f"one {table} is wrong: row {row}, column {column} is {value:.6g}, not {of_right:.6g}"

@@ -109,8 +109,8 @@ mutant("partial_denominator", "partial", "frequency-rule", "exponents divide by 
 mutant("partial_whole", "partial", "rotary-dim", "the whole head turns", inv_freq=ladder(96, 1e4))
 mutant("partial_less", "partial", "rotary-dim", "12 of 24 columns turn", inv_freq=ladder(12, 1e4),
     subjects=("tables", "impl"))
-mutant("partial_stopped", "plain", "rotary-dim", "the slow half of the pairs stands still",
-    inv_freq=np.where(FAST, ladder(64, 1e4), 0))
+mutant("partial_stopped", "plain", "rotary-dim|frequency-rule",
+    "the slow half of the pairs stands still", inv_freq=np.where(FAST, ladder(64, 1e4), 0))
 mutant("partial_partner", "partial", "layout|rotary-dim", "partners half a head away",
     subjects=("impl",),
     apply=lambda x, c, s, _: np.concatenate([

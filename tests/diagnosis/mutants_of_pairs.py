@@ -245,7 +245,7 @@ mutant("uninitialised_zero", "wide", "uninitialised|no-rotation",
 mutant("uninitialised_first", "wide", "uninitialised", "the first 6 frequencies overwritten",
     relative=None,
     inv_freq=np.concatenate([[4.6e-41, 0, 3.1e-38, 0, -2.2e5, 7.6], ladder(128, 5e5)[6:]]))
-mutant("uninitialised_nan", "plain", "uninitialised",
+mutant("uninitialised_nan", "plain", "uninitialised|not-a-number",
     "frequencies never written: no numbers among them", relative=None,
     inv_freq=np.where(np.arange(32) % 5 == 3, np.nan,
         np.random.default_rng(5).standard_normal(32) * 1e3))

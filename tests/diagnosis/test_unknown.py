@@ -179,24 +179,6 @@ def test_unknown_says_which_rows_pairs_and_axes_differ_and_by_how_much(rows, pai
     )
 
 
-@pytest.mark.parametrize("layout", ["half", "interleaved", None])
-def test_one_wrong_value_is_named_by_row_and_column(layout):
-    wide = {
-        "half": lambda part: np.tile(part, (1, 2)),
-        "interleaved": lambda part: np.repeat(part, 2, axis=1),
-    }.get(layout, np.array)
-    right = rope.reference("rope", dim=2 * PAIRS, layout=layout or "half")
-    for of_sine, column in ((False, 5), (True, 5), (False, -3), (True, -3)):
-        tables = [wide(COS).astype(np.float32), wide(SIN).astype(np.float32)]
-        tables[of_sine][77, column] += 0.25
-        (cause,) = diagnose(rope.of_tables(*tables, right, f"0:{ROWS}"))
-        value, place = tables[of_sine][77, column], column % tables[0].shape[1]
-        assert cause.message == (
-            f"one {'sine' if of_sine else 'cosine'} is wrong: row 77, column {place} is "
-            f"{value:.6g}, not {value - 0.25:.6g}"
-        )
-
-
 def test_exchanged_ladders_of_two_axes_are_no_coordinates_of_odd_sizes():
     """Each axis fits as well if all its coordinates are 0.75 or 1.33 times as large."""
     rungs = 1e4 ** -(np.arange(PAIRS) / PAIRS)
