@@ -30,8 +30,6 @@ KNOWN_BUGS = (*arrangement.BUGS, *parameters.BUGS, *positions_and_values.BUGS)
 
 BLOCK = 1 << 20
 """Values that are compared at a time."""
-_NEARLY, _LIKELY = 0.98, 0.9
-"""Of the values that differ: a bug that gives so many is named, beside what is left. Of a few."""
 _MOST = 4
 """Explanations that are named: more of them say that the subject is too small to tell."""
 
@@ -126,25 +124,6 @@ def _near(e: Expected, change: Change) -> Flags:
 
 def _share(e: Expected, change: Change) -> float:
     return float(_near(e, change).mean())
-
-
-def nearest(e: Expected, wrong: Integers, differing: int) -> tuple[NamedBug, Flags] | None:
-    """The bug that gives nearly all rows, and which values it does not give; None where none does.
-
-    Of scores and buckets, parameters that are near each other share nearly all values. ``wrong`` is
-    as for `explanations`, which found nothing; so many values are ``differing``.
-    """
-    if e.form != "rows":
-        return None
-    with np.errstate(all="ignore"):
-        part = e.sample(wrong)
-        for bug, change in changes_of(e):
-            if change.general or change.rounding or _share(part, change) < _LIKELY:
-                continue
-            left = np.concatenate([~_near(block, change) for block in blocks_of(e)])
-            if 0 < np.count_nonzero(left) <= (1 - _NEARLY) * differing:
-                return _named(bug, change), left
-    return None
 
 
 def blocks_of(e: Expected) -> Iterator[Expected]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import nonfinite
-from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations, nearest
+from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
 from posenc_cli.checks.subjects import MASKED
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.expected import Expected
     from posenc_cli.checks.search import Explained
     from posenc_cli.checks.subjects import ValueSubject
-    from posenc_cli.numerics.arrays import Flags, Integers
+    from posenc_cli.numerics.arrays import Flags
 
 _AXES = {
     "rows": ("rows", "columns"),
@@ -220,24 +220,7 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
         if not differing:
             return [(told,)]
         return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
-    return explanations(e, wrong) or _nearest(e, wrong, differing)
-
-
-def _nearest(e: Expected, wrong: Integers, differing: int) -> list[Explained]:
-    """The bug that gives nearly all values, and where the others stand; none where none does."""
-    found = nearest(e, wrong, differing)
-    if found is None:
-        return []
-    bug, left = found
-    marked = [np.zeros(size, bool) for size in left.shape]
-    _mark(marked, left, 0, 0)
-    places = zip(_AXES[e.form], map(_runs, marked), strict=True)
-    where = ", ".join(_singular(*own) for own in places)
-    count = np.count_nonzero(left)
-    verb = "matches" if count == 1 else "match"
-    others = f"{count} of {left.size} values {verb} neither the reference nor this bug: {where}"
-    rest = NamedBug(str(BugCode.UNKNOWN), others, "Then look at what writes the others.", "")
-    return [(bug, rest)]
+    return explanations(e, wrong)
 
 
 def _singular(axis: str, places: str) -> str:
