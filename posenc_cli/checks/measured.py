@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.checks.expected import Change
 from posenc_cli.formulas.inverse import snap
 from posenc_cli.inference.formats import COARSE, round_to_half
 from posenc_cli.positions import range_texts
-from posenc_cli.records import Record, replace
+from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,18 +49,6 @@ _FACTORS = {
     "2": 2.0,
     "1/2": 0.5,
 }
-
-
-class RowMap(Record):
-    """The positions that rows hold, in words, and as a function of those that belong there.
-
-    ``rare``: nobody sets these, so that they are said only where nothing else explains the rows.
-    """
-
-    text: str
-    at: Callable[[NumberArray], NumberArray]
-    code: str
-    rare: bool = False
 
 
 def waves_of(e: Expected) -> tuple[ComplexRows, Reals] | None:
@@ -132,7 +121,7 @@ def row_positions(e: Expected) -> Reals | None:
     return np.where(near, at, np.nan)
 
 
-def row_maps(e: Expected) -> Iterator[RowMap]:
+def row_maps(e: Expected) -> Iterator[Change]:
     """How the positions of rows differ from those that belong there; none where they do not."""
     whole, e = e, e.at_places(slice(_ROWS))
     expected = np.asarray(e.positions, np.float64)
@@ -157,8 +146,8 @@ def row_maps(e: Expected) -> Iterator[RowMap]:
         yield from _repeated(e, found, expected)
 
 
-def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
-    """Positions that are clamped, start again, or stand in another order."""
+def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[Change]:
+    """Positions that are clamped, or start again."""
     last, shift = found.max(), found[0] - expected[0]
     firsts = np.flatnonzero(np.diff(found) <= 0) + 1
     starts = np.concatenate([[0.0], expected[firsts] - found[firsts]])
@@ -183,13 +172,15 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[RowMap]:
     }
     for text, rule in rules.items():
         if np.array_equal(found, rule(expected)):
-            yield RowMap(text, partial(_in_parts, rule=rule, parts=e.parts), "position-offset")
+            yield _moved(text, rule, e.parts)
             return
-    if np.array_equal(np.sort(found), np.sort(expected)):
-        moved = np.flatnonzero(found != expected)
-        row = int(moved[0])
-        text = f"{moved.size} of {found.size} rows are permuted: row {row} holds position"
-        yield _looked_up(e, found, f"{text} {found[row]:g}, not {expected[row]:g}")
+
+
+def _moved(
+    text: str, rule: Callable[[NumberArray], NumberArray], parts: int, **more: Any
+) -> Change:
+    """Rows that hold the positions by a rule; places are whole numbers of 1/parts."""
+    return Change(text, places=lambda p, _: p.moved(lambda at: rule(at / parts) * parts), **more)
 
 
 def _listed(positions: Reals) -> str:
@@ -199,13 +190,7 @@ def _listed(positions: Reals) -> str:
     return f"position{'s' if positions.size > 1 else ''} {first}{more}"
 
 
-def _in_parts(
-    at: NumberArray, *, rule: Callable[[NumberArray], NumberArray], parts: int
-) -> NumberArray:
-    return rule(at / parts) * parts
-
-
-def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[RowMap]:
+def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[Change]:
     """Positions that are evenly spaced where others belong, by start and step.
 
     The step is a number that people write, or any other, as exactly as rows show it.
@@ -220,18 +205,18 @@ def _evenly(expected: Reals, found: Reals, row: int, parts: int) -> Iterator[Row
         far = np.abs(found - start - step * expected) > _NEAR * (1 + np.abs(found).max())
         if not step or far.mean() > _FEW_ROWS or (start == 0 and step == 1):
             continue
-        code = "position-offset"
+        code = ""
         if step == 1:
             first = f"row {row} holds position {found[0]:g}, not {expected[0]:g}"
             text = f"positions are shifted by {start:+g}: {first}"
         elif step == -1:
             text = f"positions go backward, from {found[0]:g} to {found[-1]:g}"
-            code = code if start else "direction"
+            code = "" if start else "direction"
         else:
             text = f"positions go in steps of {step:g}, not 1, from {found[0]:g} to {found[-1]:g}"
-        rule = partial(_stepped, start=start, step=step)
         usual = abs(step) in _STEPS or 1 / abs(step) in _STEPS
-        yield RowMap(text, partial(_in_parts, rule=rule, parts=parts), code, not usual)
+        rule = partial(_stepped, start=start, step=step)
+        yield _moved(text, rule, parts, code=code, general=not usual)
 
 
 def _stepped(at: NumberArray, *, start: float, step: float) -> NumberArray:
@@ -245,14 +230,6 @@ def _short(value: float, error: float) -> float:
         if number and abs(number - value) <= error * max(1.0, abs(value)) / parts:
             return number
     return 0.0 if abs(value) <= error else snap(value, error * abs(value))
-
-
-def _looked_up(e: Expected, found: Reals, text: str) -> RowMap:
-    expected = np.asarray(e.places.at)
-    order = np.argsort(expected, kind="stable")
-    held = (found * e.parts).astype(expected.dtype)[order]
-    ordered = expected[order]
-    return RowMap(text, lambda at: held[np.searchsorted(ordered, at)], "order")
 
 
 def _matched_rows(e: Expected) -> Reals | None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from posenc_cli.checks.expected import Expected
-    from posenc_cli.checks.measured import RowMap
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
 
 _PADDING = (0, 1)
@@ -185,14 +184,7 @@ def _rounded_sum(values: NumberArray, e: Expected, *, half: str, of_sum: bool) -
 
 def _moved_rows(e: Expected) -> Iterator[Change]:
     """Rows of other positions, as the rows themselves tell."""
-    for found in row_maps(e):
-        yield Change(
-            found.text,
-            places=partial(_as_found, found=found),
-            code=found.code,
-            general=found.rare or found.code == BugCode.ORDER,
-            remedy="Put the rows back in order." if found.code == BugCode.ORDER else "",
-        )
+    yield from row_maps(e)
     if e.is_waves:
         for grid in (1, -1, 0.5):
             if e.params.get("grid"):
@@ -200,10 +192,6 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
                     f"coordinates on the grid are shifted by {grid:+g}",
                     make=partial(_shifted_grid, by=grid),
                 )
-
-
-def _as_found(places: ValuePlaces, _: Expected, *, found: RowMap) -> ValuePlaces:
-    return ValuePlaces(found.at(places.at))
 
 
 def _shifted_grid(e: Expected, by: float) -> RealRows:
