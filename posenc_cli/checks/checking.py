@@ -121,7 +121,7 @@ class GivenSubject:
         if not isinstance(first, str):
             return None
         if self.flags() == ["--impl"]:
-            return definition_place(first, python=self.calling.python)
+            return definition_place(first)
         return SourcePlace(first)
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import nonfinite
 from posenc_cli.checks.search import NamedBug, blocks_of, explanations
-from posenc_cli.checks.subjects import MASKED
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record
@@ -70,7 +69,6 @@ class ValueReport(Record):
     call: str = ""
     untested: str = ""
     nonfinite: int = 0
-    masked: str = ""
     seconds: float = 0.0
 
     @property
@@ -87,7 +85,7 @@ class ValueReport(Record):
             return None
         if not self.explained:
             more = f"; values that are NaN or infinite: {self.nonfinite}" if self.nonfinite else ""
-            return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}{more}{self.masked}"
+            return f"{BugCode.UNKNOWN}: {BugCode.UNKNOWN.meaning}{more}"
         told = [" and ".join(bug.text for bug in bugs) for bugs in self.explained]
         return told[0] if len(told) == 1 else "either " + ", or ".join(told)
 
@@ -96,8 +94,6 @@ class ValueReport(Record):
         """What to do; None where all is right."""
         if self.ok:
             return None
-        if self.masked and not self.explained:
-            return "Save the scores before the mask is added to them."
         if not self.explained:
             places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
             if places and 4 * self.differing <= self.compared:
@@ -160,22 +156,8 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         call=subject.call,
         untested=subject.untested,
         nonfinite=nonfinite(e),
-        masked=_masked(e),
         seconds=time.perf_counter() - began,
     )
-
-
-def _masked(e: Expected) -> str:
-    """How many scores are those of a mask, and of which keys; empty where none is."""
-    hidden = e.found <= MASKED
-    if e.form != "scores" or e.places.keys is None or not hidden.any():
-        return ""
-    away = e.places.at[:, None] - e.places.keys
-    of_pairs = hidden.any(axis=0)  # (queries, keys)
-    first = int(away[of_pairs].min())
-    window = first > 0 and np.array_equal(of_pairs, away >= first)
-    where = f": those of keys {first} or more positions before the query" if window else ""
-    return f"; {np.count_nonzero(hidden)} values are masked{where}"
 
 
 def is_right(subject: ValueSubject) -> bool:

@@ -761,19 +761,6 @@ def test_no_bug_is_named_for_values_that_it_does_not_give(case):
     assert not report.ok
 
 
-def test_scores_that_a_window_masks_are_counted_and_placed():
-    away = np.arange(16)[:, None] - np.arange(16)
-    right = -np.abs(away) * PRESS[:8, None, None]
-    report = checked("alibi", np.where(away > 5, -1e9, right), heads=8)
-    assert report.cause == "unknown"
-    told = "440 values are masked: those of keys 6 or more positions before the query"
-    assert told in report.cause_text
-    scattered = checked("alibi", np.where(away % 5 == 4, -1e9, right), heads=8)
-    assert "values are masked" in scattered.cause_text
-    assert "before the query" not in scattered.cause_text
-    assert "masked" not in checked("alibi", right + 0.01 * np.sin(right), heads=8).cause_text
-
-
 def test_a_measured_factor_is_named_only_if_it_gives_the_values():
     """In bfloat16, 0.1022 is within a rounding of 1/√96, and gives other values."""
     away = -np.abs(np.arange(16)[:, None] - np.arange(16))
