@@ -141,15 +141,6 @@ def _exponents(e: Expected) -> Iterator[Change]:
     }
     for text, power_of in powers.items():
         yield Change(text, rates=partial(_to_powers, powers=power_of))
-    pairs, width = len(axes), e.content.width
-    for parts in (2, 4, 8) if name and len(set(axes)) == 1 else ():
-        for first in range(pairs, parts * pairs, pairs):
-            shift = float(e.params[name or ""]) ** (-first / (parts * pairs))
-            yield Change(
-                f"these are pairs {first} to {first + pairs - 1} of dim={parts * width}",
-                rates=partial(_to_powers, powers=1 / parts, shift=shift),
-                remedy=f"Compute the pairs from 0 on, of dim={width}.",
-            )
     within = np.array([axes[:wave].count(axis) for wave, axis in enumerate(axes)])
     yield Change(
         "the frequencies are e^(−2i): −log(base)/d//2 is floored to −1",
@@ -158,8 +149,8 @@ def _exponents(e: Expected) -> Iterator[Change]:
     )
 
 
-def _to_powers(own: Reals, powers: Reals | float, shift: float = 1.0) -> Reals:
-    changed: Reals = np.copysign(shift * np.abs(own) ** powers, own)
+def _to_powers(own: Reals, powers: Reals | float) -> Reals:
+    changed: Reals = np.copysign(np.abs(own) ** powers, own)
     return changed
 
 

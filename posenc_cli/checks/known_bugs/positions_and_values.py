@@ -90,28 +90,13 @@ def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
 
 
 def _sums(e: Expected) -> Iterator[Change]:
-    """Vectors and rows that are put together in another way."""
-    if e.vectors is None:
-        return
-    root = math.sqrt(e.content.width)
-
-    def of_vectors(v: NumberArray, s: Expected, share: float) -> NumberArray:
-        assert s.vectors is not None
-        return v + share * s.vectors
-
-    yield Change(
-        "the vectors are multiplied by √d before the rows are added",
-        values=lambda v, s: of_vectors(v, s, root - 1),
-    )
-    yield Change(
-        "the sum is divided by √2",
-        values=lambda v, s: of_vectors(v / math.sqrt(2), s, 0.5**0.5 - 1),
-    )
-    yield Change("the rows take the place of the vectors", values=lambda v, s: of_vectors(v, s, -1))
-    yield Change(
-        "the vectors are multiplied by the rows",
-        values=lambda v, s: of_vectors(np.asarray(s.vectors) * v, s, -1),
-    )
+    """Vectors that are multiplied before rows are added to them."""
+    if e.vectors is not None:
+        more = math.sqrt(e.content.width) - 1
+        yield Change(
+            "the vectors are multiplied by √d before the rows are added",
+            values=lambda v, s: v + more * np.asarray(s.vectors),
+        )
 
 
 def _padding_rows(e: Expected) -> Iterator[Change]:
@@ -268,22 +253,12 @@ def _rounded_steps(e: Expected, half: str) -> Iterator[Change]:
             make=lambda s: s.waves(_rounded(s.angles(), half)),
         )
         yield Change(f"positions, frequencies and their products were rounded to {half}", make=make)
-    if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
-        values = partial(_at_coarse_distances, half=half)
-        yield Change(f"distances were rounded to {half}", values=values)
 
 
 def _all_coarse(e: Expected, *, half: str) -> RealRows:
     plain = replace(e, stretch=1.0)  # exact numbers, which an extension would move across ties
     along, rates = (_rounded(each, half) for each in (plain.followed(), plain.frequencies))
     return e.waves(_rounded(along * rates, half) * e.stretch)
-
-
-def _at_coarse_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
-    assert e.places.keys is not None
-    away = np.maximum(np.abs(e.places.keys - e.places.at[:, None]), 1)
-    shares: NumberArray = _rounded(away, half) / away
-    return values * shares
 
 
 def _rounded(values: NumberArray, half: str) -> NumberArray:
