@@ -30,10 +30,10 @@ from posenc_cli.rotary.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from posenc_cli.inference.turning import SubjectBlock, Turning
-    from posenc_cli.numerics.arrays import ComplexRows, Integers
+    from posenc_cli.inference.turning import SubjectBlock
+    from posenc_cli.numerics.arrays import ComplexRows
     from posenc_cli.positions import Positions
     from posenc_cli.rotary.subject import GivenArray, Matrices, Subject
 
@@ -190,6 +190,9 @@ position 0 is less, and any other rotation is further."""
 
 _REORDERED = "q comes out in another order of columns than k"
 
+_CONSTANT = "at all positions alike, k is rotated or multiplied otherwise than q"
+"""The difference that leaves q·k a function of m − n."""
+
 _DRIFT = 2e-6
 """What float32 products of positions and frequencies may put between them, for each position."""
 
@@ -211,8 +214,7 @@ def report_of_both(
     if alike_if_right and alike is None and not (queries.ok or keys.ok):
         return queries
     merged = merge_reports([_named(queries, "q"), _named(keys, "k")])
-    findings = merged.findings
-    notes = queries.notes
+    findings, notes = merged.findings, queries.notes
     if alike is not None:
         findings = tuple(_relative(finding, alike) for finding in findings)
         notes += (f"q and k are rotated differently: {alike}",)
@@ -221,12 +223,7 @@ def report_of_both(
         for name, report in (("q", queries), ("k", keys))
         for why in report.diagnosis[:1]
     )
-    return replace(
-        merged,
-        findings=findings,
-        diagnosis=diagnosis,
-        notes=notes,
-    )
+    return replace(merged, findings=findings, diagnosis=diagnosis, notes=notes)
 
 
 def _one_order(queries: Subject, keys: Subject) -> bool:
@@ -266,16 +263,12 @@ def _named(report: Report, name: str) -> Report:
 
 def _relative(finding: Finding, difference: str) -> Finding:
     """The finding on q·k, which fails where the two are rotated by different rotations."""
-    if finding.check != FindingName.RELATIVE or not finding.ok or difference.startswith(_CONSTANT):
+    if finding.check != FindingName.RELATIVE or not finding.ok or difference == _CONSTANT:
         return finding
     message = (
         f"q·k does not depend on m − n alone, because q and k are rotated differently: {difference}"
     )
     return replace(finding, ok=False, worst=None, tolerance=None, at=None, message=message)
-
-
-_CONSTANT = "at all positions alike, k is"
-"""How a difference begins that leaves q·k a function of m − n."""
 
 
 def _strays(block: SubjectBlock) -> bool:
@@ -284,50 +277,25 @@ def _strays(block: SubjectBlock) -> bool:
     return stray is not None and bool(np.nanmax(stray, initial=0.0) > _ALIKE)
 
 
-def _constant_text(ratios: ComplexRows) -> str:
-    """By what k differs from q in each pair (n, pairs), which is the same at all positions."""
-    sizes = np.abs(ratios)
-    if np.ptp(sizes) <= _ALIKE and np.abs(np.angle(ratios)).max() <= _ALIKE:
-        return f"multiplied {np.median(sizes):.6g} times as much as q"
-    return "rotated from q by another angle in each pair, or multiplied"
-
-
-def _factors_of_both(q: Turning, k: Turning) -> Iterator[tuple[Integers, list[ComplexRows], bool]]:
-    """Positions, the factors of q and of k (n, pairs), and whether all are turns."""
-    for rows in q.places.row_blocks():
-        blocks = [turning.read(rows) for turning in (q, k)]
-        turns_alone = not any(_strays(block) for block in blocks)
-        yield q.places.at(rows), [block.turned for block in blocks], turns_alone
-
-
 def _difference(queries: Subject, keys: Subject) -> str | None:
     """How keys are rotated differently from queries, None where they are rotated alike."""
     q, k = queries.own, keys.own
     if q.pairs != k.pairs or q.pairing != k.pairing:
-        going_in = [one.pairing and (one.pairing.first, one.pairing.second) for one in (q, k)]
-        if going_in[0] == going_in[1]:
-            return _REORDERED
-        texts = [turning.pairing.text if turning.pairing else "otherwise" for turning in (q, k)]
-        return f"q pairs columns {texts[0]}, k {texts[1]}"
-    first: tuple[ComplexRows, ComplexRows, ComplexRows] | None = None
-    differ, still, constant = "", [True, True], True
-    for positions, factors, turns_alone in _factors_of_both(q, k):
-        apart = np.abs(factors[0] - factors[1])
+        return "their columns are paired or ordered differently"
+    first: ComplexRows | None = None
+    differ, constant = "", True
+    for rows in q.places.row_blocks():
+        blocks, positions = [turning.read(rows) for turning in (q, k)], q.places.at(rows)
+        of_queries, of_keys = (block.turned for block in blocks)
+        apart = np.abs(of_queries - of_keys)
         allowed = _ALIKE + _DRIFT * np.abs(positions)[:, None]
         with np.errstate(all="ignore"):
-            ratios = factors[1] / factors[0]
-        first = first or (factors[0][:1], factors[1][:1], ratios[:1])
-        if not turns_alone:
-            still, constant = [False, False], False
-        for which, each in enumerate(factors):
-            still[which] &= bool(np.abs(each - first[which]).max() <= _ALIKE)
-        constant &= bool((np.abs(ratios - first[2]) <= allowed).all())
+            ratios = of_keys / of_queries
+        first = ratios[:1] if first is None else first
+        constant &= bool((np.abs(ratios - first) <= allowed).all())
+        constant &= not any(_strays(block) for block in blocks)
         if not differ and not (apart <= allowed).all():
             row, pair = divmod(int(np.argmax(~(apart <= allowed))), apart.shape[1])
             place = f"position {int(positions[row])}, pair {pair}"
             differ = f"they differ by {apart[row, pair]:.2g} at {place}"
-    if not differ or first is None:
-        return None
-    if still[0] != still[1]:
-        return f"{'q' if still[0] else 'k'} does not rotate"
-    return f"{_CONSTANT} {_constant_text(first[2])}" if constant else differ
+    return _CONSTANT if differ and constant else differ or None

@@ -321,12 +321,12 @@ WRONG = {
     "q_alone": (
         "no-rotation",
         "k: nothing rotates",
-        "q and k are rotated differently: k does not rotate",
+        "q and k are rotated differently",
     ),
     "pairs_of_k": (
         "layout",
         "k: the code pairs dimensions 2i",
-        "q pairs columns i and i + 16, k 2i and",
+        "columns are paired or ordered differently",
     ),
     "exchanged": ("unknown", "returns k where q is expected", "returns k where q is expected"),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
