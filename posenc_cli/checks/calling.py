@@ -66,7 +66,6 @@ from posenc_cli.calls.patterns import (
 )
 from posenc_cli.calls.serving import CELLS, ServedFunction
 from posenc_cli.calls.signature import CallRequest
-from posenc_cli.checks.row_causes import row_causes
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.turning import RETAINED, PositionRows
 from posenc_cli.positions import Positions
@@ -74,7 +73,9 @@ from posenc_cli.records import replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.lengths import depends_on_length
 from posenc_cli.rotary.result_reader import PairProbes, ResultReader
+from posenc_cli.rotary.rotated import rotated_subject
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
+from posenc_cli.rotary.verdict import examine
 
 if TYPE_CHECKING:
     from posenc_cli.calls.answers import Differs, Rows
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
+    from posenc_cli.rotary.verdict import Explanation
 
 
 _MOST_CELLS = 1 << 22
@@ -229,10 +231,29 @@ def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
         def rows(_: Integers, where: Integers) -> NumberArray:
             return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
-        return [CallLog.of_tables(function, reference, rows, row_causes)]
+        return [CallLog.of_tables(function, reference, rows, _row_causes)]
     shape, generator = (SEQUENCE, function.form.columns), np.random.default_rng(20)
     drawn = [generator.standard_normal(shape, np.float32) for _ in range(function.results)]
-    return CallLog.of_vectors(function, reference, drawn, row_causes)
+    return CallLog.of_vectors(function, reference, drawn, _row_causes)
+
+
+def _row_causes(
+    x: NumberArray, values: NumberArray, dtype: str, reference: Reference, positions: Integers
+) -> tuple[Explanation, ...] | None:
+    """The causes of rows (n, columns) at ascending positions (n,); none where they are right.
+
+    None where they are not known, or leave rows over.
+    """
+    from posenc_cli.diagnosis.diagnose import diagnose  # late: a right function needs none of it
+
+    where = Positions(tuple(range(int(p), int(p) + 1) for p in positions))
+    subject = rotated_subject(x, values, dtype, reference, where, name="calls")
+    causes = diagnose(examine(subject, reference, "auto"))
+    known = all(
+        why.cause != Cause.UNKNOWN and (why.residual is None or why.residual.whole)
+        for why in causes
+    )
+    return causes if known else None
 
 
 def _from_zero_positions(

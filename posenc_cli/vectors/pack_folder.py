@@ -23,7 +23,6 @@ from posenc_cli.files.formats import save
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.npy import FORMAT
 from posenc_cli.files.reading import NoMatrix, read_array
-from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.reference import Reference
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT32, INT64
@@ -296,8 +295,6 @@ def _causes(
         with np.errstate(all="ignore"):
             if scheme.kind == "rotary":
                 reference, before = Reference.of(encoding), np.asarray(x[0], np.float64)
-                if causes := _of_rotation(reference, positions, before, given, dtype):
-                    return causes
                 e: Expected = rotated_vectors(reference, positions, before, given, dtype)
             else:
                 e = _values(encoding, positions, x, given, dtype)
@@ -306,18 +303,6 @@ def _causes(
         return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in told)
     except (PosencError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return ()  # an edited manifest
-
-
-def _of_rotation(
-    reference: Reference, positions: Integers, before: RealRows, given: RealRows, dtype: str
-) -> Causes:
-    """Return the causes that `rope-check` finds, including two bugs at once."""
-    from posenc_cli.checks.row_causes import row_causes
-
-    causes = row_causes(before, given, dtype, reference, positions)
-    # A few odd frequencies at few positions look like uninitialized memory.
-    named = [why for why in causes or () if why.cause != Cause.UNINITIALISED]
-    return tuple((str(why.cause), why.message) for why in named)
 
 
 def _values(
