@@ -13,8 +13,8 @@ finds the worst change up to a factor of two, and finds 0 only where it is 0.
 **Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
 of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
 a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
-these share is an offset on a grid; where it is not, or not past a position, the scores of one
-offset are compared, of the first positions and of the last.
+these share is an offset on a grid, and up to which position. Where it is not, the scores of
+neighbouring positions of one offset are compared, of the first positions and of the last.
 
 **Met by queries.** The row of an offset depends on the offset.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.turning import Progress
 
 _LOOKED = 512
-"""Positions at each end of which all pairs are compared where an offset may not be enough."""
+"""Positions at each end that are compared where an offset may not be enough."""
 
 FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
@@ -81,7 +81,8 @@ def additive_report(
 
 
 def _offset_finding(request: Request) -> Finding:
-    content = request.encoding.bound.content
+    content, positions, worst = request.encoding.bound.content, request.positions, 0.0
+    assert positions is not None
     message = "the scheme is a function of the offset alone"
     if content.by == "key":
         message = (
@@ -91,40 +92,26 @@ def _offset_finding(request: Request) -> Finding:
     match content:
         case BucketBias(pairs=PairRule() as pairs):
             message = f"the scheme is a function of {pairs.text}"
-            if not pairs.offset or pairs.offsets_until is not None:
-                return _pair_finding(request, message)
-    return Finding(FindingName.RELATIVE, True, 0.0, 0.0, None, message)
+            until = positions.last if pairs.offset else pairs.offsets_until
+            if until is None or positions.last > until:
+                worst = _largest_change(request, positions.last)
+                message += f"; scores of one distance differ by up to {worst:.3g}" * (worst > FLOOR)
+    return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, None, message)
 
 
-def _pair_finding(request: Request, message: str) -> Finding:
-    """How far scores of one offset differ, of the first positions asked for and the last ones."""
-    encoding, positions = request.encoding, request.positions
-    assert positions is not None
-    content = encoding.bound.content
-    precision = Precision.of(FLOAT64, None)
+def _largest_change(request: Request, last: int) -> float:
+    """The largest change of a score where both positions move by one, at both ends."""
+    encoding, worst = request.encoding, 0.0
+    content, precision = encoding.bound.content, Precision.of(FLOAT64, None)
     rule = score_rule(content, encoding.lookup, precision=precision, engine=Engine())
-    last = np.maximum(positions.last - np.arange(_LOOKED), 0)
-    at = np.union1d(np.array(list(islice(positions, _LOOKED)), np.int64), last)
-    offsets, where = np.unique(at[None, :] - at[:, None], return_inverse=True)
-    where, worst, places = where.reshape(-1), 0.0, [(0, 0), (0, 0)]
-    with encoding.bound.scheme.answerable():
-        for of_head in scores_of_heads(content, rule, range(content.heads or 0), at, at):
-            scores = of_head.astype(np.float64).ravel()
-            least, most = np.full(offsets.size, np.inf), np.full(offsets.size, -np.inf)
-            np.minimum.at(least, where, scores)
-            np.maximum.at(most, where, scores)
-            alike = np.flatnonzero(where == np.argmax(most - least))
-            ends = alike[[int(np.argmax(scores[alike])), int(np.argmin(scores[alike]))]]
-            if (apart := float(np.ptp(scores[ends]))) > worst:
-                worst = apart
-                places = [(int(at[end // at.size]), int(at[end % at.size])) for end in ends]
-    if worst > FLOOR:
-        message += (
-            f"; scores at {places[0]} and {places[1]}, the same distance, differ by {worst:.3g}, "
-            f"the most of {'all' if at.size == positions.count else at.size} positions"
-        )
-    where_worst = dict(zip("mn", places[0], strict=True))
-    return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, where_worst, message)
+    for first in (0, max(0, last + 1 - _LOOKED)):
+        at = np.arange(first, min(first + _LOOKED, last + 1))
+        with encoding.bound.scheme.answerable():
+            for head in scores_of_heads(content, rule, range(content.heads or 0), at, at):
+                scores = head.astype(np.float64)
+                change = np.abs(scores[1:, 1:] - scores[:-1, :-1]).max(initial=0)
+                worst = max(worst, float(change))
+    return worst
 
 
 def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
