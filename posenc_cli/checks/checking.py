@@ -458,7 +458,6 @@ class Check(Record):
             title=reference.text,
             curve=examination.errors,
             shares=tuple(examination.survey.shares) if examination.survey else (),
-            farthest=examination.farthest,
             of=self._sample_size(where.positions),
             accepted_by=accepting_rule(examination, diagnosis),
         )

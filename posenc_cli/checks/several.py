@@ -249,7 +249,7 @@ def _reordered(both: Report, subject: Subject) -> Report:
     evidence = "each alone equals the reference, but for that order"
     why = Explanation(Cause.LAYOUT, _REORDERED, evidence)
     notes = tuple(note for note in both.notes if note not in order_notes(subject))
-    return replace(both, findings=findings, diagnosis=(why,), notes=notes, farthest=None)
+    return replace(both, findings=findings, diagnosis=(why,), notes=notes)
 
 
 def _named(report: Report, name: str) -> Report:

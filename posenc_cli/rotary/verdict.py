@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, rounded_to, unit
+from posenc_cli.inference.tolerance import HALF_RULES, Tolerance, unit
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.codes import FindingName, SubjectKind
@@ -20,7 +20,6 @@ from posenc_cli.rotary.findings import (
     Survey,
     WorstDeviation,
     WrongCells,
-    cell_differences,
     consistency,
     take_survey,
 )
@@ -215,27 +214,13 @@ class Explanation(Record):
         }
 
 
-class Farthest(Record):
-    """The entry that is farthest from the exact value.
-
-    ``units`` is its distance from the correctly rounded value, in units in the last place of
-    ``dtype``. It is None if it is not a stored entry, or too far for a number.
-    """
-
-    value: float
-    position: int
-    pair: int
-    dtype: str
-    units: float | None
-
-
 class Report(Record):
     """The result of a check: the findings, why one failed, and the error by position.
 
     ``count`` is the number of positions that were looked at; it is 0 if the form of the scheme or
     the widths alone decide. If posenc chose the positions, they are a sample of the first ``of``.
     ``shares`` are what each pair has at the points of ``curve``, as a share of the tolerance.
-    ``seconds`` is the time of the check. ``farthest`` is known if the subject equals the reference.
+    ``seconds`` is the time of the check.
     ``accepted_by`` is the tolerance rule that accepts a subject that fails only because it was
     rounded to a half precision. ``unchecked`` is a sentence on what a function was not asked.
     """
@@ -254,7 +239,6 @@ class Report(Record):
     shares: tuple[tuple[float, ...], ...] = ()
     of: int | None = None
     seconds: float = 0.0
-    farthest: Farthest | None = None
     accepted_by: Literal["float16", "bfloat16"] | None = None
     unchecked: str = ""
 
@@ -278,7 +262,6 @@ class Examination(Record):
     consistency: Consistency | None
     errors: tuple[tuple[int, float], ...] = ()
     fault: Fault | None = None
-    farthest: Farthest | None = None
     otherwise: bool = False
 
     @property
@@ -334,9 +317,6 @@ def examine(
         message = "equals the reference in the measured calls, but not in others: "
         message += subject.other_calls[0].text
         findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
-    farthest = None
-    if survey is not None and findings[-1].ok:
-        farthest = _farthest(subject, reference, survey, rounded_to(rule, turning.dtype))
     return Examination(
         subject,
         reference,
@@ -346,7 +326,6 @@ def examine(
         nearest,
         errors,
         fault,
-        farthest,
         otherwise,
     )
 
@@ -366,18 +345,6 @@ def accepting_rule(
         if named and unit(rule) > unit(subject.dtype):
             return rule if examine(subject, examination.reference, rule).ok else None
     return None
-
-
-def _farthest(subject: Subject, reference: Reference, survey: Survey, dtype: str) -> Farthest:
-    """Where a right subject is farthest from the reference, in units of a format."""
-    worst, turning = survey.reference, subject.as_reference or subject.own
-    units, stored = None, REAL_DTYPES.get(dtype)
-    if stored is not None and subject.kind in STORED:
-        block = turning.read(np.array([worst.row], np.int64))
-        _, apart = cell_differences(block, reference, stored)
-        most = float(apart[0, 2 * worst.pair : 2 * worst.pair + 2].max())
-        units = most if math.isfinite(most) else None
-    return Farthest(worst.value, worst.position, worst.pair, dtype, units)
 
 
 def _relative(
@@ -606,13 +573,9 @@ def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
     wrong = [report for report in reports if not report.ok] or reports[-1:]
     failed = wrong[-1 if last else 0]
     rules = {report.accepted_by for report in reports if not report.ok}
-    farthest = [report.farthest for report in reports if report.farthest is not None]
     return replace(
         failed,
         findings=findings,
-        farthest=max(farthest, key=lambda one: one.value)
-        if len(farthest) == len(reports)
-        else None,
         accepted_by=failed.accepted_by if len(rules) == 1 else None,
     )
 

@@ -17,7 +17,7 @@ from posenc_cli.render.reports.report import report_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 from posenc_cli.rotary.findings import Finding
-from posenc_cli.rotary.verdict import Explanation, Farthest, Report
+from posenc_cli.rotary.verdict import Explanation, Report
 
 FINDINGS = (
     Finding(FindingName.RELATIVE, True, 1e-7, 2e-6, {"m": 3, "n": 5, "pair": 0}, "holds"),
@@ -155,19 +155,12 @@ def test_annotations_go_to_the_line_of_the_code():
     assert line.startswith("::notice file=a.py,title=rope-check::ok: ")
 
 
-@pytest.mark.parametrize(
-    ("units", "end"),
-    [
-        (None, "position 5, pair 1"),
-        (0.0, "position 5, pair 1, where it is the correctly rounded float32"),
-        (3.0, "position 5, pair 1, where it is 3 ulp from the correctly rounded one"),
-    ],
-)
-def test_what_passes_says_how_far_it_is_from_exact(units, end):
-    farthest = Farthest(1.25e-7, 5, 1, "float32", units)
-    told = rendering.farthest_text(replace(PASSED, farthest=farthest))
-    assert told == f"farthest from exact: 1.2e-07 at {end}"
-    assert rendering.farthest_text(REPORT) is None
+def test_what_passes_says_how_far_it_is_from_exact():
+    place = {"position": 5, "pair": 1}
+    finding = Finding(FindingName.REFERENCE, True, 1.25e-7, 1e-6, place, "")
+    told = rendering.largest_error(replace(PASSED, findings=(finding,)))
+    assert told == "maximum absolute error 1.2e-07 at position 5, pair 1"
+    assert rendering.largest_error(REPORT) is None
 
 
 def test_junit_says_what_failed_and_why_without_characters_xml_lacks():

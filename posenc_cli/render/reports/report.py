@@ -59,7 +59,6 @@ def fields(report: Report) -> dict[str, Any]:
         "not_checked": report.unchecked or None,
         "tolerance": report.tolerance,
         "accepted_by": None if report.accepted_by is None else f"--tol {report.accepted_by}",
-        "farthest": None if report.farthest is None else report.farthest.as_dict(),
         "looked_at": {"positions": report.count, "of": report.of or report.count}
         if report.count
         else None,
@@ -101,7 +100,7 @@ def answer(report: Report) -> Answer:
         report.ok,
         verdict(report),
         "; ".join(why.text for why in report.diagnosis) or None,
-        farthest_text(report),
+        largest_error(report),
         _next_step(report),
     )
 
@@ -184,18 +183,12 @@ def scope(report: Report) -> str:
     return ", ".join([_places(report), *pairs, str(report.subject["dtype"])])
 
 
-def farthest_text(report: Report) -> str | None:
+def largest_error(report: Report) -> str | None:
     """The largest error of a correct subject, and its place; None if the subject is wrong."""
-    farthest = report.farthest
-    if farthest is None:
-        return None
-    place = f"position {farthest.position}, pair {farthest.pair}"
-    rounded = ""
-    if farthest.units == 0:
-        rounded = f", where it is the correctly rounded {farthest.dtype}"
-    elif farthest.units is not None:
-        rounded = f", where it is {farthest.units:.3g} ulp from the correctly rounded one"
-    return f"farthest from exact: {farthest.value:.2g} at {place}{rounded}"
+    for finding in report.findings if report.ok else ():
+        if finding.check == FindingName.REFERENCE and finding.worst is not None:
+            return f"maximum absolute error {finding.worst:.2g} at {place(finding)}"
+    return None
 
 
 def _places(report: Report) -> str:
@@ -249,7 +242,7 @@ def ci_report(report: Report) -> CiReport:
         "looked at": _places(report),
         "tolerance": report.tolerance,
     }
-    lines = [verdict(report), scope(report), farthest_text(report), *report.notes]
+    lines = [verdict(report), scope(report), largest_error(report), *report.notes]
     return CiReport(
         _COMMAND,
         "ok" if report.ok else "failed",
