@@ -6,12 +6,11 @@ before it: ``yarn.unseen<=0``. What has no such number does not pass.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from posenc_cli.analysis.planning.planner import AS_IS, LONGEST, LengthPlan, NoPlan
-from posenc_cli.checks.requirements import Judgement, required
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.checks.requirements import Judgement, requirement_of
+from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +27,6 @@ NUMBERS = {
 """What can be required, and what it counts."""
 OF_RECIPES = ("negative-from", "unseen")
 """What is a recipe's own."""
-_FORM = re.compile(r"(?P<name>(?:[a-z0-9-]+\.)?[a-z-]+)\s*(?P<relation><=|>=)\s*(?P<bound>\S+)")
 
 
 def plan_requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
@@ -39,25 +37,13 @@ def plan_requirements_of(flag: str, text: str) -> tuple[Requirement, ...]:
 
     Raises: InvalidInput for what is none.
     """
-    return tuple(_requirement(flag, part.strip()) for part in text.split(","))
-
-
-def _requirement(flag: str, text: str) -> Requirement:
-    match = _FORM.fullmatch(text)
-    known = ", ".join(NUMBERS)
-    if match is None:
-        raise InvalidInput(
-            f"{flag} {abbreviated(text)}: must be NAME>=N or NAME<=N; the names are {known}",
-            hint="context>=131072",
-        )
-    recipe, _, name = match["name"].rpartition(".")
-    if name not in NUMBERS or (recipe and name not in OF_RECIPES):
-        names = OF_RECIPES if recipe else tuple(NUMBERS)
-        raise InvalidInput(
-            f"{flag} {abbreviated(text)}: must bound one of {', '.join(names)}",
-            hint=nearest(name, names),
-        )
-    return required(flag, text, match["name"], match)
+    form, requirements = "NAME>=N or NAME<=N", []
+    for part in map(str.strip, text.split(",")):
+        requirement = requirement_of(flag, part, form, NUMBERS, OF_RECIPES)
+        if requirement.relation is None:
+            raise InvalidInput(f"{flag} {part}: must be {form}", hint=f"{part}>=131072")
+        requirements.append(requirement)
+    return tuple(requirements)
 
 
 def plan_judgements(

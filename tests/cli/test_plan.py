@@ -130,7 +130,7 @@ def test_a_sum_is_looked_at_as_far_as_is_required(call, config):
         ("--to 512 --require context", "must be NAME>=N"),
         ("--to 512 --require contxt>=4", "did you mean 'context'"),
         ("--to 512 --require context>=nan", "must be a number"),
-        ("--to 512 --require yarn.context>=4", "must bound one of negative-from, unseen"),
+        ("--to 512 --require yarn.context>=4", "the names are negative-from, unseen"),
         ("--to 512 --require longrope.unseen<=0", "there is no recipe"),
         ("--to 512 --model llama-2-7b", "give one of them"),
         ("--to 512 --layer-type full", "all layers of llama are alike"),

@@ -336,18 +336,14 @@ class LinearShift(Record):
         """Whether any rows would have fitted."""
         return self.rank >= self.count
 
-    def held_out(self, reach: float | None = None) -> ShiftResidual | None:
-        """The largest residual beyond the fit, up to ``reach`` times as many rows.
-
-        None if there are not that many rows, or none.
-        """
-        end = self.beyond.size if reach is None else round(reach * self.count) - self.count
-        if not 0 < end <= self.beyond.size:
+    def held_out(self) -> ShiftResidual | None:
+        """The largest residual beyond the fit; None if there are no more rows."""
+        if not self.beyond.size:
             return None
-        left, allowed = self.beyond[:end], self.allowed[:end]
-        row = int(np.argmax(left))
-        rounded = bool((left <= allowed).all())
-        return ShiftResidual(float(left[row]), self.count + row + 1, float(allowed[row]), rounded)
+        row = int(np.argmax(self.beyond))
+        left, allowed = float(self.beyond[row]), float(self.allowed[row])
+        rounded = bool((self.beyond <= self.allowed).all())
+        return ShiftResidual(left, self.count + row + 1, allowed, rounded)
 
 
 def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:

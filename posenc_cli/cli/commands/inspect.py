@@ -30,7 +30,7 @@ def inspect(
             "--require",
             metavar="LIST",
             parse=requirements_of,
-            help="required properties or bounds, comma-separated: unique,norm<=1e-6,shift@2x<=1e-6",
+            help="required properties or bounds, comma-separated: unique,norm<=1e-6",
         ),
     ] = (),
     fit: Annotated[
@@ -50,8 +50,7 @@ def inspect(
     is measured, on the rows of the model's context or on 512 rows. For a rotary scheme, a row holds
     cosines and sines; for a bias, the scores of all heads at one offset. The parts of A+B are
     inspected one by one. --require makes it a check: the status is 1 if a property fails, does not
-    apply or was only sampled. For shift@2x, a linear map from each row to the next is fitted on the
-    first rows; the value is its error on twice as many.
+    apply or was only sampled.
 
     Examples:
       posenc inspect -s sinusoidal
