@@ -218,6 +218,7 @@ class ValueCheck(GivenSubject, Asked):
     def _further(self, task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         """The calls that models make beside the first."""
         from posenc_cli.checks.other_calls import (
+            calls_after_fewer,
             calls_of_buckets,
             calls_of_rows,
             calls_of_scores,
@@ -236,6 +237,7 @@ class ValueCheck(GivenSubject, Asked):
             return next(own for own in tasks if own[0].form == task.form)
 
         yield from calls_with_settings(task, asked.given, of_settings)
+        yield from calls_after_fewer(task, asked)
 
 
 def _loaded(given: GivenArray) -> Loaded:

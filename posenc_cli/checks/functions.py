@@ -118,13 +118,14 @@ class FurtherCall(Record):
     """A call that models make beside the first: its name, and what reads its result.
 
     If there are several ``tasks``, their rows are joined. The call shows nothing if a function gets
-    the same arguments as for the task ``unlike``.
+    the same arguments as for the task ``unlike``. The task ``first`` is a new process' first call.
     """
 
     text: str
     tasks: tuple[FunctionTask, ...]
     accepts: Callable[[Loaded], list[Any]]
     unlike: FunctionTask
+    first: FunctionTask | None = None
 
 
 class _ToldReference(Record):
@@ -179,6 +180,14 @@ def _likeliest(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> tuple[Any, str]:
     """The subject of the first right call, or else of the likeliest, and its text."""
+    unknown = [
+        own.name
+        for own in called.signature.required
+        if _by_name(own.name, task) is None and "mask" not in roles_of(own.name)
+    ]
+    if unknown:
+        names = ", ".join(unknown)
+        raise called.invalid(f"needs {names}: the name does not say what it is", hint=_WRAP)
     refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
     for arguments in islice(_calls(called, task), _MOST_TRIES):
         carried = [value for _, value in _given(arguments, task) if _is_carried(value)]
@@ -193,19 +202,11 @@ def _likeliest(
             refused.append(error)
             continue
         if is_right(subject):
-            further_called = _called_further(called, arguments, subject, task, further)
-            subject = _after_fewer(called, arguments, further_called, task, accepts)
+            subject = _called_further(called, arguments, subject, task, further)
             notes = [_OTHER_ORDER] * bool(accepted and carried)
             return replace(subject, notes=(*subject.notes, *notes)), text
         accepted.append((subject, text))
     likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
-    unknown = ", ".join(
-        own.name
-        for own in called.signature.required
-        if _by_name(own.name, task) is None and "mask" not in roles_of(own.name)
-    )
-    if unknown and (likeliest is None or _doubt(likeliest)):
-        raise called.invalid(f"needs {unknown}: the name does not say what it is", hint=_WRAP)
     if usual_refused and all(own.misfit for own, _ in accepted):
         hint = "; ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
@@ -324,7 +325,7 @@ def _called_further(
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _starts_of_each(given, call)
-                if of_attention or shaped:
+                if of_attention or shaped or call.first:
                     told["untested"].append(text)
                 why = error.message.partition(": ")[2] or error.message
                 told["refused"].append(f"{text} ({why})")
@@ -342,31 +343,6 @@ def _called_further(
     notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
     left = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
     return replace(subject, notes=(*subject.notes, *notes), untested=left)
-
-
-def _after_fewer(
-    called: CalledFunction,
-    arguments: Arguments,
-    subject: Any,
-    task: FunctionTask,
-    accepts: Callable[[Loaded], Any],
-) -> Any:
-    """The subject, or a wrong one that a function gives if its first call is for half as many."""
-    half = task.length // 2
-    if not is_right(subject) or task.sides or not half or task.places.shape != (task.length,):
-        return subject
-    text = f"{task.length} positions after a first call for {half}"
-    few = replace(task, places=task.places[:half], length=half)
-    try:
-        called.renew()
-        _values(called, _given(arguments, few), few)
-    except InvalidInput:  # it takes one length alone, which is said
-        return subject
-    try:
-        found = accepts(_values(called, _given(arguments, task), task)[0])
-    except InvalidInput:
-        return replace(subject, untested=", ".join(filter(None, [subject.untested, text])))
-    return subject if is_right(found) else replace(found, call=text)
 
 
 def _outcome(
@@ -439,6 +415,9 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     Raises: InvalidInput.
     """
     task = call.tasks[0]
+    if call.first is not None:
+        called.renew()
+        _values(called, _given(arguments, call.first), call.first)
     results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     loaded = results[0][0]
     if _format_in(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
@@ -551,8 +530,6 @@ def _calls(called: CalledFunction, task: FunctionTask) -> Iterator[Arguments]:
             if given.default == str(rows) or (rows and placed and required):
                 makes.append(lambda task: task.settings["offset"])  # unused rows of a table
             options.append([(given, each) for each in makes])
-        elif required:
-            options.append([(given, guess) for guess in _guesses(task.form)])
     for chosen in product(*options):
         names = {given.name for given, _ in chosen}
         gap = next((at for at, each in enumerate(parameters) if each.name not in names), None)
@@ -672,17 +649,6 @@ def _first_position(task: FunctionTask) -> Any:
         return task.length - (task.queries or task.length)
     starts = task.places.reshape(task.sequences, -1)[:, 0]
     return starts.astype(np.int64) if np.ptp(starts) else task.start
-
-
-def _guesses(form: str) -> list[Make]:
-    """Arguments to try if the name of a parameter says nothing."""
-    if form == "slopes":
-        return [lambda task: task.settings.get("heads")]
-    if form == "buckets":
-        return [lambda task: task.places]
-    if form == "scores":
-        return [_scores, lambda task: task.length, lambda task: task.places]
-    return [lambda task: task.places, lambda task: task.length, lambda task: task.width]
 
 
 def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payload, str]:

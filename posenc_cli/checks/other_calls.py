@@ -182,6 +182,15 @@ def calls_of_buckets(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield FurtherCall("a matrix of queries and keys", matrix, _accepting(asked, *rows), task)
 
 
+def calls_after_fewer(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
+    """The same call after a first one for half as many positions, which a cache may be made for."""
+    half = task.length // 2
+    if half and not task.sides and task.places.shape == (task.length,):
+        few = _at(task, task.places[:half])
+        text = f"{task.length} positions after a first call for {half}"
+        yield FurtherCall(text, (task,), _accepting(asked), few, few)
+
+
 def _at(task: FunctionTask, places: NumberArray) -> FunctionTask:
     """The task at other places: (n,), or (b, n) for b sequences."""
     sequences = len(places) if places.ndim > 1 else 1

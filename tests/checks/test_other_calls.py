@@ -651,7 +651,6 @@ def compute_bias(num_heads, query_length, key_length, past_seen_tokens=0):
         ("timestep", Timesteps, ""),
         ("alibi", to_attn, ""),
         ("alibi", lambda i, j: bias(HEADS, i, j, j - i), ""),  # x-transformers
-        ("alibi", lambda any_name: to_scores(1 * any_name), ""),
         ("alibi", flash_attention, ""),
         ("alibi", compute_bias, ""),
     ],
