@@ -370,7 +370,8 @@ def _left(
     of_length = [
         text
         for text in tried
-        if ("float" not in text and "=" not in text) or text.startswith(("grid", "window"))
+        if not any(part in text for part in ("float", "=", "after a first call"))
+        or text.startswith(("grid", "window"))
     ]
     if not of_length and task.form in ("rows", "scores"):
         yield "calls of other lengths or batches"

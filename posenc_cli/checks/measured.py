@@ -39,6 +39,8 @@ _EXACT = 1e-7
 """Of a step between positions: what float32 values leave of it."""
 _STEPS = range(1, 17)
 """Steps between positions that people set, and factors that they divide positions by."""
+_NEAR_FACTOR = 1e-2
+"""Of a factor: what half precision leaves of it."""
 _EQUAL = 0.99
 """Of the values: a right factor, in half precision, gives all but those next to a tie."""
 _FACTORS = {
@@ -279,25 +281,19 @@ def common_factors(e: Expected) -> Iterator[tuple[float, str]]:
 def _written(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float, str]]:
     """A measured factor as people write it, each with a sentence that says so.
 
-    Half precision leaves several near: those that give every value, else those with a name.
+    Half precision leaves several near: those that give every value.
     """
     width = e.content.width if e.form == "rows" else e.params.get("dim") or 64
+    root = math.sqrt(width)
     names = {value: name for name, value in _FACTORS.items()}
-    for number in dict.fromkeys((width, 64, 128, 32, 80, 96, 256, 512, 768)):
-        for name, value in (
-            ("√{}", number**0.5),
-            ("1/√{}", number**-0.5),
-            ("√(2/{})", (2 / number) ** 0.5),
-        ):
-            names.setdefault(value, f"{name.format(number)} ({value:.6g})")
-    ways: dict[float, str] = {}
-    for error in (1e-4, 1e-2):
-        short = snap(factor, error * abs(factor))
-        near = {v: name for v, name in names.items() if abs(factor / v - 1) < max(1e-3, error)}
-        ways |= near or {short: f"{short:.6g}"}
-    given = [value for value in ways if _gives(part, value)]
-    for value in given or (value for value in ways if value in names):
-        yield value, f"all values are multiplied by {ways[value]}"
+    for name, value in (("√{}", root), ("1/√{}", 1 / root), ("√(2/{})", math.sqrt(2) / root)):
+        names.setdefault(value, f"{name.format(width)} ({value:.6g})")
+    ways = {value: name for value, name in names.items() if abs(factor / value - 1) < _NEAR_FACTOR}
+    short = snap(factor, 1e-4 * abs(factor))
+    ways.setdefault(short, f"{short:.6g}")
+    for value, name in ways.items():
+        if _gives(part, value):
+            yield value, f"all values are multiplied by {name}"
 
 
 def _gives(part: Expected, factor: float) -> bool:
