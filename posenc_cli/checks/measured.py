@@ -284,13 +284,15 @@ def _written(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float
     Half precision leaves several near: those that give every value.
     """
     width = e.content.width if e.form == "rows" else e.params.get("dim") or 64
-    root = math.sqrt(width)
     names = {value: name for name, value in _FACTORS.items()}
-    for name, value in (("√{}", root), ("1/√{}", 1 / root), ("√(2/{})", math.sqrt(2) / root)):
-        names.setdefault(value, f"{name.format(width)} ({value:.6g})")
+    for number in dict.fromkeys((width, 64, 80, 96, 128)):
+        root = math.sqrt(number)
+        for name, value in (("√{}", root), ("1/√{}", 1 / root), ("√(2/{})", math.sqrt(2) / root)):
+            names.setdefault(value, f"{name.format(number)} ({value:.6g})")
     ways = {value: name for value, name in names.items() if abs(factor / value - 1) < _NEAR_FACTOR}
-    short = snap(factor, 1e-4 * abs(factor))
-    ways.setdefault(short, f"{short:.6g}")
+    for error in (1e-4, _NEAR_FACTOR):
+        short = snap(factor, error * abs(factor))
+        ways.setdefault(short, f"{short:.6g}")
     for value, name in ways.items():
         if _gives(part, value):
             yield value, f"all values are multiplied by {name}"
