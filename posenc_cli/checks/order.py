@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Scheme, Waves
-    from posenc_cli.numerics.arrays import ComplexRows, HeadMatrices, Integers, RealRows
+    from posenc_cli.numerics.arrays import HeadMatrices, Integers, RealRows
 
 Expectation = Literal["auto", "order", "none"]
 
@@ -324,23 +324,14 @@ class Layer(Record):
         self, vectors: HeadMatrices, encoding: Encoding, positions: Integers
     ) -> tuple[HeadMatrices, float]:
         """Queries or keys rotated at their positions, and the largest amplitude."""
-        bound, rotation = encoding.bound, encoding.bound.rotation
-        known = bound.scheme.name, str(bound.params), positions.tobytes()
-        if known not in self._tables:
-            parts = compute(encoding, "complex", positions, FLOAT64, "exact")
-            self._tables[known] = parts.view(np.complex128)
-        table = self._tables[known]
+        rotation = encoding.bound.rotation
+        table = compute(encoding, "complex", positions, FLOAT64, "exact").view(np.complex128)
         columns = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
         first, second = (list(half) for half in columns)
         pairs = (vectors[..., first] + 1j * vectors[..., second]) * table  # (heads, tokens, pairs)
         out = vectors.copy()
         out[..., first], out[..., second] = pairs.real, pairs.imag
         return out, max(1.0, float(np.abs(table).max()))
-
-    @cached_property
-    def _tables(self) -> dict[tuple[str, str, bytes], ComplexRows]:
-        """The rotations of an encoding at some positions, which every order of words needs."""
-        return {}
 
     def _biases(self, part: Encoding, positions: Integers) -> HeadMatrices:
         """What a bias adds to the scores. Shape: (heads, tokens, tokens)."""

@@ -223,16 +223,7 @@ def _moved_by(places: ValuePlaces, _: Expected, *, by: int) -> ValuePlaces:
 
 def _lost_queries(e: Expected, context: int) -> Iterator[Change]:
     yield from _moved_keys(e)
-    for which, own in (("first", e.places.at[0]), ("last", e.places.at[-1])):
-        yield Change(
-            f"all queries are taken for the {which}",
-            places=partial(_at_one_query, at=int(own)),
-        )
     yield from _usual_moves(e, context)
-
-
-def _at_one_query(places: ValuePlaces, _: Expected, *, at: int) -> ValuePlaces:
-    return ValuePlaces(np.full_like(places.at, at), places.keys)
 
 
 def _coarse_positions(e: Expected) -> Iterator[Change]:
