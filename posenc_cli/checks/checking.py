@@ -330,7 +330,7 @@ class Check(Record):
         return self.encoding(length).bound.params
 
     @cached_property
-    def _heads(self) -> dict[tuple[int, ...], subjects.Matrices]:
+    def _heads(self) -> list[subjects.Matrices]:
         """The two files that have a row a position, by head, opened once: a pipe is read but once.
 
         Tables have no heads.
@@ -339,8 +339,8 @@ class Check(Record):
             return matrices_of_heads(*self.asked.rotated, "--rotated", self.positions)
         first, second = self.asked.tables or ("", "")
         if first is second or (isinstance(first, str) and first == second):
-            return {(): subjects.tables_side_by_side(first, "--tables")}
-        return {(): subjects.matrix_pair(first, second, "--tables")}
+            return [subjects.tables_side_by_side(first, "--tables")]
+        return [subjects.matrix_pair(first, second, "--tables")]
 
     def _report_of_rows(self) -> Report:
         """The report on files that have a row a position."""
@@ -349,7 +349,7 @@ class Check(Record):
         with _reading():
             heads = self._heads
         if positions is None:
-            rows = next(iter(heads.values()))[0].shape[0]
+            rows = heads[0][0].shape[0]
             positions = Positions.contiguous(0, rows)
             probe = self.encoding(rows)
         reference = self._reference(probe, positions)

@@ -20,11 +20,8 @@ from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.findings import Finding
 from posenc_cli.rotary.subject import name_of
 from posenc_cli.rotary.verdict import (
-    MOST,
     Explanation,
     Report,
-    Where,
-    joined_residual,
     merge_reports,
     order_notes,
 )
@@ -37,20 +34,10 @@ if TYPE_CHECKING:
     from posenc_cli.positions import Positions
     from posenc_cli.rotary.subject import GivenArray, Matrices, Subject
 
-    _Head = tuple[int, ...]
-    """Its number, after that of its sequence where there are several."""
-
-_MOST_UNKNOWN = 4
-"""Heads of unknown cause that are looked into: each takes seconds, and most are alike."""
-
-_MOST_EXPLAINED = 24
-"""Wrong heads that are looked into: each may take half a second, and heads are as many as positions
-where --len names their axis."""
-
 
 def matrices_of_heads(
     first: GivenArray, second: GivenArray, flag: str, positions: Positions | None
-) -> dict[_Head, Matrices]:
+) -> list[Matrices]:
     """Two files of vectors by head: (L, d), or with axes of heads and sequences before d.
 
     The axis of positions is the one that is as long as these are many.
@@ -64,7 +51,7 @@ def matrices_of_heads(
         raise InvalidInput(f"{name}: must have one shape, not {shapes[0]} and {shapes[1]}")
     shape = stacks[0].shape
     if not 3 <= len(shape) <= 4:
-        return {(): (stacks[0].matrix, stacks[1].matrix)}
+        return [(stacks[0].matrix, stacks[1].matrix)]
     count = None if positions is None else positions.count
     axes = [axis for axis in (len(shape) - 3, len(shape) - 2) if shape[axis] == count]
     if len(axes) != 1:
@@ -76,112 +63,27 @@ def matrices_of_heads(
             else "save one head",
         )
     xs, ys = (stack.matrices(axes[0]) for stack in stacks)
-    return {head: (xs[head], ys[head]) for head in xs}
+    return [(xs[head], ys[head]) for head in xs]
 
 
-def report_of_heads(
-    heads: dict[_Head, Matrices], judge: Callable[[Matrices, bool], Report]
-) -> Report:
-    """The report on all heads; ``judge(files, diagnosed)`` is that on one."""
-    reports: dict[_Head, Report] = {}
-    unknown = explained = 0
-    for head, files in heads.items():
-        reports[head] = judge(files, unknown < _MOST_UNKNOWN and explained < _MOST_EXPLAINED)
-        diagnosis = reports[head].diagnosis
-        unknown += any(why.cause == Cause.UNKNOWN for why in diagnosis)
-        explained += bool(diagnosis)
-    if len(reports) == 1:
-        return next(iter(reports.values()))
-    merged = merge_reports(list(reports.values()))
-    wrong = [head for head, report in reports.items() if not report.ok]
-    note = f"{len(reports)} heads were looked at"
-    left = sum(not reports[head].diagnosis for head in wrong)
-    if left:
-        note += f"; for {left} of those that fail no cause was looked for"
-    findings = tuple(
-        finding
-        if finding.ok
-        else replace(finding, message=f"{_worst_text(finding, reports)}: {finding.message}")
-        for finding in merged.findings
-    )
-    return replace(
-        merged,
-        findings=findings,
-        diagnosis=_causes(reports, wrong),
-        notes=(note, *merged.notes),
-    )
+def report_of_heads(heads: list[Matrices], judge: Callable[[Matrices, bool], Report]) -> Report:
+    """The report on all heads, with the causes of the first wrong one.
 
-
-def _worst_text(finding: object, reports: dict[_Head, Report]) -> str:
-    """The head that a finding is of."""
-    head = next(head for head, report in reports.items() if finding in report.findings)
-    return heads_text([head], list(reports))
-
-
-def _causes(reports: dict[_Head, Report], wrong: list[_Head]) -> tuple[Explanation, ...]:
-    """The causes, each with the heads that have it; those of most heads first."""
-    groups: dict[tuple[str, str], dict[_Head, Explanation]] = {}
-    for head in wrong:
-        for why in reports[head].diagnosis[:1]:
-            groups.setdefault((why.cause, why.message), {})[head] = why
-    every = list(reports)
-    causes = []
-    for of_heads in sorted(groups.values(), key=len, reverse=True)[:MOST]:
-        residuals = [why.residual for why in of_heads.values() if why.residual is not None]
-        worst = max(of_heads.values(), key=lambda why: why.residual.within if why.residual else 0.0)
-        others = len(every) - len(wrong)
-        right = f"; {others} of {len(every)} heads are right" if others else ""
-        causes.append(
-            replace(
-                worst,
-                message=f"{heads_text(list(of_heads), every)}: {worst.message}",
-                evidence=f"{worst.evidence}{right}".removeprefix("; "),
-                where=replace(
-                    worst.where or Where(None, None), heads=_heads_spec(list(of_heads), every)
-                ),
-                residual=joined_residual(residuals) if residuals else None,
-            )
-        )
-    return tuple(causes)
-
-
-def _by_sequence(heads: list[_Head]) -> dict[_Head, list[int]]:
-    sequences: dict[_Head, list[int]] = {}
-    for head in heads:
-        sequences.setdefault(head[:-1], []).append(head[-1])
-    return sequences
-
-
-def heads_text(heads: list[_Head], every: list[_Head]) -> str:
-    """Some of all heads, as the beginning of a sentence.
-
-    >>> heads_text([(1,), (2,)], [(0,), (1,), (2,)])
-    'heads 1–2 of 3'
-    >>> heads_text([(0, 1)], [(0, 0), (0, 1), (1, 0), (1, 1)])
-    'head 1 of 2 in sequence 0'
+    ``judge(files, diagnosed)`` is the report on one. Heads are counted through all sequences.
     """
-    count = len({head[-1] for head in every})
-    sequences = _by_sequence(heads)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for place, numbers in sequences.items():
-        groups.setdefault(tuple(numbers), []).extend(place)
-    whole = len(groups) == 1 and len(sequences) == len(_by_sequence(every))
-    return "; ".join(
-        f"head{'' if len(numbers) == 1 else 's'} {', '.join(range_texts(numbers))} of {count}"
-        + ("" if whole else f" in sequence {', '.join(range_texts(places))}")
-        for numbers, places in groups.items()
-    )
-
-
-def _heads_spec(heads: list[_Head], every: list[_Head]) -> str | None:
-    """The heads as --positions takes numbers; None where sequences differ."""
-    from posenc_cli.diagnosis.bug_search import spec
-
-    sequences = _by_sequence(heads)
-    if len(sequences) != len(_by_sequence(every)):
-        return None
-    numbers = {tuple(numbers) for numbers in sequences.values()}
-    return spec(np.array(numbers.pop())) if len(numbers) == 1 else None
+    reports: list[Report] = []
+    for files in heads:
+        reports.append(judge(files, all(report.ok for report in reports)))
+    if len(reports) == 1:
+        return reports[0]
+    merged = merge_reports(reports)
+    wrong = [number for number, report in enumerate(reports) if not report.ok]
+    note, diagnosis = f"{len(reports)} heads were looked at", merged.diagnosis
+    if wrong:
+        note += f"; wrong are {', '.join(range_texts(wrong))}: the causes are those of the first"
+        place = f"head {wrong[0]} of {len(reports)}"
+        diagnosis = tuple(replace(why, message=f"{place}: {why.message}") for why in diagnosis)
+    return replace(merged, diagnosis=diagnosis, notes=(note, *merged.notes))
 
 
 _ALIKE = 1e-3

@@ -46,13 +46,12 @@ MOST = 3
 class Where(Record):
     """The part of a subject that a cause is about: positions and pairs as --positions takes them.
 
-    None means all of them; ``axes`` are the axes that the pairs should follow, ``heads`` the heads.
+    None means all of them; ``axes`` are the axes that the pairs should follow.
     """
 
     positions: str | None
     pairs: str | None
     axes: tuple[int, ...] | None = None
-    heads: str | None = None
 
     def fields(self) -> dict[str, Any]:
         """The fields that are set, for JSON."""
