@@ -2,7 +2,7 @@
 
 A pack holds rotated vectors, vectors with added rows, or scores, depending on the kind of encoding.
 Each known bug is applied to the pack's own content, and is detected if a value differs by more than
-its tolerance. For each, the pack keeps the entries that show it best.
+its tolerance.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -65,10 +65,6 @@ class WrongValues(Record):
     tolerance: RealRows
 
 
-Cell = tuple[int, int, float, float]
-"""One entry of a wrong y: its row and column, its value, and the float32 error allowed."""
-
-
 class Outcome(Record):
     """The result of a known bug: whether a pack detects it (``killed``), None if not applicable.
 
@@ -80,7 +76,6 @@ class Outcome(Record):
     killed: bool | None
     margin: float | None = None
     reason: str = ""
-    cells: tuple[Cell, ...] = ()
 
 
 class PackContent(Record):
@@ -301,7 +296,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
         {
             "does": "adds a score to each query and key of a head",
             "formula": request.scheme.formula,
-            "axes": "heads, queries, keys; row of mistakes.json: head times queries, plus query",
+            "axes": "heads, queries, keys",
         },
         e,
         choice.positions is None,
@@ -425,8 +420,6 @@ def single(values: RealRows) -> RealRows:
 
 _COMPARED = 1 << 13
 """The entries by which bugs are distinguished."""
-_CELLS = 8
-"""The entries that a pack keeps of a bug, spread over all parts of the columns."""
 
 
 class GoldenPack(Record):
@@ -491,35 +484,14 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
 def _outcome(
     made: Outcome, wrong: WrongValues, y: RealRows, allowed: RealRows, *, complete: bool
 ) -> tuple[Outcome, WrongValues | None]:
-    """Return the result of a known bug with its most visible entries; its values if detected."""
+    """Return the result of a known bug; its values if detected."""
     with np.errstate(invalid="ignore", over="ignore"):
         wrong = WrongValues(single(wrong.values), single(wrong.tolerance))
         missed = np.abs(wrong.values - y)
-        finite = np.isfinite(missed + wrong.tolerance)
-        shown = np.where(finite, missed / (allowed + wrong.tolerance), -1.0)
         margin = float(np.nan_to_num(missed / allowed, nan=np.inf, posinf=np.inf).max())
     if margin <= 1:
         if complete and np.array_equal(wrong.values, y):
             return replace(made, reason="it changes no value at any position that there is"), None
         reason = f"no value differs by more than {margin:.2g} of the tolerance"
         return replace(made, killed=False, margin=margin, reason=reason), None
-    return replace(made, killed=True, margin=margin, cells=_spread_cells(wrong, shown)), wrong
-
-
-def _spread_cells(wrong: WrongValues, shown: RealRows) -> tuple[Cell, ...]:
-    """Return one entry from each part of the columns: the one that shows the bug best.
-
-    The best of all comes first. If a part shows no difference, its entry still tells bugs apart.
-    """
-    left = shown.copy()
-    cells = []
-    parts = np.array_split(np.arange(shown.shape[1]), min(_CELLS, shown.shape[1]))
-    for part in sorted(parts, key=lambda columns: -shown[:, columns].max()):
-        values = left[:, part] if left[:, part].max() >= 0 else shown[:, part]
-        row, column = divmod(int(np.argmax(values)), part.size)
-        if values[row, column] < 0:
-            continue  # no finite value
-        left[row] = -1.0  # each row once, if there are enough
-        place = row, int(part[column])
-        cells.append((*place, float(wrong.values[place]), float(wrong.tolerance[place])))
-    return tuple(cells)
+    return replace(made, killed=True, margin=margin), wrong

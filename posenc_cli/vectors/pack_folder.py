@@ -2,8 +2,7 @@
 
 The arrays are .npy files of little-endian float32, positions of int64. Such a file has ten bytes,
 of which the last two give the length of the header, then the header, then the values. ``pack.json``
-describes them; ``mistakes.json`` has a few entries of the output of each known bug. The same
-request gives the same bytes.
+describes them. The same request gives the same bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
     from posenc_cli.vectors.pack import GoldenPack, Outcome
 
-MANIFEST, MISTAKES = "pack.json", "mistakes.json"
+MANIFEST = "pack.json"
 _SCHEMA = "posenc/pack/1"
 _ARRAYS = {
     "positions": "(n,) int64: the position of each vector, or of each query and key",
@@ -91,11 +90,10 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
                 "dtype": _stored(values).name,
                 "sha256": saved.sha256,
             }
-        texts = {MISTAKES: _json_bytes(_mistake_fields(pack))}
-        texts |= {READERS[language]: reader_text(language) for language in readers}
-        for place, text in texts.items():
-            what = "known bugs" if place == MISTAKES else "a reader to be compiled with yours"
-            files[place] = {"what": what, "sha256": _write(folder / place, text)}
+        for language in readers:
+            digest = _write(folder / READERS[language], reader_text(language))
+            what = "a reader to be compiled with yours"
+            files[READERS[language]] = {"what": what, "sha256": digest}
         manifest = _manifest(pack, files)
         _write(folder / MANIFEST, _json_bytes(manifest))
     return manifest
@@ -162,31 +160,6 @@ def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named(outcome: Outcome) -> dict[str, str]:
     return {"cause": outcome.cause, "message": outcome.message, "reason": outcome.reason}
-
-
-def _mistake_fields(pack: GoldenPack) -> dict[str, Any]:
-    """Return the content of mistakes.json: for each detected bug, entries of the y it gives."""
-    return {
-        "schema": "posenc/pack-mistakes/2",
-        "cells": "row, column, the value with the bug, and the tolerance",
-        "mistakes": [
-            {
-                "cause": outcome.cause,
-                "message": outcome.message,
-                "margin": _short(outcome.margin or 0.0),
-                "cells": [
-                    [*cell[:2], *(float(str(np.float32(number))) for number in cell[2:])]
-                    for cell in outcome.cells
-                ],
-            }
-            for outcome in pack.outcomes
-            if outcome.killed
-        ],
-    }
-
-
-def _short(number: float) -> float | None:
-    return float(f"{number:.3g}") if np.isfinite(number) else None
 
 
 class PackComparison(Record):

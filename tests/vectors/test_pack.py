@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -146,7 +144,6 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
 def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(scheme, tmp_path):
     pack = pack_of(scheme)
     write_pack(pack, str(tmp_path / "pack"))
-    kept = json.loads((tmp_path / "pack" / "mistakes.json").read_text())["mistakes"]
     mistakes = [(one, wrong) for one, wrong in pack.content.mistakes() if wrong is not None]
     same = {one.message: one.cause for one in pack.known}
     for mistake, wrong in mistakes[::9]:
@@ -155,8 +152,6 @@ def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(s
         causes = [cause for cause, _ in comparison.causes]
         alike = {cause for message, cause in same.items() if mistake.message in message}
         assert comparison.ok or {mistake.cause, *alike} & {*causes}, mistake.message
-    assert len(kept) == pack.killed
-    assert all(len(one["cells"]) == 8 for one in kept)
 
 
 @pytest.mark.long
@@ -186,7 +181,7 @@ def test_what_survives_is_counted_with_its_reason():
     survivors = [one for one in pack.known if not one.killed]
     assert len(survivors) == len(pack.known) - pack.killed > 5
     assert "positions are clamped at 4095" in [one.message for one in survivors]
-    assert all(one.reason and not one.cells for one in survivors)
+    assert all(one.reason for one in survivors)
     assert f"detects {pack.killed} of {len(pack.known)} known bugs" == pack.score
 
 

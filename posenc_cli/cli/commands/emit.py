@@ -81,11 +81,10 @@ def emit(
     """Write test vectors for a port, or check its results.
 
     Writes a folder with positions, input vectors x, expected outputs y, the tolerance of each
-    value, tables, and the outputs of known bugs, as JSON and .npy. Thirty lines of code in any
-    language can read it. For a bias, y holds the scores. posenc applies every known bug at the same
-    positions: pack.json says how many of them the vectors detect, and mistakes.json what each one
-    outputs. Without --len or --positions, posenc chooses positions that expose many bugs. The same
-    request gives the same bytes.
+    value, and tables, as JSON and .npy. Thirty lines of code in any language can read it. For a
+    bias, y holds the scores. posenc applies every known bug at the same positions: pack.json says
+    how many of them the vectors detect. Without --len or --positions, posenc chooses positions that
+    expose many bugs. The same request gives the same bytes.
 
     Examples:
       posenc emit -m llama-3-8b --out pack
