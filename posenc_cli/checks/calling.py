@@ -348,10 +348,6 @@ def _of_vectors(
     few = places.at(places.sample()[:: max(1, min(places.count, 768) // 12)])
     few = few[:: -(-few.size * dim**2 // (2 * _MOST_CELLS))]
     samples = function.matrices(few)
-    near = [
-        partial(lambda which: function.matrices(places.at(slice(0, 2)))[which].values, which)
-        for which in results
-    ]
     readers: list[ResultReader] = []
     far: list[Irregularity] = []
     for which, own_calls in zip(results, planned, strict=True):
@@ -374,7 +370,6 @@ def _of_vectors(
                     "broken": _not_finite(few, matrices),
                     "returned_half": returned_half(trial),
                 },
-                near[which],
             )
         )
     half = any(is_half(sample.values) for sample in samples)

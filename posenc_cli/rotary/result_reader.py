@@ -18,8 +18,6 @@ from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from posenc_cli.calls.answers import Returned
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
@@ -79,12 +77,11 @@ class ResultReader:
         places: PositionRows,
         sample: tuple[Integers, Returned],
         conduct: dict[str, Any],
-        near: Callable[[], UnitMatrices],
     ) -> None:
         positions, returned = sample
         self._reference, self._places, self._dtype = reference, places, returned.dtype
         self._conduct = conduct
-        own = pairing_of(positions, returned.values, reference, near)
+        own = pairing_of(positions, returned.values, reference)
         self.pairing = own
         pairings = [own]
         if own.layout != reference.content.layout and own.pairs == reference.pairs:
@@ -272,12 +269,10 @@ def pairing_of(
     positions: Integers,
     matrices: UnitMatrices,
     reference: Reference,
-    near: Callable[[], UnitMatrices],
 ) -> ColumnPairing:
     """The pairing of a function's columns: the first known one that leaves little unexplained.
 
-    If none does, each column is paired with the one that it mixes with most. ``near()`` returns the
-    results for unit vectors at the first positions.
+    If none does, each column is paired with the one that it mixes with most.
     """
     candidates = reference.likely_pairings(matrices.shape[1])
     finite = np.where(np.isfinite(matrices), matrices, 0)
@@ -287,7 +282,7 @@ def pairing_of(
     if strays[best] > 1e-2:
         by_partners = _by_partners(positions, finite)
         if by_partners is not None and stray(finite, by_partners) < 0.5 * strays[best]:
-            return _in_order(by_partners, positions, finite, reference, near())
+            return _in_order(by_partners, positions, finite, reference)
     # The reference's own pairing is kept if the rest is float32 rounding, or no other is nearer.
     return candidates[0 if strays[0] <= max(1e-3, 1.001 * strays[best]) else best]
 
@@ -343,13 +338,8 @@ def _in_order(
     positions: Integers,
     matrices: UnitMatrices,
     reference: Reference,
-    near: UnitMatrices,
 ) -> ColumnPairing:
-    """The pairs in the reference's order if they rotate as its pairs do, each in its direction.
-
-    If some do not, ``near`` tells their directions: the results for unit vectors at the first
-    positions (rows, columns, columns). Irregular pairs are ordered by frequency, the highest first.
-    """
+    """The pairs in the reference's order if they rotate as its pairs do, each in its direction."""
     turned = read_as(matrices, pairing)[0]  # (k, pairs)
     right = reference.turns.at(positions)  # (k, pairs of the reference)
     apart = np.stack(
@@ -357,15 +347,10 @@ def _in_order(
     )  # (2, pairs, pairs of the reference)
     nearest = apart.min(axis=0)
     matching = nearest.argmin(axis=1)
-    order = np.arange(pairing.pairs)
-    if np.array_equal(np.sort(matching), order) and nearest.min(axis=1).max() <= _SAME_TURN:
-        backward = apart[1].min(axis=1) < apart[0].min(axis=1)
-        order = np.argsort(matching)
-    else:
-        last = read_as(near, pairing)[0][-1]  # (pairs,)
-        backward = last.imag < 0
-        if len({b - a for a, b in zip(pairing.first, pairing.second, strict=True)}) > 1:
-            order = np.argsort(-np.abs(np.angle(last)), kind="stable")
+    whole = np.array_equal(np.sort(matching), np.arange(pairing.pairs))
+    if not whole or nearest.min(axis=1).max() > _SAME_TURN:
+        return pairing
+    backward, order = apart[1].min(axis=1) < apart[0].min(axis=1), np.argsort(matching)
     pairs = zip(pairing.first, pairing.second, backward, strict=True)
     columns = [(b, a) if turns_back else (a, b) for a, b, turns_back in pairs]
     first, second = ([columns[i][end] for i in order] for end in (0, 1))
