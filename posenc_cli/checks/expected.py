@@ -102,10 +102,11 @@ class Expected(Record):
 
     ``parts``: places are whole numbers of 1/parts of a position. ``dtype`` is the format of the
     subject, ``lookup`` a learned table, ``other_tables`` are those of the same file, by name.
-    ``head`` is the one that scores are of, None for all. ``vectors`` (n, d) are what rows were
-    added to, and ``slack`` is what rows may be off by for that; ``stretch`` is what angles are
-    multiplied by, ``rates`` makes other frequencies. ``rounding`` is a format that values are known
-    to be rounded to. ``gaps``: what is NaN in ``found`` is not compared.
+    ``transposed``: the subject was read with rows for columns. ``head`` is the one that scores are
+    of, None for all. ``vectors`` (n, d) are what rows were added to, and ``slack`` is what rows may
+    be off by for that; ``stretch`` is what angles are multiplied by, ``rates`` makes other
+    frequencies. ``rounding`` is a format that values are known to be rounded to. ``gaps``: what is
+    NaN in ``found`` is not compared.
     """
 
     form: Form
@@ -119,6 +120,7 @@ class Expected(Record):
     parts: int = 1
     lookup: RowLookup | None = None
     other_tables: Callable[[], Mapping[str, NumberArray]] = dict
+    transposed: bool = False
     head: int | None = None
     vectors: NumberArray | None = None
     slack: float = 0.0

@@ -141,20 +141,22 @@ def _slopes_of_json(path: str) -> list[float]:
 
 
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
-    """Rows (n, d), of a grid also (rows, columns, d)."""
+    """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
     values = loaded.values
     if values.ndim < 2:
         raise InvalidInput(f"{quoted_name(loaded.path)}: holds one row; a table has n rows")
     probe = asked.expected(
         "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )
-    own, width = values.shape[-1], probe.content.width
-    if own != width and "dim" in probe.parameters and "dim" not in asked.given:
-        note = f"the subject has {own} columns: compared with dim={own}, not the default {width}"
-        subject = _rows(replace(asked, given={**asked.given, "dim": own}), loaded)
-        return replace(subject, notes=(*subject.notes, note))
     batch = _sequences(probe, values, asked.positions)
-    values = values.reshape(-1, own)
+    values = values.reshape(-1, values.shape[-1])
+    width = probe.content.width
+    if values.shape[1] != width and "dim" in probe.parameters and "dim" not in asked.given:
+        told = _of_own_width(asked, loaded, width)
+        if told is not None:
+            return told
+    transposed = values.shape[1] != width == values.shape[0]
+    values = values.T if transposed else values
     values, where, notes = _table_positions(asked, probe, values, batch)
     at = _offsets(probe, where, values) if probe.is_offset else where
     places = position_array(at)
@@ -170,6 +172,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
         places=ValuePlaces(places[:rows]),
         found=values[:rows, :width],
         parts=at.denominator,
+        transposed=transposed,
     )
     if columns < width:  # the columns that are missing are not compared
         found = expected.right()
@@ -227,6 +230,21 @@ def _sequences(e: Expected, values: NumberArray, where: Positions | None) -> int
     if values.ndim < 3 or "grid" in e.params or e.is_offset or short:
         return 1
     return values[..., 0, 0].size if where is None or where.count == rows else 1
+
+
+def _of_own_width(asked: Asked, loaded: Loaded, width: int | None) -> ValueSubject | None:
+    """A subject of another width than the default, where no width is asked for: by its own.
+
+    None where it is the right one with rows and columns exchanged.
+    """
+    dim = loaded.values.shape[-1]
+    own = _rows(replace(asked, given={**asked.given, "dim": dim}), loaded)
+    e = own.expected
+    right = e.right()
+    if loaded.values.shape[-2] == width and (np.abs(e.found - right) > e.judged(right)).any():
+        return None
+    note = f"the subject has {dim} columns: compared with dim={dim}, not the default {width}"
+    return replace(own, notes=(*own.notes, note))
 
 
 def _misfit(rows: tuple[int, int], columns: tuple[int, int]) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 
 from posenc_cli.checks.known_bugs.bug import BugCode
 from posenc_cli.checks.measured import nonfinite
-from posenc_cli.checks.search import NamedBug, blocks_of, explanations
+from posenc_cli.checks.search import KNOWN_BUGS, NamedBug, blocks_of, explanations
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import range_texts
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,7 +130,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     e = subject.expected
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
-        wrong = bool(differing) or bool(subject.misfit)
+        wrong = bool(differing) or bool(subject.misfit) or e.transposed
         told = _explained(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
@@ -152,7 +152,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         explained=tuple(told),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.misfit,
+        misfit=subject.misfit or _exchanged(e, differing, told),
         call=subject.call,
         untested=subject.untested,
         nonfinite=nonfinite(e),
@@ -163,7 +163,17 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 def is_right(subject: ValueSubject) -> bool:
     """Whether a subject has the reference's values and shape."""
     e = subject.expected
-    return not (_differences(e)[0] or subject.misfit)
+    return not (_differences(e)[0] or subject.misfit or e.transposed)
+
+
+def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
+    """How a subject that was read with rows for columns differs; empty of another."""
+    if not e.transposed:
+        return ""
+    if differing and not told:
+        rows, columns = e.found.shape
+        return f"it has {rows} columns, not {columns}, and exchanging its axes does not help"
+    return "" if differing else "its rows and columns are exchanged"
 
 
 def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
@@ -186,6 +196,12 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
         )
         further = explanations(e, wrong) if differing else []
         return [(shape, *bugs) for bugs in further] or [(shape,)]
+    if e.transposed:
+        own = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
+        told = NamedBug(str(own.code), "rows and columns are exchanged", own.remedy, own.seen)
+        if not differing:
+            return [(told,)]
+        return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]
     return explanations(e, wrong)
 
 

@@ -170,6 +170,8 @@ ROWS = {
         np.where(AT[:, None] == 7, np.nan, alternating(AT)),
         FLAT,
     ),
+    "turned": ("transposed", "rows and columns are exchanged", alternating(AT).T, FLAT),
+    "turned square": ("transposed", "rows and columns are exchanged", alternating(AT[:D]).T, FLAT),
     "fewer columns": (
         *("shape", "30 columns, not 32; the values that both have are right"),
         alternating(AT)[:, :30],

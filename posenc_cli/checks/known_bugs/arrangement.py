@@ -220,6 +220,18 @@ def _of_table(e: Expected, table: NumberArray) -> NumberArray:
     return replace(e, lookup=lambda rows: np.asarray(table[rows], np.float64)).right()
 
 
+def _transposed(e: Expected) -> Iterator[Change]:
+    """A square table whose transpose is right; others were read so."""
+    if e.found.shape[0] == e.found.shape[1] > 1:
+        right = e.right()
+        if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
+            yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
+
+
+def _same_rows(whole: Expected, part: Expected) -> NumberArray:
+    return whole.found[np.searchsorted(whole.places.at, part.places.at)]
+
+
 BUGS = (
     KnownBug(
         BugCode.LAYOUT,
@@ -269,6 +281,13 @@ BUGS = (
         "Read the table of this layer.",
         f"{GITHUB}OpenNMT/CTranslate2/issues/2102",
         ("rows", "scores"),
+        solves=True,
+    ),
+    KnownBug(
+        BugCode.TRANSPOSED,
+        _transposed,
+        "Transpose the table.",
+        f"{GITHUB}huggingface/transformers (modeling_tf_pytorch_utils: TensorFlow's tables)",
         solves=True,
     ),
 )

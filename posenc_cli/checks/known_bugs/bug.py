@@ -42,6 +42,7 @@ class BugCode(Code):
     LAYER = "layer", "the table is that of another layer"
     SCALE = "scale", "all values are multiplied by a number"
     NOT_ADDED = "not-added", "rows are added to the vectors in another way, or not at all"
+    TRANSPOSED = "transposed", "rows and columns are exchanged"
     PARAMETER = "parameter", "another parameter of the scheme differs"
     UNINITIALISED = "uninitialised", "some or all rows were never written: they are zeros"
     NOT_A_NUMBER = "not-a-number", "some values are NaN or infinite"
