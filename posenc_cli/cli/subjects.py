@@ -97,7 +97,7 @@ class Encodings(Record):
                 "--scheme, --config or --model: give one of them",
                 hint="posenc schemes and posenc models list what there is",
             )
-        named = _named(source, where, parameters, computing, console)
+        named = named_choices(source, where, parameters, computing, console)
         return Encodings(tuple(choice for _, choices in named for choice in choices))
 
 
