@@ -117,7 +117,7 @@ class FunctionProcess(CalledFunction):
         renewed = False
         if self._exchange is not None:
             with contextlib.suppress(InvalidInput):
-                renewed = self._exchanged({"do": "renew"})[0].get("renewed", False)
+                renewed = "python" in self._exchanged({"do": "renew"})[0]
         if renewed:
             self._describe()
         else:
@@ -156,7 +156,7 @@ class FunctionProcess(CalledFunction):
                 self._exchange.send(part, deadline=deadline)
             answer = self._line(deadline)
             size = answer["bytes"]
-            if answer["id"] != self._number or type(size) is not int or size < 0:
+            if answer["id"] not in (0, self._number) or type(size) is not int or size < 0:
                 raise ValueError  # another process's words, or the function's own
             if size > most:
                 self._lost(f"returned {size} bytes, more than any result of this call has{where}")

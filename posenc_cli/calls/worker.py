@@ -19,7 +19,6 @@ import re
 import select
 import signal
 import sys
-import time
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -43,8 +42,8 @@ _MOST_RESULTS = 8
 """Values of one call that are looked at: no function returns more that matter here."""
 
 
-_PARTING = 500
-"""Thousandths of a second that a copy which has closed its pipe is given to end as well."""
+_RENEWED = 79
+"""The status of a copy that ends so that another takes its place."""
 
 _PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
@@ -55,29 +54,28 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     requests, answers = private_pipes()
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
-    send(answers, {"python": ".".join(map(str, sys.version_info[:3]))})
-    before = belongings()
+    greet(answers)
     function, failure = None, Refused("cannot be loaded")
     try:
         function = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
-    renewals = -1
-    if function is not None and before == belongings() != [] and not keeps_process(function):
-        renewals, renewed = never_called(answers)
-        if renewed:
-            send(answers, {"id": renewed, "renewed": True})
-    serve(requests, answers, function, failure, renewals)
+    copied = function is not None and has_one_thread()
+    if copied:
+        become_copy(answers)
+    serve(requests, answers, function, failure, copied=copied)
+
+
+def greet(answers: BinaryIO) -> None:
+    """Say that this process is there."""
+    send(answers, {"id": 0, "python": ".".join(map(str, sys.version_info[:3]))})
 
 
 def serve(
-    requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, renewals: int
+    requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, *, copied: bool
 ) -> None:
-    """Answer requests until there are no more, or one for a function that was never called.
-
-    That one goes to who reads ``renewals``, if it is a pipe: not -1.
-    """
+    """Answer requests until there are no more, or one for a function that was never called."""
     process, loaded = os.getpid(), function
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
@@ -86,10 +84,10 @@ def serve(
         if request is None:
             return
         header, data = request
-        if header["do"] == "renew" and renewals >= 0:
-            os.write(renewals, str(header["id"]).encode())
-        if header["do"] == "end" or (header["do"] == "renew" and renewals >= 0):
+        if header["do"] == "end":
             os._exit(0)
+        if header["do"] == "renew" and copied:
+            os._exit(_RENEWED)
         report: dict[str, Any] = {}
         arrays: list[Any] = []
         try:
@@ -164,92 +162,33 @@ def end_with_parent(requests: int, answers: int) -> None:
     os._exit(0)
 
 
-def belongings() -> list[list[str]]:
-    """The threads, the children and the open files of this process; none where that is not known.
-
-    A copy of a process has no thread of it but one, is no parent of its children, and reads on
-    where it reads in a file: one that has more of these for its function cannot be copied.
-    """
-    own = Path("/proc/self")
+def has_one_thread() -> bool:
+    """Whether this process has one thread, so that a copy of it has all; not if unknown."""
     try:
-        threads = sorted(map(str, own.glob("task/*")))
-        children = [Path(thread, "children").read_text() for thread in threads]
-        return [threads, children, sorted(filter(None, map(_opened, own.glob("fd/*"))))]
+        return len([*Path("/proc/self/task").iterdir()]) == 1
     except OSError:  # no Linux
-        return []
+        return False
 
 
-def _opened(descriptor: Path) -> str:
-    """What a descriptor was opened for; nothing for that which lists them, closed again."""
-    try:
-        return f"{descriptor} {os.readlink(descriptor)}"
-    except OSError:
-        return ""
+def become_copy(answers: BinaryIO) -> None:
+    """Return in a copy of this process, and in a new one whenever a copy ends to be renewed.
 
-
-def keeps_process(function: Any) -> bool:
-    """Whether the module of a function has kept which process it is in, and may compare it."""
-    kept = getattr(innermost(function), "__globals__", {}).values()
-    return any(type(value) is int and value == os.getpid() for value in list(kept))
-
-
-def never_called(answers: BinaryIO) -> tuple[int, int]:
-    """Return in a copy of this process, and in a new one whenever a copy wants to be renewed.
-
-    Given are a pipe, where a copy leaves the number of a request to be renewed before it ends, and
-    that number, 0 in the first copy. Where a copy ends otherwise, this process ends as it did.
+    If a copy ends otherwise, this process ends as it did.
     """
-    number = 0
-    while True:
-        wanted, renewals = os.pipe()
+    copy = os.fork()
+    while copy:
+        status = os.waitpid(copy, 0)[1]
+        if os.WIFSIGNALED(status):
+            if os.WTERMSIG(status) != signal.SIGKILL:
+                signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+            os.kill(os.getpid(), os.WTERMSIG(status))
+        if os.WEXITSTATUS(status) != _RENEWED:
+            os._exit(os.WEXITSTATUS(status))
         copy = os.fork()
         if not copy:
-            os.close(wanted)
-            # Also one that has left the group that is ended with this process.
-            ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-            return renewals, number
-        os.close(renewals)
-        status = end_of(copy, wanted, answers)
-        os.set_blocking(wanted, False)
-        try:
-            said = os.read(wanted, 20)
-        except BlockingIOError:  # what it has started holds the other end
-            said = b""
-        os.close(wanted)
-        if not said.isdigit():
-            end_as(status)
-        number = int(said)
-
-
-def end_of(copy: int, wanted: int, answers: BinaryIO) -> int:
-    """The status of a copy once it has ended.
-
-    One that closes its pipe and lives on has closed that of ``answers`` too, and so does this
-    process then: nobody is to wait for an answer.
-    """
-    ears, closed = select.poll(), 0
-    ears.register(wanted, 0)
-    while closed <= _PARTING:
-        ended, status = os.waitpid(copy, os.WNOHANG)
-        if ended:
-            return status
-        if ears.poll(100):  # not longer: what the copy has started may hold its end of the pipe
-            closed += 1
-            time.sleep(0.001)
-    os.close(answers.fileno())
-    return os.waitpid(copy, 0)[1]
-
-
-def end_as(status: int) -> None:
-    """End as a process did, by its status of ``waitpid``."""
-    if os.WIFEXITED(status):
-        os._exit(os.WEXITSTATUS(status))
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core is enough
-    if os.WTERMSIG(status) != signal.SIGKILL:
-        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-    os.kill(os.getpid(), os.WTERMSIG(status))
+            greet(answers)
+    # Also one that has left the group that is ended with this process.
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def leave_copy(process: int) -> None:
