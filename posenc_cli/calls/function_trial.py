@@ -7,11 +7,10 @@ changes another of these results.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.serving import other_vectors
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import HALVES, round_to_half
 from posenc_cli.records import Record
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.patterns import PatternFault
     from posenc_cli.calls.serving import ServedFunction
-    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 
 ALIKE = 1e-4
@@ -56,23 +54,6 @@ class Irregularity(Record):
         return f"{self.message}: {self.evidence}" if self.evidence else self.message
 
 
-class RowCauses(Protocol):
-    """What names the causes of rows (n, columns) at ascending positions (n,)."""
-
-    def __call__(
-        self,
-        x: NumberArray,
-        values: NumberArray,
-        dtype: str,
-        reference: Reference,
-        positions: Integers,
-    ) -> Sequence[Any] | None:
-        """Causes, with their word, message and evidence; none where the rows are right.
-
-        None where they are not known, or leave rows over.
-        """
-
-
 class FunctionTrial(Record):
     """A function at some positions (n,): what it makes of random vectors, and what it should.
 
@@ -99,11 +80,11 @@ class FunctionTrial(Record):
         """What the function makes of rows at positions."""
         return self.function.values(x, positions, self.which)
 
-    def differs(self, values: NumberArray, wanted: NumberArray, *, coarse: bool = False) -> bool:
+    def differs(self, values: NumberArray, wanted: NumberArray) -> bool:
         """Whether values are others than those wanted, by more than their format explains."""
         if not np.isfinite(wanted).all():
             return False
-        half = coarse or values.dtype.itemsize < 4 or is_half(self.matrices)
+        half = values.dtype.itemsize < 4 or is_half(self.matrices)
         size = np.nanmax(np.abs(self.expected), initial=1e-30)
         limit = (COARSE if half else 1) * ALIKE * size
         return not bool(np.abs(values - wanted).max(initial=0) <= limit)
@@ -166,106 +147,17 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         where = f"of a vector at position {positions[row]}; those of unit vectors are"
         yield unmeasured("returned values that are not finite", where)
-        return
-    if trial.differs(values, expected):
-        yield from _unlike_its_matrices(trial, values)
-    else:
-        scaled = trial.given(x * MULTIPLE, positions) / MULTIPLE
-        if trial.differs(scaled, expected):
-            yield unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
-        if not trial.function.form.from_zero:
-            yield from _dependences(trial)
-
-
-def _q_for_k(trial: FunctionTrial) -> Irregularity | None:
-    """That k comes back where q is expected, or q for k, or both; None where neither does."""
-    given = (trial.x, other_vectors(trial.x))
-    results = trial.function.all_values(trial.x, trial.positions)
-    of_other = [
-        not trial.differs(own, turned_vectors(vectors, trial.matrices))
-        for own, vectors in zip(results, given[::-1], strict=False)
-    ]
-    if len(results) < 2 or not of_other[trial.which]:
-        return None
-    name = "kq"[trial.which]
-    known, text = f"the function returns {name} twice", f"both results are those of {name}"
-    if all(of_other):
-        known = "the function returns k where q is expected, or q for k"
-        text = "each result is that of the other; posenc expects them in the order of the arguments"
-    return Irregularity(Cause.UNKNOWN, known, text, known)
-
-
-def rounding_of_vectors(trial: FunctionTrial, values: NumberArray) -> Irregularity | None:
-    """The format that vectors are rounded to, before or after they rotate; None where to none."""
-    if trial.differs(values, trial.expected, coarse=True):
-        return None
-    off = float(np.abs(values - trial.expected).max())
-    for half in HALVES:
-        rounded = round_to_half(trial.x.astype(np.float64), half)
-        if not trial.differs(values, turned_vectors(rounded, trial.matrices)):
-            return Irregularity(
-                Cause.TABLE_PRECISION,
-                f"the vectors are rounded to {half} before they rotate",
-                f"results differ by up to {off:.2g}, as those of rounded vectors do; "
-                "cosines and sines are not rounded",
-            )
-    return None
-
-
-def mixing_of_rows(trial: FunctionTrial, values: NumberArray) -> str:
-    """How the result of one row follows from another; empty where none does."""
-    changed = trial.positions.size // 2
-    x = trial.x.copy()
-    x[changed] = -2 * x[changed]
-    other = np.arange(trial.positions.size) != changed
-    apart = np.abs(trial.given(x, trial.positions) - values).max(axis=1) * other
-    row = int(np.argmax(apart))
-    if not trial.differs(apart, np.zeros_like(apart)):
-        return ""
-    at, by = (int(trial.positions[index]) for index in (row, changed))
-    return f"where the row at position {by} alone changes, that at position {at} does too"
-
-
-def bending(trial: FunctionTrial, values: NumberArray) -> str:
-    """Which sum or multiple of vectors comes out as another; empty where none does."""
-    x, positions = trial.x, trial.positions
-    if trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
-        return f"{MULTIPLE:g} times x gives another result"
-    second = x[:, ::-1].copy()
-    total = trial.given((x + second) / 2, positions)
-    if trial.differs(total, (values + trial.given(second, positions)) / 2):
-        return "the result for the sum of two vectors is not the sum of their results"
-    return ""
-
-
-def _unlike_its_matrices(trial: FunctionTrial, values: NumberArray) -> Iterator[Irregularity]:
-    """Why vectors become other than the unit vectors that they are made of say."""
-    found = _q_for_k(trial) or rounding_of_vectors(trial, values)
-    if found is not None:
-        yield found
-        return
-    mixing, bent = mixing_of_rows(trial, values), bending(trial, values)
-    if mixing:
-        yield unmeasured("mixes rows", mixing)
-    if bent:
-        yield unmeasured("is not linear in x", bent)
-    elif not mixing:
+    elif trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
+        yield unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
+    elif trial.differs(values, expected):
         yield Irregularity(
             Cause.UNKNOWN,
-            _follows_count(trial, values) or _differing_rows(trial, values),
+            _differing_rows(trial, values),
             "the result for a row must be the weighted sum of those for unit vectors",
             "the function gives other values for vectors than for their unit vectors",
         )
-
-
-def _follows_count(trial: FunctionTrial, values: NumberArray) -> str:
-    """That the rotation follows how many rows a call has, where more of them change it."""
-    times = 2 + int(trial.positions[-1]) // len(values)
-    if not (trial.function.follows_length and trial.function.form.any_rows):
-        return ""
-    many = trial.given(np.tile(trial.x, (times, 1)), np.tile(trial.positions, times))
-    follows = trial.differs(many[: len(values)], values)
-    return "the rotation follows how many rows a call has, not the largest position" * follows
+    elif not trial.function.form.from_zero:
+        yield from _dependences(trial)
 
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
