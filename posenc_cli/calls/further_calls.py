@@ -16,7 +16,6 @@ import numpy as np
 from posenc_cli.calls.arrangements import BATCH_CONTEXT
 from posenc_cli.calls.function_trial import UNSTEADY
 from posenc_cli.calls.patterns import (
-    EqualRows,
     Pattern,
     PatternFault,
     PlannedCalls,
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import ColumnPairing
     from posenc_cli.numerics.arrays import ComplexRows, Integers, NumberArray, RealRows, Reals
+
+    _Pair = tuple[NumberArray, NumberArray]
 
 _SHORT = 64
 """Positions of a short call: fewer than any original context of context extension."""
@@ -143,8 +144,7 @@ class Tried(Record):
 
 def try_further(tried: Tried) -> None:
     """Make the further calls that a function supports."""
-    for kind in _FURTHER:
-        compared(kind, tried, tried.calls, tried.differs)
+    compared(_FURTHER, tried, tried.calls, tried.differs)
 
 
 def try_early(tried: Tried) -> None:
@@ -209,24 +209,19 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     before, after = (tried.planes(parts) for parts in (early.first, again))
     on = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
-    text += f"; they are those that a call up to {tried.last} has"
     yield PatternFault(
-        text,
+        f"{text}; they are those that a call up to {tried.last} has",
         "a longer call leaves its rotation behind: shorter ones after it are rotated as it is",
         Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
     )
 
 
-def _beside_long(tried: Tried) -> Iterator[EqualRows]:
+def _beside_long(tried: Tried) -> Iterator[_Pair]:
+    """The early call, and the same rows beside the last position."""
     early = tried.early
     assert early is not None
     short, long = (np.concatenate(own, axis=1) for own in (early.first, early.again(in_long=True)))
-    text = (
-        f"positions 0 to {early.positions[-1]} in a call of their own give other values than "
-        f"beside position {tried.last}"
-    )
-    known = "the rotation depends on the length of the call, and the reference does not"
-    yield EqualRows(text, short, long, known)
+    yield short, long
 
 
 _EARLY = (
@@ -245,7 +240,7 @@ _EARLY = (
 """The calls with the positions of the early one."""
 
 
-def _after_half(tried: Tried, *, renewed: bool) -> Iterator[EqualRows]:
+def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
     """The early call after vectors of a half precision, or in a new process after only these."""
     early, half = tried.early, halves_of(tried.function)[0]
     assert early is not None
@@ -255,12 +250,7 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[EqualRows]:
         tried.function.process.renew()
         early.again(half=half)
     again, first = (np.concatenate(parts, axis=1) for parts in (early.again(), early.first))
-    text = f"{_after_text(tried, renewed=renewed)}: positions 0 to {early.positions[-1]} differ"
-    known, cause = f"vectors of {half} change the results of later calls in float32", Cause.UNKNOWN
-    if np.abs(again - first).max() <= _allowed(half, early.first):
-        known = "tables stay in a half precision after vectors of one"
-        cause = Cause.TABLE_PRECISION
-    yield EqualRows(text, again, first, known, cause)
+    yield again, first
 
 
 def _after_text(tried: Tried, *, renewed: bool) -> str:
@@ -269,7 +259,7 @@ def _after_text(tried: Tried, *, renewed: bool) -> str:
     return "vectors of float32 after those of a half precision"
 
 
-def _orders(tried: Tried) -> Iterator[EqualRows]:
+def _orders(tried: Tried) -> Iterator[_Pair]:
     """The positions that a function of tables requires, in another order than its tables.
 
     Its tables have only the rows of the call, those of the first positions. Code that chooses rows
@@ -287,10 +277,10 @@ def _orders(tried: Tried) -> Iterator[EqualRows]:
         raise InvalidInput(
             "results follow neither" if tried.differs(values, ignored) else "they change nothing"
         )
-    yield EqualRows("", values, chosen)
+    yield values, chosen
 
 
-def _strided(strided: str, tried: Tried) -> Iterator[EqualRows]:
+def _strided(strided: str, tried: Tried) -> Iterator[_Pair]:
     """Vectors whose rows or columns are not adjacent in memory, as in views."""
     form, heads = tried.form, 3 if tried.form.has_heads else 1
     rows = tried.last + 1 if form.has("grid") else _ROWS
@@ -298,8 +288,7 @@ def _strided(strided: str, tried: Tried) -> Iterator[EqualRows]:
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
     apart = [replace(part, strided=strided) for part in given]
     values, wanted = (tried.together(form, np.arange(rows), own) for own in (apart, given))
-    text = "called with views of a larger array it gives other values"
-    yield EqualRows(text, values, wanted, f"{_STRIDED[strided]} are misread")
+    yield values, wanted
 
 
 _STRIDED = {
@@ -308,17 +297,16 @@ _STRIDED = {
 }
 
 
-def _values_beside(tried: Tried) -> Iterator[EqualRows]:
+def _values_beside(tried: Tried) -> Iterator[_Pair]:
     """v, which is given beside q and k and must not change."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_beside(first, heads)
-        text = f"v comes back otherwise from position {first} on"
-        yield EqualRows(text, left, given.astype(np.float32), "v is changed; only q and k rotate")
+        yield left, given.astype(np.float32)
 
 
-def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
+def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     """Positions or an offset in another type: an offset in an array, as on a device, or int32."""
-    form, text = tried.form, _type_text(role, tried)
+    form = tried.form
     where = _FIRST + np.arange(_ROWS)
     if role == "positions":
         where[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
@@ -326,20 +314,16 @@ def _other_type(role: str, tried: Tried) -> Iterator[EqualRows]:
     other, plain = (
         tried.together(own, where, vectors) for own in (replace(form, boxed=True), form)
     )
-    _, known, cause = _TYPES[role]
-    yield EqualRows(f"called with {text} it differs", other, plain, f"{text} {known}", cause)
+    yield other, plain
 
 
 def _type_text(role: str, tried: Tried) -> str:
     name = next(own.parameter for own in tried.form.arguments if own.role == role)
-    return f"{name} {_TYPES[role][0]}"
+    return f"{name} {_TYPES[role]}"
 
 
-_TYPES = {
-    "offset": ("as an array", "gives other positions than as a number", Cause.POSITION_OFFSET),
-    "positions": ("of int32", "give other values than of int64", Cause.UNKNOWN),
-}
-"""Other types of an offset and of positions, and what is wrong if they change the result."""
+_TYPES = {"offset": "as an array", "positions": "of int32"}
+"""Other types of an offset and of positions."""
 
 
 def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
@@ -498,42 +482,39 @@ _LATER_CALLS = tuple(
 """The calls past the last position, if the reference has later positions."""
 
 _FURTHER = (
-    (
-        Pattern(
-            lambda tried: f"{tried.form.placed_by} in another order than the tables",
-            _orders,
-            lambda tried: tried.rotates and tried.has_order,
-            tests=lambda tried: [tried.form.placed_by],
-        ),
-        Pattern(
-            lambda _: "whether v comes back as it was",
-            _values_beside,
-            lambda tried: tried.rotates and tried.form.has("v", "qkv"),
-        ),
-        *(
-            Pattern(
-                partial(_type_text, role),
-                partial(_other_type, role),
-                partial(
-                    lambda role, tried: (
-                        tried.rotates and tried.form.has(role) and not tried.form.follows_axes
-                    ),
-                    role,
-                ),
-            )
-            for role in _TYPES
-        ),
+    Pattern(
+        lambda tried: f"{tried.form.placed_by} in another order than the tables",
+        _orders,
+        lambda tried: tried.rotates and tried.has_order,
+        tests=lambda tried: [tried.form.placed_by],
     ),
-    tuple(
+    Pattern(
+        lambda _: "v beside q and k",
+        _values_beside,
+        lambda tried: tried.rotates and tried.form.has("v", "qkv"),
+    ),
+    *(
+        Pattern(
+            partial(_type_text, role),
+            partial(_other_type, role),
+            partial(
+                lambda role, tried: (
+                    tried.rotates and tried.form.has(role) and not tried.form.follows_axes
+                ),
+                role,
+            ),
+        )
+        for role in _TYPES
+    ),
+    *(
         Pattern(
             partial(lambda text, _: text, text),
             partial(_strided, strided),
             lambda tried: tried.function.outcome == "vectors",
-            last=True,
         )
         for strided, text in _STRIDED.items()
     ),
-    tuple(
+    *(
         Pattern(
             partial(_of_half, which, called),
             partial(_in_half, which, called),
@@ -549,7 +530,7 @@ _FURTHER = (
         for which in (0, 1)
         for called in (_VECTORS, _SINGLE)
     ),
-    tuple(
+    *(
         Pattern(
             partial(_after_text, renewed=renewed),
             partial(_after_half, renewed=renewed),
@@ -561,4 +542,4 @@ _FURTHER = (
         for renewed in (False, True)
     ),
 )
-"""The further calls of a function, by kind."""
+"""The further calls of a function."""

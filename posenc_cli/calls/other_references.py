@@ -19,7 +19,6 @@ from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.further_calls import rounded_to
 from posenc_cli.calls.patterns import (
-    EqualRows,
     Pattern,
     PatternFault,
     PlannedCalls,
@@ -136,7 +135,7 @@ def try_parameters(tried: Tried) -> None:
                 calls.untested.append(f"{given.name} {how}")
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
-            calls.fault(_placed_otherwise(tried, name).fault(tried.differs))
+            calls.fault(_placed_otherwise(tried, name))
         with calls.planned(f"{name} beside {tried.form.placed_by}", surely=False):
             calls.untested += _unjudged_beside(tried, name)
     for own in tried.form.arguments:
@@ -182,8 +181,8 @@ def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArr
     return x[first:], where[first:]
 
 
-def _placed_otherwise(tried: Tried, name: str) -> EqualRows:
-    """Rows that a parameter places in place of positions.
+def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
+    """The fault of rows that a parameter places in place of positions.
 
     Raises: InvalidInput if the call fails.
     """
@@ -198,9 +197,11 @@ def _placed_otherwise(tried: Tried, name: str) -> EqualRows:
         _side_by_side(*own, x)
         for own in ((function, where), (other, where), (function, where - _OFFSET))
     )
-    how = "is ignored" if not tried.differs(values, first) else "places rows at other positions"
+    if not tried.differs(values, wanted):
+        return None
+    how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
     text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
-    return EqualRows(text, values, wanted, f"{name} {how}", Cause.POSITION_OFFSET)
+    return PatternFault(text, f"{name} {how}")
 
 
 def _unjudged_beside(tried: Tried, name: str) -> list[str]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import NumberArray
 
+    _Pair = tuple[NumberArray, NumberArray]
+
 SEQUENCE = 256
 """Rows of the sequence: more than the consecutive integers that bfloat16 represents."""
 
@@ -153,41 +155,17 @@ def given_by(function: ServedFunction, call: Callable[[], _Compared]) -> _Compar
     return PlannedCalls(function).attempt("", call)
 
 
-class EqualRows(Record):
-    """Two results that must be equal; ``text`` is the sentence for the case that they differ.
-
-    ``known`` says what is wrong then.
-    """
-
-    text: str
-    values: NumberArray
-    wanted: NumberArray
-    known: str = ""
-    cause: Cause = Cause.UNKNOWN
-
-    def fault(self, differs: Differs) -> PatternFault | None:
-        """The fault; None if the results are equal."""
-        if not differs(self.values, self.wanted):
-            return None
-        if self.known:
-            off = np.abs(self.values - self.wanted).max()
-            return PatternFault(f"{self.text}, by {off:.2g}", self.known, self.cause)
-        several = len(self.values) > 1
-        first = _first_row(self.values, self.wanted, differs)
-        return PatternFault(f"{self.text}, from row {first} on" if several else self.text)
-
-
 class Pattern(Record):
     """A way to make calls: when it applies, and which results must be equal.
 
-    A row may yield a fault itself instead of a pair. If a call is ``surely`` supported, its error
-    ends the check. A ``last`` row is compared only if all rows before it are right, and a ``long``
-    row only if a call of the sequence is fast. A ``rare`` row may end the process. ``tests`` gives
-    the parameters that the calls vary.
+    ``pairs`` gives results and what they must equal, or a fault. If a call is ``surely`` supported,
+    its error ends the check. A ``last`` row is compared only if all rows before it are right, and a
+    ``long`` row only if a call of the sequence is fast. A ``rare`` row may end the process.
+    ``tests`` gives the parameters that the calls vary.
     """
 
     text: Callable[[Any], str]
-    pairs: Callable[[Any], Iterable[EqualRows | PatternFault]]
+    pairs: Callable[[Any], Iterable[tuple[NumberArray, NumberArray] | PatternFault]]
     when: Callable[[Any], bool]
     surely: bool = False
     last: bool = False
@@ -213,14 +191,26 @@ def compared(
             continue
         planned = calls.planned(text, surely=not pattern.rare, tests=pattern.tests(tried))
         with contextlib.nullcontext() if pattern.surely else planned:
-            for pair in pattern.pairs(tried):
-                fault = pair.fault(differs) if isinstance(pair, EqualRows) else pair
-                if fault is not None:
-                    calls.faults.append(fault)
-                    wrong = True
-                    break
+            faults = (_fault(text, pair, differs) for pair in pattern.pairs(tried))
+            if fault := next(filter(None, faults), None):
+                calls.fault(fault)
+                wrong = True
         if pattern.surely:
             calls.tried.append(text)
+
+
+def _fault(
+    text: str, pair: tuple[NumberArray, NumberArray] | PatternFault, differs: Differs
+) -> PatternFault | None:
+    """The fault of a call that ``text`` names; None if both results are equal."""
+    if isinstance(pair, PatternFault):
+        return pair
+    values, wanted = pair
+    if not differs(values, wanted):
+        return None
+    off, first = np.abs(values - wanted).max(), _first_row(values, wanted, differs)
+    rows = f", from row {first} on" if len(values) > 1 else ""
+    return PatternFault(f"called with {text}, it gives other values, by {off:.2g}{rows}")
 
 
 class _Sequence:
@@ -287,56 +277,50 @@ def _chunks_text(sizes: Sequence[int], tried: _Sequence) -> str:
     return f"chunks of {', '.join(some)} and {last} rows"
 
 
-def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[EqualRows]:
+def _chunks(sizes: Sequence[int], tried: _Sequence) -> Iterator[_Pair]:
     """A sequence in chunks, before it comes in one call, as a cache grows in decoding."""
-    count, other = tried.length(sizes), "gives other values than"
+    count = tried.length(sizes)
     pieces = np.split(np.arange(count), tried.stops(sizes, count))
     in_pieces = np.concatenate([tried.rows(piece, piece) for piece in pieces])
     whole = tried.whole
     if count > len(whole):
         whole, few = tried.run(count), len(whole)
-        text = f"called with {count} rows {other} with {few}"
-        yield EqualRows(text, whole[:few], tried.whole)
-    text = f"called in {_chunks_text(sizes, tried)} {other} in one call"
-    yield EqualRows(text, in_pieces, whole)
+        yield whole[:few], tried.whole
+    yield in_pieces, whole
 
 
-def _few(count: int, tried: _Sequence) -> Iterator[EqualRows]:
+def _few(count: int, tried: _Sequence) -> Iterator[_Pair]:
     """A short call of a function whose every call begins at position 0."""
-    text = f"called with {rows_text({count})} gives other values than with {tried.count}"
-    yield EqualRows(text, tried.run(count), tried.whole[:count])
+    yield tried.run(count), tried.whole[:count]
 
 
-def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[EqualRows]:
+def _far(firsts: Iterable[int], tried: _Sequence) -> Iterator[_Pair]:
     """A row far from the first, alone and after the row before it."""
     for first in firsts:
-        text = f"called with the row of position {first + 1} alone gives other values than with"
         both = tried.run(2, first)
-        yield EqualRows(f"{text} the one before it", tried.run(1, first + 1), both[1:])
+        yield tried.run(1, first + 1), both[1:]
 
 
-def _packed(tried: _Sequence) -> Iterator[EqualRows]:
+def _packed(tried: _Sequence) -> Iterator[_Pair]:
     """Two sequences in one call, and each in its own."""
     sequence, chunk = np.arange(tried.count), tried.count // 2
     positions = np.where(sequence < chunk, sequence, sequence - chunk)
     halves = (slice(0, chunk), slice(chunk, None))
     own = np.concatenate([tried.rows(sequence[half], positions[half]) for half in halves])
-    text = "called with packed sequences gives other values than with each"
-    yield EqualRows(text, tried.rows(sequence, positions), own)
+    yield tried.rows(sequence, positions), own
 
 
-def _reordered(tried: _Sequence) -> Iterator[EqualRows]:
+def _reordered(tried: _Sequence) -> Iterator[_Pair]:
     """Some first rows in another order, in which positions fall and rise."""
     few = tried.count // 4
     order = np.roll(np.arange(few), few // 3)
     order[: few // 4] = order[: few // 4][::-1]
     # With the last row, tables to choose from have all rows.
     order = np.append(order, tried.count - 1)
-    text = "called with rows in another order gives other values than in theirs"
-    yield EqualRows(text, tried.rows(order, order), tried.whole[order])
+    yield tried.rows(order, order), tried.whole[order]
 
 
-def _long(tried: _Sequence) -> Iterator[EqualRows]:
+def _long(tried: _Sequence) -> Iterator[_Pair]:
     """More rows than a GPU has blocks along an axis; if any positions are allowed, few repeat.
 
     No repetition begins at one of these limits, so that a counter that wraps, or rows that are not
@@ -345,13 +329,12 @@ def _long(tried: _Sequence) -> Iterator[EqualRows]:
     if tried.form.any_rows:
         cycle = next(n for n in range(tried.count, 1, -1) if all(end % n for end in _ENDS))
         repeated = np.resize(np.arange(cycle), LONG)
-        text = f"called with {LONG} rows gives other values than with few"
-        yield EqualRows(text, tried.rows(repeated, repeated), tried.whole[repeated])
+        yield tried.rows(repeated, repeated), tried.whole[repeated]
         return
     count = min(LONG, tried.context)
-    values, text = tried.run(count), f"called with {count} rows gives other values than with few"
-    yield EqualRows(f"{text}, in the first ones", values[: tried.count], tried.whole)
-    yield EqualRows(f"{text}, in the last ones", values[-2:], tried.run(2, count - 2))
+    values = tried.run(count)
+    yield values[: tried.count], tried.whole
+    yield values[-2:], tried.run(2, count - 2)
 
 
 _PATTERNS = (
