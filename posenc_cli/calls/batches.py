@@ -2,8 +2,8 @@
 
 Sequences are at different positions if the function can be given them, and k has fewer heads than q
 if such a call succeeds. A call may have more axes than the one that was found first. It counts only
-if some of its heads or all of its rotated dimensions are right, or if a known bug gives them all.
-Otherwise the function may not support these axes, and line 1 says "not tested".
+if some of its heads or all of its rotated dimensions are right, or if its sequences are rotated at
+other positions. Otherwise the function may not support these axes, and line 1 says "not tested".
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from posenc_cli.calls.arrangements import (
     of_fewer_axes,
     sizes_apart,
 )
+from posenc_cli.calls.call_log import MadeCall, RowReader
 from posenc_cli.calls.called_function import Crash
+from posenc_cli.calls.function_trial import Irregularity, vectors_differ
 from posenc_cli.calls.patterns import PatternFault, given_by
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
 
     from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
+    from posenc_cli.calls.call_log import CallLog
     from posenc_cli.calls.further_calls import Tried
     from posenc_cli.calls.serving import ServedFunction
+    from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Flags, Integers, NumberArray
 
     Alone = Callable[[int, NumberArray, Integers], NumberArray]
@@ -74,8 +78,7 @@ class PartOfCall(Record):
     """One result of a call with several sequences and heads, and what each head gives alone.
 
     ``x``, ``values`` and ``alone`` are (b, h, n, d), ``places`` (b, h, n) are the positions of
-    rows, ``wrong`` (b, h) says which heads differ. Each head of x comes back ``times`` times. The
-    other result has ``others`` heads.
+    rows, ``wrong`` (b, h) says which heads differ, ``dtype`` is the number format of the result.
     """
 
     which: int
@@ -84,182 +87,22 @@ class PartOfCall(Record):
     values: NumberArray
     alone: NumberArray
     wrong: Flags
-    times: int
-    others: int
+    dtype: str
 
     @property
-    def heads(self) -> int:
-        """The number of heads in the result."""
-        return int(self.places.shape[1])
+    def rotates(self) -> bool:
+        """Whether all rotated dimensions are right."""
+        rotated = (self.alone != self.x).any(axis=(0, 1, 2))
+        left = np.where(rotated, self.values, self.alone)
+        return bool(rotated.any()) and not vectors_differ(left, self.alone)
 
-    @property
-    def rows(self) -> int:
-        """The number of rows of a sequence."""
-        return int(self.places.shape[2])
-
-    @property
-    def index(self) -> list[Integers]:
-        """The numbers of the sequence, the head and the row of each row."""
-        return [np.asarray(number, np.int64) for number in np.indices(self.places.shape)]
-
-    @property
-    def in_turn(self) -> NumberArray:
-        """The heads in their order if the whole list of heads is repeated."""
-        return np.tile(self.x[:, :: self.times], (1, self.times, 1, 1))
-
-    @property
-    def rotated(self) -> Flags:
-        """Which dimensions change in any row that is rotated alone. Shape: (d,)."""
-        changed: Flags = (self.alone != self.x).any(axis=(0, 1, 2))
-        return changed
-
-    def counted(self, of_sequence: int, of_head: int, of_row: int) -> Integers:
-        """Positions from the first of each sequence on, which grow by so much with each index."""
-        sequence, head, row = self.index
-        return self.places[:, :, :1] + of_sequence * sequence + of_head * head + of_row * row
-
-    def in_row(self, number: Integers, *, of_all: bool = False) -> Integers:
-        """The positions of numbered rows, of a sequence or ``of_all``; numbers wrap at the end."""
-        own = self.places[:, 0]
-        if of_all:
-            return own.reshape(-1)[number % own.size]
-        return np.asarray(own[self.index[0], number % own.shape[1]])
-
-
-class RowsGuess(Record):
-    """A rule that may give the wrong heads: vectors ``x`` at ``at``, by default their positions.
-
-    Both are computed from the result. If ``at`` is None, the vectors are left as given. With
-    ``whole`` the rule must give the right heads too. With ``tells`` a function that follows the
-    rule surely supports the call. ``when`` says where the rule applies. ``by_head`` says that heads
-    differ from each other, as with a function that confuses axes.
-    """
-
-    known: str
-    at: Callable[[PartOfCall], Integers] | None = lambda part: part.places
-    x: Callable[[PartOfCall], NumberArray] = lambda part: part.x
-    cause: Cause = Cause.POSITION_OFFSET
-    whole: bool = False
-    tells: bool = False
-    when: Callable[[PartOfCall], bool] = lambda _: True
-    by_head: bool = False
-
-
-_ON = "rows are counted on through {}, as if they were one sequence"
-
-BATCH_RULES = (
-    RowsGuess(
-        "where there are as many heads as rows, positions are counted along heads: the axes are "
-        "taken for one another",
-        lambda part: part.in_row(part.index[1]),
-        when=lambda part: part.heads == part.rows,
-        by_head=True,
-        cause=Cause.AXIS,
-    ),
-    RowsGuess(
-        "where there are as many sequences as rows, positions are counted along sequences: the "
-        "axes are taken for one another",
-        lambda part: part.in_row(part.index[0]),
-        when=lambda part: len(part.places) == part.rows,
-        cause=Cause.AXIS,
-    ),
-    RowsGuess(
-        _ON.format("the sequences of a batch"),
-        lambda part: part.counted(part.rows, 0, 1),
-        tells=True,
-    ),
-    RowsGuess(
-        f"{_ON.format('the sequences of a batch')}, from the first",
-        lambda part: part.counted(part.rows, 0, 1) - part.places[:, :, :1] + part.places[0, 0, 0],
-        tells=True,
-    ),
-    RowsGuess(_ON.format("the heads"), lambda part: part.counted(0, part.rows, 1), tells=True),
-    RowsGuess(
-        _ON.format("all heads and sequences"),
-        lambda part: part.counted(part.heads * part.rows, part.rows, 1),
-        tells=True,
-    ),
-    RowsGuess(
-        _ON.format("the heads of all rows"),
-        lambda part: part.counted(part.heads * part.rows, 1, part.heads),
-        tells=True,
-    ),
-    RowsGuess(
-        "positions are multiplied by the number of sequences",
-        lambda part: part.places * len(part.places),
-        tells=True,
-    ),
-    RowsGuess(
-        "each sequence of a batch starts at position 0, whatever its positions",
-        lambda part: part.places - part.places[:, :, :1],
-        tells=True,
-    ),
-    *(
-        RowsGuess(
-            f"sequences of a batch are rotated at other positions than alone: by {shift:+d}",
-            partial(lambda shift, part: part.places + shift, shift),
-            tells=True,
-        )
-        for shift in sorted(range(-8, 9), key=abs)
-        if shift
-    ),
-    RowsGuess(
-        "positions (b, n) are read as (n, b)",
-        lambda part: part.places[:, 0].reshape(part.rows, -1).T[:, None],
-    ),
-    RowsGuess(
-        "positions (b, n) are transposed, and read as (b, n) then",
-        lambda part: part.places[:, 0].T.reshape(-1, 1, part.rows),
-    ),
-    RowsGuess(
-        "sequences are rotated at the positions of each other, the first at those of the last",
-        lambda part: part.places[::-1],
-    ),
-    RowsGuess("rows are rotated in reverse order", lambda part: part.places[..., ::-1]),
-    RowsGuess(
-        "all rows of a sequence are rotated at the position of its first",
-        lambda part: part.places[..., :1],
-    ),
-    RowsGuess(
-        "the head index is added to the position",
-        lambda part: part.places + part.index[1],
-        by_head=True,
-    ),
-    RowsGuess(
-        "the head index + 1 is added to the position",
-        lambda part: part.places + part.index[1] + 1,
-        by_head=True,
-    ),
-    RowsGuess(
-        "the sequence index is added to the position",
-        lambda part: part.places + part.index[0],
-    ),
-    RowsGuess(
-        "rows of {own} are found by dividing through the heads of {other}",
-        lambda part: part.in_row((part.index[2] * part.heads + part.index[1]) // part.others),
-        by_head=True,
-    ),
-    RowsGuess(
-        "rows of {own} in all sequences are found by dividing through the heads of {other}",
-        lambda part: part.in_row(
-            ((part.index[0] * part.rows + part.index[2]) * part.heads + part.index[1])
-            // part.others,
-            of_all=True,
-        ),
-        by_head=True,
-    ),
-    RowsGuess(
-        "rows and heads of {own} are counted as one, and what is past the rows starts again",
-        lambda part: part.in_row(part.index[2] * part.heads + part.index[1]),
-        by_head=True,
-    ),
-    RowsGuess(
-        "rows of {own} are found by dividing through the heads, though rows come after heads",
-        lambda part: part.in_row((part.index[1] * part.rows + part.index[2]) // part.heads),
-        by_head=True,
-    ),
-)
-"""Rules for the rows of several sequences and heads, the simplest first."""
+    def read(self, reference: Reference) -> Integers | None:
+        """The positions (b, h, n) at which all rows are rotated; None if some row shows none."""
+        columns = self.x.shape[3]
+        x, values = (own.reshape(-1, columns) for own in (self.x, self.values))
+        call = MadeCall(self.places.reshape(-1), x, values)
+        read = RowReader(reference, self.dtype).positions(call)
+        return None if read is None else read.reshape(self.places.shape)
 
 
 class Together:
@@ -297,14 +140,12 @@ class Together:
             )  # (b, h, n, d)
             if values.shape[2] != x.shape[2]:
                 raise InvalidInput("what comes back has other shapes than q and k")
-            times = values.shape[1] // x.shape[1]
-            x = np.repeat(x, times, axis=1)
+            x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
             where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
             every = np.ones(x.shape[:2], bool)
             own = self._alone(which, x[every], where[every]).reshape(x.shape)
             wrong = self._differing(values[every], own[every]).reshape(every.shape)
-            others = given[which - 1].shape[2]
-            self.parts.append(PartOfCall(which, where, x, values, own, wrong, times, others))
+            self.parts.append(PartOfCall(which, where, x, values, own, wrong, result.dtype))
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
     @property
@@ -312,15 +153,39 @@ class Together:
         """Whether any head of any sequence is the same as alone."""
         return not all(part.wrong.all() for part in self.parts)
 
+    @cached_property
+    def read(self) -> list[Integers]:
+        """The positions of all rows of each wrong result; empty if some row shows none."""
+        read = [part.read(self._function.process.reference) for part in self.wrong]
+        shown = [each for each in read if each is not None]
+        return shown if len(shown) == len(read) else []
+
+    @property
+    def by_head(self) -> bool:
+        """Whether rows of one position are rotated at others, which differ between heads."""
+        return any(bool((own != own[:, :1]).any()) for own in self.read)
+
+    @property
+    def rotates(self) -> bool:
+        """Whether all that is wrong is in unrotated dimensions."""
+        return all(part.rotates for part in self.wrong)
+
     @property
     def tells(self) -> bool:
-        """Whether the function surely supports such calls."""
-        return self.some_right or (self.guess is not None and self.guess.tells)
+        """Whether the function surely supports such calls.
+
+        It does if any head is right, or if heads are alike and rows of a sequence advance. In a
+        call with positions for each sequence, the rows may be rotated at any of these.
+        """
+        if self.some_right or self.rotates:
+            return True
+        advance = all((np.diff(own, axis=2) > 0).all() or not own.any() for own in self.read)
+        several = len(self.parts[0].x) > 1 and bool(self.read)
+        return several and not self.by_head and (self._own_positions or advance)
 
     def shows_taken(self, arrangement: Arrangement) -> bool:
         """Whether the function surely supports calls in other axes than its own."""
-        rotates = self.guess is not None and self.guess.cause == Cause.ROTARY_DIM
-        return rotates or (arrangement.sequences == 1 and self.tells)
+        return self.rotates or (arrangement.sequences == 1 and self.tells)
 
     @property
     def where(self) -> str:
@@ -331,34 +196,38 @@ class Together:
             return next(iter(texts.values()))
         return " and ".join(f"{text} of {name}" for name, text in texts.items())
 
-    @cached_property
-    def guess(self) -> RowsGuess | None:
-        """The first rule that gives all that is wrong; None if no rule does or nothing is wrong."""
-        return next(filter(self.holds, self._guesses()), None) if self.wrong else None
+    @property
+    def known(self) -> tuple[str, Cause]:
+        """What is wrong with all wrong heads, and its cause; empty if that is unknown."""
+        several = "sequences" if len(self.parts[0].x) > 1 else "heads"
+        if self.rotates:
+            known = f"unrotated dimensions change in calls with several {several}"
+            return known, Cause.ROTARY_DIM
+        moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
+        if not any(each.any() for each in moved):
+            return "", Cause.UNKNOWN
+        if not any(own[each].any() for own, each in zip(self.read, moved, strict=True)):
+            known = f"rows of {self.where} come back unrotated in calls with several {several}"
+            return known, Cause.NO_ROTATION
+        which = next(number for number, each in enumerate(moved) if each.any())
+        index = tuple(np.argwhere(moved[which])[0])
+        read, places = self.read[which], self.wrong[which].places
+        place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
+        known = f"rows of {self.where} are rotated at other positions: {place}, as {read[index]}"
+        along_heads = self.by_head and all(
+            own.shape[2] > 1 and np.ptp(own, axis=2).max() == 0 for own in self.read
+        )
+        return known, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 
-    def fault(self, text: str, *likely: RowsGuess) -> PatternFault | None:
+    def fault(self, text: str) -> PatternFault | None:
         """What is wrong with the call that ``text`` names; None if nothing is."""
         if not self.wrong:
             return None
-        guess = next(filter(self.holds, likely), None) or self.guess
-        called = f"called with {text} it"
-        other = f"{called} gives other values for {self.where} than alone"
-        if guess is None:
-            return PatternFault(other)
-        other = f"{other}; all rows are reproduced so"
-        if guess.at is None:
-            other = f"{called} leaves {self.where} as given"
-        return PatternFault(other, guess.known, guess.cause)
-
-    def sources(self, part: PartOfCall) -> Integers | None:
-        """Which head came back as each (h,); None if heads do not change places."""
-        values, alone = (
-            x.swapaxes(0, 1).reshape(x.shape[1], -1) for x in (part.values, part.alone)
+        known, cause = self.known
+        other = f"called with {text} it gives other values for {self.where} than alone"
+        return PatternFault(
+            f"{other}; all rows are reproduced so" if known else other, known, cause
         )
-        nearest = (np.square(alone).sum(axis=1) - 2 * values @ alone.T).argmin(axis=1)
-        changed = part.times == 1 and np.unique(nearest).size == nearest.size
-        changed = changed and bool((nearest != np.arange(nearest.size)).any())
-        return nearest if changed and not self._differs(values, alone[nearest]) else None
 
     def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """The results of vectors (k, n, d) at positions (k, n), each n by itself, equal ones once.
@@ -378,92 +247,6 @@ class Together:
     def _differing(self, values: NumberArray, wanted: NumberArray) -> Flags:
         """Which of the rows (k, n, d) differ. Shape: (k,)."""
         return np.array([self._differs(*pair) for pair in zip(values, wanted, strict=True)])
-
-    def holds(self, guess: RowsGuess, parts: Sequence[PartOfCall] = ()) -> bool:
-        """Whether a rule gives everything that is wrong. One head is tried before all of them."""
-        if not all(map(guess.when, self.wrong)):
-            return False
-        for part in parts or self.wrong:
-            x = np.broadcast_to(guess.x(part), part.x.shape)
-            for some in (np.argwhere(part.wrong)[:1], np.argwhere(part.wrong | guess.whole)):
-                index = tuple(some.T)
-                wanted = x[index]
-                try:
-                    if guess.at is not None:
-                        places = np.broadcast_to(guess.at(part), part.places.shape)
-                        wanted = self._alone(part.which, wanted, places[index])
-                except InvalidInput:  # of a function that has a last position
-                    self._function.revive()
-                    return False
-                if self._differing(part.values[index], wanted).any():
-                    return False
-        return True
-
-    def _guesses(self) -> Iterator[RowsGuess]:
-        """Rules that may give the wrong heads, the simplest first."""
-        where, several = self.where, len(self.parts[0].x) > 1
-        one = where.startswith(("sequence ", "head "))
-        still = "nothing rotates" if where == "all heads" else f"{where} do{'es' * one} not rotate"
-        several_of = "sequences" if several else "heads"
-        still += f" in calls with several {several_of}"
-        yield RowsGuess(still, None, cause=Cause.NO_ROTATION, tells=several)
-        yield from self._other_vectors("comes" if one else "come", "does" if one else "do")
-        yield RowsGuess(
-            f"unrotated dimensions change in calls with several {several_of}",
-            x=lambda part: np.where(part.rotated, part.x, part.values),
-            cause=Cause.ROTARY_DIM,
-            tells=True,
-            when=lambda part: bool(part.rotated.any()),
-        )
-        right = ~np.concatenate([part.wrong for part in self.parts], axis=1).any(axis=1)
-        # One row may be right by a coordinate along one axis that another row shares.
-        one_of_axes = self._function.form.follows_axes and self.parts[0].rows == 1
-        for other in np.flatnonzero(right) if self._own_positions and not one_of_axes else ():
-            at = f"rotated at the positions of sequence {other + 1}"
-            known = f"{where} {'are' if 'sequences' in where else 'is'} {at}"
-            yield RowsGuess(known, partial(lambda own, part: part.places[own], other))
-        names = ("q", "k") if len(self.parts) > 1 else ("x", "x")
-        own = " and ".join(names[part.which] for part in self.wrong)
-        for rule in BATCH_RULES:
-            tells = several and (rule.tells or (self._own_positions and not rule.by_head))
-            known = rule.known.format(own=own, other=names[1 - self.wrong[0].which])
-            yield replace(rule, known=known, whole=True, tells=tells)
-
-    def _other_vectors(self, come: str, do: str) -> Iterator[RowsGuess]:
-        """Rules in which the wrong heads have the vectors of other heads or sequences."""
-        if self.parts[-1].times > 1:
-            known = "heads of k are repeated all in turn, though neighbouring heads of q share one"
-            yield RowsGuess(known, x=lambda part: part.in_turn, cause=Cause.LAYOUT)
-        sources = {part.which: self.sources(part) for part in self.wrong}
-        names = ("of q ", "of k ") if len(self.parts) > 1 else ("",)
-        texts = [
-            names[which] + exchanged_text(own) for which, own in sources.items() if own is not None
-        ]
-        if len(texts) == len(sources):
-            known = f"heads change places: {'; '.join(texts)}"
-            yield RowsGuess(
-                known,
-                x=lambda part: part.x[:, sources[part.which]],
-                cause=Cause.LAYOUT,
-                tells=True,
-            )
-        for noun, axis in (("sequence", 0), ("head", 1)):
-            count = min(part.x.shape[axis] for part in self.parts)
-            for other in (0, count - 1) if count > 1 else ():
-                # A wrong head is no evidence of a copy.
-                if not any(part.wrong.take(other, axis=axis).any() for part in self.parts):
-                    known = f"{self.where} {come} out as the vectors of {noun} {other + 1} {do}"
-                    copied = partial(
-                        lambda axis, other, part: part.x.take([other], axis), axis, other
-                    )
-                    yield RowsGuess(known, x=copied, cause=Cause.LAYOUT)
-
-
-def exchanged_text(sources: Integers) -> str:
-    """Which heads come back in which places, in words."""
-    moved = [(source, head) for head, source in enumerate(sources.tolist()) if source != head]
-    shown = ", ".join(f"head {source + 1} as {head + 1}" for source, head in moved[:_LISTED])
-    return shown + ", …" * (len(moved) > _LISTED)
 
 
 def _part_text(wrong: Flags) -> str:
@@ -637,9 +420,8 @@ def try_rows_of_heads(tried: Tried) -> None:
         calls.fault(together.fault(arrangement.text))
 
 
-_KEYS, _QUERIES, _FIRST, _FURTHEST = 7, 3, 9, 9
-"""Rows of k and q, which do not broadcast, the first position of k, and the largest shift of q
-that is tried."""
+_KEYS, _QUERIES, _FIRST = 7, 3, 9
+"""Rows of k and q, which do not broadcast, and the first position of k."""
 
 _SHORTER = f"{_QUERIES} rows of q with {_KEYS} of k"
 
@@ -665,25 +447,14 @@ def try_shorter_queries(tried: Tried) -> None:
     if len(together.wrong) > 1 or not part.wrong.any():
         calls.skip(calls.tried.pop(), "k differs from k called alone", untested=[name])
         return
-    shifts = sorted(range(-int(part.places.min()), _FURTHEST + 1), key=abs)
-    guesses = {shift: _shifted_queries(name, shift) for shift in shifts}
-    shift = next((shift for shift, guess in guesses.items() if together.holds(guess)), 0)
+    shifts = np.unique(together.read[0] - part.places) if together.read else np.zeros(1, int)
+    shift = int(shifts[0]) if shifts.size == 1 else 0
     if shift and (shift != _QUERIES - _KEYS or form.has("positions")):
-        calls.fault(together.fault(_SHORTER, guesses[shift]))
+        calls.fault(together.fault(_SHORTER))
         return
     how = "is rotated as the first rows of k" if shift else "differs from q called alone"
     first = shift and not form.has(*TABLES)  # an offset is that of the first row of each
     calls.skip(calls.tried.pop(), f"q {how}", untested=[] if first else [name])
-
-
-def _shifted_queries(name: str, shift: int) -> RowsGuess:
-    """The rule that q is rotated so many positions away from its own."""
-    count = f"{abs(shift)} position{'s' * (abs(shift) > 1)}"
-    side = "before" if shift < 0 else "after"
-    return RowsGuess(
-        f"{name}, as in decoding with a cache, is rotated {count} {side} its own, the last of k",
-        partial(lambda shift, part: part.places + shift, shift),
-    )
 
 
 def _at_places(
@@ -705,14 +476,6 @@ def _at_places(
     return Together(function, form, positions, given, differs, places=places)
 
 
-_EXCHANGED = {
-    (1, "k"): "{} is ignored: k is rotated at the positions of q",
-    (1, "q"): "q is rotated at the positions of k",
-    **dict.fromkeys([(2, "q"), (2, "k")], "q and k are rotated at the positions of each other"),
-}
-"""What is said if so many results, the first of them named, have the positions of the other."""
-
-
 def try_keys(tried: Tried) -> None:
     """Call a function that takes positions of k with others than those of q, and more."""
     form, calls, positions = tried.form, tried.calls, _FIRST + np.arange(_KEYS)[None]
@@ -732,12 +495,7 @@ def try_keys(tried: Tried) -> None:
         call = partial(_at_places, tried.function, own, places, tried.differs, counts)
         together = calls.attempt(text, call, surely=counts != grouped, tests=[name])
         if together is not None and together.wrong:
-            wrong = [roles[part.which] for part in together.wrong]
-            likely = RowsGuess(
-                _EXCHANGED[len(wrong), wrong[0]].format(name),
-                partial(lambda own, part: own[1 - part.which][:, None], places),
-            )
-            calls.fault(together.fault(text, *[likely] * (own.size == positions.size)))
+            calls.fault(together.fault(text))
             return
 
 
@@ -788,3 +546,41 @@ def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
         one.shape == other.shape and np.allclose(one, other, rtol=0, atol=_SAME_ENTRY)
         for one, other in zip(some, others, strict=True)
     )
+
+
+_HEADS = (12, 10, 14)
+"""Heads of a call, the first of which is the length of no other axis."""
+
+_ROWS = 64
+"""Rows of that call."""
+
+
+def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
+    """What is wrong with some heads of one call; nothing if all are rotated alike."""
+    function, form = log.function, log.function.form
+    if not form.has_heads or function.follows_length:
+        return ()
+    rows = max(2, min(_ROWS, context - STARTS[0]))
+    heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
+    arrangement = Arrangement(form, 1, 1, rows, heads, heads)
+    alone = partial(_rotated, log.reference)
+    call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
+    together = given_by(function, call)
+    if together is None or not together.parts[which].wrong.any():
+        return ()
+    if together.parts[which].wrong.all() and not together.by_head:
+        return ()
+    fault = together.fault(f"{heads} heads")
+    assert fault is not None
+    known = fault.known or f"{together.where} do not rotate as the others do"
+    return (Irregularity(fault.word, known, fault.text, "the function rotates heads differently"),)
+
+
+def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:
+    """Vectors (k, n, columns) as the reference rotates them at positions (k, n)."""
+    pairing = reference.pairing
+    turns = reference.turns.at(places.reshape(-1)).reshape(*places.shape, -1)
+    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * turns
+    y = x.astype(np.float64)
+    y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag
+    return y

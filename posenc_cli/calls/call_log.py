@@ -1,9 +1,8 @@
-"""How the result of a row depends on its call: the log of all calls, and what it shows.
+"""Which position each row of a call was rotated at: the log of all calls, and what it shows.
 
-Every call that was made is kept, and some are made of lengths and beginnings of their own. Of calls
-that come out wrong, a rule for the positions of their rows is looked for, or what is wrong with all
-of their rows together, as of vectors before and after. It is told where every row of every call
-is reproduced so: in the calls that it speaks of by it, and in all others by the reference.
+Every call is kept, and more are made of other lengths and beginnings. If rows are wrong, their
+positions are read from their rotations: every row of every wrong call has to be explained so, and
+all other calls have to be right. Otherwise the cause is unknown.
 """
 
 from __future__ import annotations
@@ -11,20 +10,17 @@ from __future__ import annotations
 import time
 from collections import deque
 from functools import partial
-from itertools import product, starmap
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.calls.arrangements import STARTS, Arrangement
-from posenc_cli.calls.batches import RowsGuess, called_together
-from posenc_cli.calls.function_trial import Irregularity, vectors_differ
+from posenc_cli.calls.function_trial import Irregularity
 from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
     SLOW_SECONDS,
     PatternFault,
-    given_by,
     rows_text,
 )
 from posenc_cli.errors import InvalidInput
@@ -38,11 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.calls.answers import Rows
-    from posenc_cli.calls.function_trial import RowCauses
     from posenc_cli.calls.patterns import PlannedCalls
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
-    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray, Reals
+    from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray
 
 _LENGTHS = (2, 3, 16, 100, 300, 1200)
 """Rows of calls of several."""
@@ -62,25 +57,13 @@ _FIRST_ROWS = 48
 _SHOWN = 3
 """Rows, or lengths of calls, that are shown."""
 
-_GLANCE = 64
-"""Rows of a long call that are looked at before all of them."""
-
 
 class MadeCall(Record):
-    """Rows (n, columns) before and after, at positions (n,).
-
-    ``first`` is how many rows the function's first call had, ``first_end`` up to which position;
-    ``alike`` are the positions of the first call of as many rows that is known, and ``indices``
-    which of the log's vectors it was given.
-    """
+    """Rows (n, columns) before and after, at positions (n,)."""
 
     positions: Integers
     x: NumberArray
     values: NumberArray
-    first: int = 0
-    first_end: int = 0
-    alike: Integers | None = None
-    indices: Integers | None = None
 
     @property
     def rows(self) -> int:
@@ -98,158 +81,81 @@ class MadeCall(Record):
         return int(self.positions.max()) + 1
 
 
-class CallRule(Record):
-    """At which positions the rows of a call are rotated."""
-
-    text: str
-    at: Callable[[MadeCall], Integers | Reals]
-    cause: Cause = Cause.POSITION_OFFSET
-
-
-CALL_RULES = (
-    CallRule("rows are rotated in reverse order", lambda call: call.positions[::-1]),
-    CallRule(
-        "the last row is rotated as the one before it",
-        lambda call: np.append(call.positions[:-1], call.positions[-2:][0]),
-    ),
-    CallRule(
-        "the first position comes twice: each later row is rotated as the one before it",
-        lambda call: np.append(call.positions[:1], call.positions[:-1]),
-    ),
-    CallRule(
-        "the second row is rotated as the first",
-        lambda call: np.where(np.arange(call.rows) == 1, call.start, call.positions),
-    ),
-    CallRule(
-        "each row is rotated as the next, and the last as itself",
-        lambda call: np.append(call.positions[1:], call.positions[-1:]),
-    ),
-    CallRule(
-        "the last row of a call is rotated by the angles of the position before it",
-        lambda call: np.minimum(call.positions, max(call.end - 2, 0)),
-    ),
-    CallRule(
-        "rows are rotated one place on, and the first as the last",
-        lambda call: np.roll(call.positions, 1),
-    ),
-    CallRule(
-        "rows are rotated one place back, and the last as the first",
-        lambda call: np.roll(call.positions, -1),
-    ),
-    CallRule(
-        "a single row is rotated at position 0, so not at all",
-        lambda call: np.zeros(1, np.int64) if call.rows == 1 else np.full(call.rows, np.nan),
-    ),
-    CallRule(
-        "rows are rotated at position 0, so not at all",
-        lambda call: 0 * call.positions,
-        Cause.NO_ROTATION,
-    ),
-    CallRule("rows are counted down to 0", lambda call: np.arange(call.rows)[::-1]),
-    CallRule(
-        "rows are spread evenly from the first position to one past the last: an end that counts",
-        lambda call: np.linspace(call.start, call.positions[-1] + 1, call.rows),
-    ),
-    CallRule(
-        "of the positions only the first is used: rows are counted from it",
-        lambda call: call.start + np.arange(call.rows),
-    ),
-    CallRule(
-        "each call starts again at position 0", lambda call: call.positions - call.positions.min()
-    ),
-    CallRule(
+CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
+    ("each call starts again at position 0", lambda call: call.positions - call.positions.min()),
+    (
         "the positions that it is given are ignored: it counts rows",
         lambda call: np.arange(call.rows),
     ),
-    CallRule(
-        "all rows of a call are rotated at the position of its first",
-        lambda call: np.full(call.rows, call.start),
-    ),
-    CallRule(
-        "positions are sorted: rows in another order are rotated as if they ascended",
-        lambda call: np.sort(call.positions),
-    ),
-    CallRule(
-        "where positions of a call fall, rows are rotated at the largest before them",
-        lambda call: np.maximum.accumulate(call.positions),
-    ),
-    CallRule(
-        "all rows of a call are rotated at the position of its last",
-        lambda call: np.full(call.rows, call.positions[-1]),
-    ),
-    CallRule(
-        "positions are clamped to the number of rows of the call",
-        lambda call: np.minimum(call.positions, call.rows - 1),
-    ),
-    CallRule(
-        "positions wrap at the number of rows of the call",
-        lambda call: call.positions % call.rows,
-    ),
-    CallRule(
-        "positions are clamped to the number of rows of the first call",
-        lambda call: np.minimum(call.positions, call.first - 1),
-    ),
-    CallRule(
-        "positions wrap at the number of rows of the first call",
-        lambda call: call.positions % call.first if call.first else call.positions,
-    ),
-    CallRule(
-        "calls of one length all have the positions of the first of that length: something is kept "
-        "by the length alone",
-        lambda call: call.positions if call.alike is None else call.alike,
-    ),
-    CallRule(
-        "positions are clamped at the last position of the first call",
-        lambda call: np.minimum(call.positions, call.first_end - 1),
-    ),
 )
-"""Rules without a number, the plainest first."""
-
-RULES_OF_TABLES = (
-    CallRule(
-        "a single row is rotated by the last row of the tables, not by that of its position",
-        lambda call: (
-            np.minimum(call.positions, 1) if call.rows == 1 else np.full(call.rows, np.nan)
-        ),
-    ),
-)
-"""The same of tables that are longer than the call, and end with another position than its own."""
+"""Rules for the positions of wrong calls that public libraries follow, and their names."""
 
 
-OFFS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
-    ("what came before is counted twice", lambda call: call.start),
-    ("later calls start again at position 0", lambda call: -call.first),
-    ("the rows of the call itself are counted before it", lambda call: call.rows),
-    ("rows are counted from the end of their call", lambda call: call.rows - 1),
-    ("the rows of the call are taken off its positions", lambda call: -call.rows),
-    ("the first row is rotated as the last should be", lambda call: 1 - call.rows),
-)
-"""By how much rows may be off, as it follows from their call."""
+class RowReader:
+    """Reads at which positions the reference rotates vectors as a function does.
 
-CALL_KINDS: tuple[tuple[str, Callable[[MadeCall], bool]], ...] = (
-    ("", lambda _: True),
-    (", in calls of one row alone", lambda call: call.rows == 1),
-    (", in calls of more than one row", lambda call: call.rows > 1),
-    (", in calls that do not begin at position 0", lambda call: call.start > 0),
-    (", in calls that begin at position 0", lambda call: call.start == 0),
-    (
-        ", in calls longer than the first, which had {first}",
-        lambda call: call.rows > call.first,
-    ),
-    (
-        ", in calls past position {last}, where the first call ended",
-        lambda call: call.end > call.first_end,
-    ),
-)
-"""What all calls that are wrong may have in common, in words that go on from a sentence."""
+    ``dtype`` is the number format of the results.
+    """
 
-CALL_LIMITS: tuple[tuple[str, Callable[[MadeCall], int]], ...] = (
-    # Position 0 alone is right whatever the frequencies: numbers that are 0 do not count.
-    (", in calls up to position {}, and not in those up to {}", lambda call: 1 - call.end),
-    (", in calls of {} rows and more, and not of up to {}", lambda call: call.rows),
-    (", in calls of up to {} rows, and not of {} and more", lambda call: -call.rows),
-)
-"""Numbers of calls, or their opposites, that may be larger in all wrong ones than in right ones."""
+    def __init__(self, reference: Reference, dtype: str) -> None:
+        self.reference = reference
+        self._tolerance = Tolerance.of(
+            "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=reference.scale
+        )
+
+    def right(self, call: MadeCall, used: Integers) -> Flags:
+        """Which rows are rotated as the reference rotates them at these positions. Shape: (n,)."""
+        before, after = self._factors(call)
+        farther = np.maximum(call.positions, np.abs(used))
+        size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
+        floor = _ROUNDINGS * self._tolerance.floor * size
+        allowed = self._tolerance.cells(farther, self.reference.frequencies) * np.abs(before)
+        positions, places = np.unique(used, return_inverse=True)
+        turns = np.asarray(self.reference.turns.at(positions.astype(np.int64))[places])
+        missed = np.abs(after - before * turns)
+        others = list(self.reference.pairing.others(call.x.shape[1]))
+        stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor
+        right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
+        return right
+
+    def positions(self, call: MadeCall) -> Integers | None:
+        """The position at which each row is rotated; None if some row shows none from 0 on."""
+        if self.reference.coordinates is not None or not np.isfinite(call.values).all():
+            return None  # on several axes there are only the positions that calls have
+        before, after = self._factors(call)
+        sample = Sample(
+            call.positions,
+            after / np.where(before == 0, 1, before),
+            np.abs(before) > _SEEN * np.abs(call.x).max(axis=1, keepdims=True),
+            np.zeros((call.rows, 1)),
+            replace(self._tolerance, floor=_WIDER * self._tolerance.floor),
+            self.reference.scale,
+            self.reference,
+        )
+        read, explained = rows_of_any_turn(sample)
+        shown = explained.all() and read.min() >= 0
+        return read if shown and self.right(call, read).all() else None
+
+    def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
+        """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
+        pairing = self.reference.pairing
+        with np.errstate(invalid="ignore"):
+            before, after = (
+                vectors[:, list(first)] + 1j * vectors[:, list(second)].astype(np.float64)
+                for vectors, first, second in (
+                    (call.x, pairing.first, pairing.second),
+                    (call.values, pairing.out_first, pairing.out_second),
+                )
+            )
+        return before, after
+
+
+_SEEN = 0.02
+"""Of the largest value of a row: pairs that are smaller show their rotation too coarsely."""
+
+_WIDER = 8 / _SEEN
+"""Times the tolerance of vectors of length 1 that a row's rotation is read with; it is then
+compared with its own."""
 
 
 class CallLog:
@@ -261,9 +167,8 @@ class CallLog:
         reference: Reference,
         x: NumberArray,
         rows: Rows,
-        causes: RowCauses,
     ) -> None:
-        self.function, self.reference, self.causes = function, reference, causes
+        self.function, self.reference = function, reference
         self._x, self._rows = x, rows
         self.made: list[MadeCall] = []
 
@@ -273,7 +178,6 @@ class CallLog:
         function: ServedFunction,
         reference: Reference,
         drawn: Sequence[NumberArray],
-        causes: RowCauses,
     ) -> list[CallLog]:
         """Of what happens to vectors (rows, columns) of each result, given again and again.
 
@@ -291,19 +195,14 @@ class CallLog:
             kept[which].clear()
             return results[which]
 
-        return [
-            cls(function, reference, x, partial(rows, which), causes)
-            for which, x in enumerate(drawn)
-        ]
+        return [cls(function, reference, x, partial(rows, which)) for which, x in enumerate(drawn)]
 
     @classmethod
-    def of_tables(
-        cls, function: ServedFunction, reference: Reference, rows: Rows, causes: RowCauses
-    ) -> CallLog:
+    def of_tables(cls, function: ServedFunction, reference: Reference, rows: Rows) -> CallLog:
         """Of tables of cosines and sines, as what happens to (1, 0) in every pair."""
         x = np.zeros((SEQUENCE, reference.head), np.float32)
         x[:, list(reference.pairing.first)] = 1
-        return cls(function, reference, x, rows, causes)
+        return cls(function, reference, x, rows)
 
     @property
     def compares(self) -> bool:
@@ -320,10 +219,7 @@ class CallLog:
         if (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen)):
             after = self._as_vectors(values)
             if after is not None:
-                x = self._x[indices % SEQUENCE]
-                first = self.function.process.first_rows, self.function.process.first_end
-                alike = next((one.positions for one in self.made if one.rows == where.size), None)
-                self.made.append(MadeCall(where, x, after, *first, alike, indices))
+                self.made.append(MadeCall(where, self._x[indices % SEQUENCE], after))
         return values
 
     def sequence(self, count: int, first: int = 0) -> None:
@@ -444,9 +340,6 @@ def past_default_length(
         if first.right and grown.right:
             continue
         text = f"called {past}, it gives other values than one of length {last + 1}"
-        for cause in grown.causes()[:1]:
-            known = f"{cause.message}, in {of}{of_default}"
-            return PatternFault(f"{text}; {cause.evidence}", known, cause.cause)
         known = f"rows are wrong once it has been called {past}, in {of}{of_default}"
         return PatternFault(text, known, Cause.UNKNOWN)
     return None
@@ -473,21 +366,11 @@ def _around(function: ServedFunction, length: int, last: int) -> Iterator[Intege
 
 
 class _Calls:
-    """Calls, and what their rows should become."""
+    """Calls, and which of them are wrong."""
 
     def __init__(self, log: CallLog, made: Sequence[MadeCall], dtype: str) -> None:
-        self._reference, self._dtype, self._causes = log.reference, dtype, log.causes
-        self._of_tables = RULES_OF_TABLES * log.function.form.chosen
-        self._tolerance = Tolerance.of(
-            "auto", dtype=dtype, roundings=_ROUNDINGS, amplitude=log.reference.scale
-        )
-        self._made = sorted(made, key=lambda call: call.rows)
-        self._known = max((call.end for call in made), default=0)
-        flags = [self._turned_at(call, call.positions) for call in self._made]
-        self._wrong, self._right = (
-            [call for call, right in zip(self._made, flags, strict=True) if right == wanted]
-            for wanted in (False, True)
-        )
+        self._reader, self._made = RowReader(log.reference, dtype), made
+        self._wrong = [call for call in made if not self._reader.right(call, call.positions).all()]
 
     @property
     def right(self) -> bool:
@@ -500,238 +383,39 @@ class _Calls:
         return f"{rows_text({self._wrong[0].rows})} from position {self._wrong[0].start} on"
 
     def causes(self) -> tuple[Irregularity, ...]:
-        """The causes."""
-        if not self._wrong or not all(np.isfinite(call.values).all() for call in self._made):
+        """At which positions the rows of wrong calls are rotated; nothing if not all show it."""
+        if not self._wrong or self._reader.reference.coordinates is not None:
             return ()
-        parts = list(self._parts())
-        for (text, some), rule in product(parts, list(self._rules())):
-            if all(self._turned_at(call, rule.at(call)) for call in some):
-                return (_irregular(rule.cause, rule.text + text, self._evidence(some)),)
-        return next(filter(None, starmap(self._diagnosed, parts)), ()) or self._moved()
-
-    def _parts(self) -> Iterator[tuple[str, Sequence[MadeCall]]]:
-        """Calls that have something in common, of which all wrong ones are, the most first."""
-        first, last = rows_text({self._made[0].first}), self._made[0].first_end - 1
-        for text, belongs in CALL_KINDS:
-            some = tuple(call for call in self._made if belongs(call))
-            if all(map(belongs, self._wrong)) and (not text or len(some) < len(self._made)):
-                yield text.format(first=first, last=last), some
-        for text, number in CALL_LIMITS:
-            least = min(filter(None, map(number, self._wrong)), default=0)
-            most = max(filter(None, map(number, self._right)), default=least)
-            if least > most:
-                yield text.format(abs(least), abs(most)), self._wrong
-        lengths = {call.rows for call in self._wrong}
-        # What begins at position 0 is right however later calls are counted.
-        later = [call for call in self._right if call.start] or self._right
-        text = ", in some calls"
-        if len(lengths) <= _SHOWN and not lengths & {call.rows for call in later}:
-            text = f", in calls of {rows_text(lengths)} alone"
-        yield text, self._wrong
-
-    def _rules(self) -> Iterator[CallRule]:
-        """Rules by which the rows of a call may be rotated at other positions, the plainest first.
-
-        Of what is off by a number, the first wrong call of several rows shows it.
-        """
-        yield from (*self._of_tables, *CALL_RULES)
-        shown = next((call for call in self._wrong if call.rows > 1), self._wrong[0])
-        read, explained = self._read(shown)
-        lags = np.unique((read - shown.positions)[explained])
-        if lags.size == 1 and lags[0]:
-            off = int(lags[0])
-            yield CallRule(f"rows are off by {off:+d}", lambda call: call.positions + off)
-            yield from (
-                CallRule(text, partial(lambda by, call: call.positions + by(call), by))
-                for text, by in OFFS
-                if by(shown) == off
-            )
-
-    def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
-        """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
-        pairing = self._reference.pairing
-        with np.errstate(invalid="ignore"):
-            before, after = (
-                vectors[:, list(first)] + 1j * vectors[:, list(second)].astype(np.float64)
-                for vectors, first, second in (
-                    (call.x, pairing.first, pairing.second),
-                    (call.values, pairing.out_first, pairing.out_second),
-                )
-            )
-        return before, after
-
-    def _turned_at(self, call: MadeCall, used: Integers | Reals) -> bool:
-        """Whether the rows of a call are rotated as the reference rotates them at these positions.
-
-        Some rows of a long call show most rules to be none.
-        """
-        if self._reference.coordinates is not None and (
-            used.dtype.kind != "i" or used.min() < 0 or used.max() >= self._known
-        ):
-            return False  # on several axes there are only the positions that calls have
-        steps = dict.fromkeys((max(1, call.rows // _GLANCE), 1))
-        return all(self._rows_turned_at(call, used, step).all() for step in steps)
-
-    def _rows_turned_at(self, call: MadeCall, used: Integers | Reals, step: int = 1) -> Flags:
-        """Which of every so many of them are. Shape: (n,)."""
-        positions, x, values = call.positions[::step], call.x[::step], call.values[::step]
-        used = used[::step]
-        before, after = self._factors(replace(call, x=x, values=values))
-        farther = np.maximum(positions, np.abs(used))
-        size = np.abs(x).max(axis=1, keepdims=True)  # (n, 1)
-        floor = _ROUNDINGS * self._tolerance.floor * size
-        allowed = self._tolerance.cells(farther, self._reference.frequencies) * np.abs(before)
-        missed = np.abs(after - before * self._turns(used))
-        others = list(self._reference.pairing.others(x.shape[1]))
-        stays = np.abs(values[:, others] - x[:, others]) <= floor
-        right: Flags = (missed <= allowed + floor).all(axis=1) & stays.all(axis=1)
-        return right
-
-    def _turns(self, used: Integers | Reals) -> ComplexRows:
-        """The factors of the pairs at positions, which may lie between whole ones."""
-        if used.dtype.kind == "i":
-            positions, places = np.unique(used, return_inverse=True)
-            return np.asarray(self._reference.turns.at(positions.astype(np.int64))[places])
-        angles = np.multiply.outer(used, self._reference.frequencies)
-        return np.asarray(self._reference.scale * np.exp(1j * angles))
-
-    def _read(self, call: MadeCall) -> tuple[Integers, Flags]:
-        """As which positions the rows of a call are rotated, and of which all pairs show it."""
-        if self._reference.coordinates is not None:
-            return call.positions, np.zeros(call.rows, bool)
-        before, after = self._factors(call)
-        sample = Sample(
-            call.positions,
-            after / np.where(before == 0, 1, before),
-            np.abs(before) > _SEEN * np.abs(call.x).max(axis=1, keepdims=True),
-            np.zeros((call.rows, 1)),
-            replace(self._tolerance, floor=_WIDER * self._tolerance.floor),
-            self._reference.scale,
-            self._reference,
-        )
-        read, explained = rows_of_any_turn(sample)
-        return read, np.asarray(explained.all(axis=1))
-
-    def _diagnosed(self, text: str, some: Sequence[MadeCall]) -> tuple[Irregularity, ...]:
-        """What is wrong with the rows of calls, where it is one thing with all of them.
-
-        Rows of one vector at one position come out alike, and it is the same thing with the first
-        and the last row of each position.
-        """
-        positions = np.concatenate([call.positions for call in some])
-        x = np.concatenate([call.x for call in some])
-        values = np.concatenate([call.values for call in some])
-        order = np.argsort(positions, kind="stable")
-        limit = _ROUNDINGS * self._tolerance.floor * np.abs(values).max()
-        same = np.flatnonzero(np.diff(positions[order]) == 0)
-        rows, others = order[same], order[same + 1]
-        apart = np.abs(values[rows].astype(np.float64) - values[others]).max(axis=1)
-        if ((x[rows] == x[others]).all(axis=1) & (apart > limit)).any():
+        some = ""
+        if len(self._wrong) < len(self._made):
+            some = f", in {len(self._wrong)} of {len(self._made)} calls"
+        for known, rule in CALL_RULES:
+            if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
+                return (_irregular(Cause.POSITION_OFFSET, known + some, self._evidence),)
+        read = [self._reader.positions(call) for call in self._wrong]
+        if any(each is None for each in read):
             return ()
-        found = []
-        for rows in (order, order[::-1]):
-            distinct, first = np.unique(positions[rows], return_index=True)
-            own = rows[first]
-            whys = self._causes(x[own], values[own], self._dtype, self._reference, distinct)
-            found.append(whys or ())
-        if [why.message for why in found[0]] != [why.message for why in found[1]]:
-            return ()
-        evidence = self._evidence(some)
-        return tuple(
-            _irregular(why.cause, why.message + text, f"{why.evidence}; {evidence}")
-            for why in found[0]
-        )
-
-    def _moved(self) -> tuple[Irregularity, ...]:
-        """That rows stand at other positions, by no rule that is known, where all of them do."""
-        shown: list[str] = []
-        still = True
-        for call in self._wrong:
-            read, explained = self._read(call)
-            if not explained.all() or not self._turned_at(call, read):
-                return ()
-            still = still and not read[read != call.positions].any()
-            row = int(np.argmax(read != call.positions))
-            at = f"position {call.positions[row]} is rotated as {read[row]}"
+        shown = []
+        for call, own in zip(self._wrong, read, strict=True):
+            row = int(np.argmax(own != call.positions))
+            at = f"position {call.positions[row]} is rotated as {own[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
-        of_all = self._evidence(self._made)
-        evidence = f"{'; '.join(shown[:_SHOWN])}; {of_all}"
-        if still:
+        evidence = f"{'; '.join(shown[:_SHOWN])}; {self._evidence}"
+        pairs = zip(self._wrong, read, strict=True)
+        if not any(own[own != call.positions].any() for call, own in pairs):
             message = "in some calls rows come back unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
         message = f"rows are rotated at other positions than theirs: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
-    def _evidence(self, some: Sequence[MadeCall]) -> str:
-        """What was compared with the rule."""
-        count, others = sum(call.rows for call in some), len(self._made) - len(some)
-        text = f"all {count} rows of {len(some)} calls are reproduced so"
+    @property
+    def _evidence(self) -> str:
+        """How much was compared."""
+        count, others = sum(call.rows for call in self._wrong), len(self._made) - len(self._wrong)
+        text = f"all {count} rows of {len(self._wrong)} calls are reproduced so"
         return text + (f"; the other {others} calls are right" if others else "")
-
-
-_SEEN = 0.02
-"""Of the largest value of a row: pairs that are smaller show their turn too coarsely."""
-
-_WIDER = 8 / _SEEN
-"""Times the tolerance of vectors of length 1 that a row's turn is read with; it is then compared
-with its own."""
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:
     unlike = "the function rotates a row differently in other calls"
     return Irregularity(cause, message, evidence, unlike)
-
-
-_HEADS = (12, 10, 14)
-"""Heads of a call, the first of which is the length of no other axis."""
-
-_ROWS = 64
-"""Rows of that call."""
-
-_MISTAKEN = (
-    RowsGuess(
-        "rows are rotated by their head index, not by their position",
-        lambda part: part.index[1],
-        cause=Cause.AXIS,
-        whole=True,
-    ),
-    RowsGuess(
-        "heads side by side, (rows, heads·d), are read as (heads, rows, d)",
-        lambda part: part.in_row(part.index[2] * part.heads + part.index[1]),
-        cause=Cause.AXIS,
-        whole=True,
-    ),
-)
-"""How rows and heads are taken for one another."""
-
-
-def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, ...]:
-    """What is wrong with some heads of one call; nothing where all are rotated alike."""
-    function, form = log.function, log.function.form
-    if not form.has_heads or function.follows_length:
-        return ()
-    rows = max(2, min(_ROWS, context - STARTS[0]))
-    heads = next(n for n in _HEADS if n not in (form.columns, form.columns // 2, rows))
-    arrangement = Arrangement(form, 1, 1, rows, heads, heads)
-    alone = partial(_rotated, log.reference)
-    call = partial(called_together, function, arrangement, vectors_differ, alone=alone)
-    together = given_by(function, call)
-    if together is None or not together.parts[which].wrong.any():
-        return ()
-    fault, every = together.fault(f"{heads} heads", *_MISTAKEN), together.parts[which].wrong.all()
-    if fault is None or (
-        every and (not fault.known or fault.cause not in (Cause.AXIS, Cause.LAYOUT))
-    ):
-        return ()
-    known = fault.known or f"{together.where} do not rotate as the others do"
-    return (Irregularity(fault.word, known, fault.text, "the function rotates heads differently"),)
-
-
-def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:
-    """Vectors (k, n, columns) as the reference rotates them at positions (k, n)."""
-    pairing = reference.pairing
-    turns = reference.turns.at(places.reshape(-1)).reshape(*places.shape, -1)
-    after = (x[..., list(pairing.first)] + 1j * x[..., list(pairing.second)]) * turns
-    y = x.astype(np.float64)
-    y[..., list(pairing.out_first)], y[..., list(pairing.out_second)] = after.real, after.imag
-    return y

@@ -111,12 +111,11 @@ class CalledFunction(ABC):
     def _describe(self) -> None:
         """Read what is known of the function, and make an object of a class.
 
-        Of ``first_rows``, how many the first call has, and ``first_end``, up to which position,
-        nothing is known before it.
+        Of ``first_rows``, how many the first call has, nothing is known before it.
 
         Raises: InvalidInput, Unavailable.
         """
-        self.first_rows = self.first_end = 0
+        self.first_rows = 0
         self.told: list[tuple[str, str]] = []
         self.left: list[str] = []
         self.signature = self._class = self._described()
@@ -262,7 +261,6 @@ class CalledFunction(ABC):
         results = self.arrays(payload, positions)
         heads = vectors[0].heads if vectors and form.flat else 1
         self.first_rows = self.first_rows or positions.shape[-1] * heads
-        self.first_end = self.first_end or int(positions.max()) + 1
         return results
 
     def arrays(self, payload: Payload, positions: Integers) -> list[Returned]:

@@ -22,6 +22,7 @@ from posenc_cli.calls.batches import (
     try_rows_of_heads,
     try_shorter_queries,
     try_table_batches,
+    unlike_heads,
 )
 from posenc_cli.calls.call_log import (
     CallLog,
@@ -29,7 +30,6 @@ from posenc_cli.calls.call_log import (
     in_a_long_call,
     of_far_rows,
     past_default_length,
-    unlike_heads,
 )
 from posenc_cli.calls.function_process import MOST_ROWS
 from posenc_cli.calls.function_trial import (
@@ -73,9 +73,7 @@ from posenc_cli.records import replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.lengths import depends_on_length
 from posenc_cli.rotary.result_reader import PairProbes, ResultReader
-from posenc_cli.rotary.rotated import rotated_subject
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
-from posenc_cli.rotary.verdict import examine
 
 if TYPE_CHECKING:
     from posenc_cli.calls.answers import Differs, Rows
@@ -84,7 +82,6 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import Progress
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
-    from posenc_cli.rotary.verdict import Explanation
 
 
 _MOST_CELLS = 1 << 22
@@ -231,29 +228,10 @@ def _logs(function: ServedFunction, reference: Reference) -> list[CallLog]:
         def rows(_: Integers, where: Integers) -> NumberArray:
             return np.concatenate([table.values for table in function.returned(where)], axis=1)
 
-        return [CallLog.of_tables(function, reference, rows, _row_causes)]
+        return [CallLog.of_tables(function, reference, rows)]
     shape, generator = (SEQUENCE, function.form.columns), np.random.default_rng(20)
     drawn = [generator.standard_normal(shape, np.float32) for _ in range(function.results)]
-    return CallLog.of_vectors(function, reference, drawn, _row_causes)
-
-
-def _row_causes(
-    x: NumberArray, values: NumberArray, dtype: str, reference: Reference, positions: Integers
-) -> tuple[Explanation, ...] | None:
-    """The causes of rows (n, columns) at ascending positions (n,); none where they are right.
-
-    None where they are not known, or leave rows over.
-    """
-    from posenc_cli.diagnosis.diagnose import diagnose  # late: a right function needs none of it
-
-    where = Positions(tuple(range(int(p), int(p) + 1) for p in positions))
-    subject = rotated_subject(x, values, dtype, reference, where, name="calls")
-    causes = diagnose(examine(subject, reference, "auto"))
-    known = all(
-        why.cause != Cause.UNKNOWN and (why.residual is None or why.residual.whole)
-        for why in causes
-    )
-    return causes if known else None
+    return CallLog.of_vectors(function, reference, drawn)
 
 
 def _from_zero_positions(

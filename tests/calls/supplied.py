@@ -105,7 +105,7 @@ def positions_of_all(x, positions):
 
 
 # As many sequences as a prompt with and one without guidance.
-@wrong("no-rotation", "sequence 2 does not rotate")
+@wrong("no-rotation", "sequence 2 come back unrotated")
 def second_of_two(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4 and len(x) == 2:
@@ -113,7 +113,7 @@ def second_of_two(x, position_ids):
     return y
 
 
-@wrong("position-offset", "sequence 2 is")
+@wrong("position-offset", "sequence 2 are rotated at other positions")
 def positions_of_first_of_two(x, position_ids):
     position_ids = np.asarray(position_ids)
     two = position_ids.ndim == 2 and len(position_ids) == 2
@@ -125,7 +125,7 @@ def each_its_own(q, k, q_positions, k_positions):
     return ids(q, q_positions), ids(k, k_positions)
 
 
-@wrong("position-offset", "k_positions is ignored")
+@wrong("position-offset", "of k are rotated at other positions")
 def keys_at_queries(q, k, q_positions, k_positions):
     return ids(q, q_positions), ids(k, q_positions)
 
@@ -135,7 +135,7 @@ def keys_of_their_own(q, k, position_ids, key_position_ids=None):
     return ids(q, position_ids), ids(k, keys)
 
 
-@wrong("position-offset", "key_position_ids is ignored")
+@wrong("position-offset", "of k are rotated at other positions")
 def keys_ignored(q, k, position_ids, key_position_ids=None):
     return ids(q, position_ids), ids(k, position_ids)
 
@@ -147,19 +147,19 @@ def longer_keys_from_zero(q, k, q_pos, k_pos):
     return ids(q, q_pos), ids(k, k_pos - k_pos.min() * (q.shape[-2] != k.shape[-2]))
 
 
-@wrong("position-offset", "k_pos is ignored")
+@wrong("position-offset", "of k are rotated at other positions")
 def grouped_keys_at_queries(q, k, q_pos, k_pos=None):
     """Right where q and k have as many heads."""
     own = q_pos if k_pos is None or q.shape[-3] != k.shape[-3] else k_pos
     return ids(q, q_pos), ids(k, own)
 
 
-@wrong("position-offset", "q is rotated at the positions of k")
+@wrong("position-offset", "of q are rotated at other positions")
 def queries_at_last_keys(q, k, q_positions, k_positions):
     return ids(q, np.asarray(k_positions)[..., -q.shape[-2] :]), ids(k, k_positions)
 
 
-@wrong("position-offset", "q and k are rotated at the positions of each other")
+@wrong("position-offset", "rotated at other positions")
 def exchanged_places(q, k, q_positions, k_positions):
     return ids(q, k_positions), ids(k, q_positions)
 
@@ -477,7 +477,7 @@ def single_layer(x, positions, layer_idx=0):
     return ids(x, positions)
 
 
-@wrong("no-rotation", "sequence 4 does not rotate")
+@wrong("no-rotation", "sequence 4 come back unrotated")
 def fourth_of_four(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4 and len(x) == 4:
@@ -485,7 +485,7 @@ def fourth_of_four(x, position_ids):
     return y
 
 
-@wrong("no-rotation", "sequence 8 does not rotate")
+@wrong("no-rotation", "sequence 8 come back unrotated")
 def eighth_of_eight(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4 and len(x) == 8:
@@ -497,7 +497,7 @@ def turned_by(x, cos, sin):
     return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
 
 
-@wrong("position-offset", "all rows of a sequence are rotated at the position of its first")
+@wrong("position-offset", "rotated at other positions")
 def first_row_for_one_head(q, k, cos, sin):
     def turned(x):
         one = x.ndim == 4 and x.shape[1] == 1 < len(x)
@@ -506,13 +506,13 @@ def first_row_for_one_head(q, k, cos, sin):
     return turned(q), turned(k)
 
 
-@wrong("axis", "where there are as many sequences as rows, positions are counted along sequences")
+@wrong("position-offset", "rotated at other positions")
 def axis_by_its_length(x, cos, sin):
     along = (-1, 1, 1, 32) if x.ndim == 4 and len(x) == len(cos) else cos.shape
     return turned_by(x, cos.reshape(along), sin.reshape(along))
 
 
-@wrong("no-rotation", "sequence 33 does not rotate")
+@wrong("no-rotation", "sequence 33 come back unrotated")
 def buffers_for_32(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4:
@@ -541,7 +541,7 @@ def one_head_at_the_last_positions(x, position_ids):
     return ids(x, position_ids[-1] if x.ndim == 3 else position_ids)
 
 
-@wrong("unknown", "position_ids of int32 give other values than of int64")
+@wrong("unknown", "depends on more than the row")
 def rows_of_int32(x, position_ids):
     """A table of 128 rows for them."""
     position_ids = np.asarray(position_ids)
@@ -555,7 +555,7 @@ def one_sequence(x, positions):
     return ids(x, positions)
 
 
-@wrong("position-offset", "a single row is rotated by the last row of the tables")
+@wrong("position-offset", "rotated at other positions")
 def last_row_of_tables(x, cos, sin, position_ids):
     """Megatron-LM#412: a decoding step takes the end of what was computed."""
     row = np.s_[-1:] if x.shape[-2] == 1 else np.asarray(position_ids)
@@ -564,7 +564,7 @@ def last_row_of_tables(x, cos, sin, position_ids):
 
 
 # q and k.
-@wrong("unknown", "returns q twice")
+@wrong("unknown", "results for vectors differ")
 def queries_twice(q, k, positions):
     return ids(q, positions), ids(q, positions)
 
@@ -634,7 +634,7 @@ def stops(x, position_ids):
     return ids(x, position_ids) if len(calls) < 40 else x
 
 
-@wrong("unknown", "vectors of float16 change the results of later calls in float32")
+@wrong("unknown", "depends on more than the row")
 def stops_at_halves(x, position_ids):
     calls.extend([1] * 40 * (x.dtype == np.float16))
     return ids(x, position_ids) if len(calls) < 40 else ids(x, 2 * np.asarray(position_ids))
@@ -646,12 +646,12 @@ def beside_v(q, k, v, offset=0):
     return rotated(q, rows(q) + offset), rotated(k, rows(k) + offset), v
 
 
-@wrong("unknown", "v is changed")
+@wrong("unknown", "depends on more than the row")
 def v_at_later_positions(q, k, v, offset=0):
     return *beside_v(q, k, v, offset)[:2], rotated(v, rows(v) + offset) if offset else v
 
 
-@wrong("unknown", "v is changed")
+@wrong("unknown", "depends on more than the row")
 def v_in_later_heads(q, k, v, offset=0):
     changed = v.copy()
     changed[..., 5:, :, :] = rotated(v, rows(v) + offset)[..., 5:, :, :]

@@ -363,25 +363,25 @@ def of_strided_columns(scheme):
 
 
 WRONG = {
-    in_short_calls: "in a call of their own give other values than beside position",
-    tables_of_short_calls: "in a call of their own give other values than beside position",
+    in_short_calls: "a short call beside one up to position",
+    tables_of_short_calls: "a short call beside one up to position",
     in_long_calls: "65600 rows",
     in_calls_of_few_rows: "rows",
     in_calls_of_many_rows: "rows",
     after_growing: "an object that is made with its default max_position_embeddings",
     tables_after_growing: "an object that is made with its default max_position_embeddings",
-    after_half_precision: "stay in a half precision",
+    after_half_precision: "vectors of float32 after those of a half precision",
     of_first_precision: "vectors of bfloat16 before any of float32",
-    after_half_precision_in_numpy: "stay in a half precision",
+    after_half_precision_in_numpy: "vectors of float32 after those of a half precision",
     of_first_precision_in_numpy: "vectors of float16 before any of float32",
     tables_of_one_row: "(of one|1) row",
     after_growing_twice: "an object that is made with its default max_position_embeddings",
     at_positions_after_growing_twice: "an object that is made with its default max_position",
-    past_70_key_heads: "of k as given",
-    of_strided_columns: "vectors whose last axis is not contiguous are misread",
+    past_70_key_heads: "of k come back unrotated",
+    of_strided_columns: "vectors whose last axis is not contiguous, it gives",
     at_one_key_head: "6 heads of q and 1 of k",
-    at_130_heads: "leaves heads 129, 130 of q as given",
-    of_views: "vectors that are not contiguous are misread",
+    at_130_heads: "heads 129, 130 of q come back unrotated",
+    of_views: "vectors that are not contiguous, it gives",
 }
 
 

@@ -58,65 +58,65 @@ def of_heads(positions: Any) -> tuple[Any, Any]:
 
 
 # Sequences of a batch.
-@mutant("no-rotation", "leaves sequences 2, 3 as given")
+@mutant("no-rotation", "come back unrotated")
 def first_sequence(q, k, cos, sin, unsqueeze_dim=1):
     q, k = q.copy(), k.copy()
     q[:1], k[:1] = doubles.transformers(q[:1], k[:1], cos[:1], sin[:1])
     return q, k
 
 
-@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def first_tables(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[:1], sin[:1], unsqueeze_dim)
 
 
-@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def first_positions(query, key, position_ids):
     cos, sin = full(position_ids[0])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "sequences 1, 2 are rotated at the positions of sequence 3")
+@mutant("position-offset", "rotated at other positions")
 def last_positions(query, key, position_ids):
     return first_positions(query, key, position_ids[::-1])
 
 
-@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def first_rows(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids[:1])
 
 
-@mutant("position-offset", "sequences 2, 3 of k are rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def first_rows_of_k(q, k, cos, sin, position_ids):
     right = doubles.transformers_4(q, k, cos, sin, position_ids)
     return right[0], first_rows(q, k, cos, sin, position_ids)[1]
 
 
-@mutant("position-offset", "sequence 3 is rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def third_by_first(q, k, cos, sin, unsqueeze_dim=1):
     """A kernel that keeps two rows of tables."""
     kept = np.arange(len(q)) % 2
     return doubles.transformers(q, k, cos[kept], sin[kept], unsqueeze_dim)
 
 
-@mutant("no-rotation", "leaves sequences 2, 3 as given")
+@mutant("no-rotation", "come back unrotated")
 def first_of_batch(x, offset=0):
     y = x.copy()
     y[:1] = doubles.mlx(x[:1], offset)
     return y
 
 
-@mutant("layout", "come out as the vectors of sequence 1 do")
+@mutant("unknown", "depends on more than the row and its position")
 def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
 
 
-@mutant("position-offset", "sequences 2, 3 are rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def first_of_cache(x, *, input_pos=None):
     return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
 
 
-@mutant("position-offset", "rows are counted on through the sequences of a batch")
+@mutant("position-offset", "rotated at other positions")
 def counted_through(x, start_index=0):
     """A kernel that counts the rows of all sequences."""
     b, n = x.shape[:2]
@@ -124,7 +124,7 @@ def counted_through(x, start_index=0):
     return turned(x, cos, sin)
 
 
-@mutant("no-rotation", "leaves sequences 2, 3 as given")
+@mutant("no-rotation", "come back unrotated")
 def first_of_rows(x, positions):
     """Rows of vectors, or a batch of them."""
     y = turned(x, *full(positions))
@@ -143,7 +143,7 @@ def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
 
-@mutant("position-offset", "sequences 5–9 are rotated at the positions of sequence 1")
+@mutant("position-offset", "rotated at other positions")
 def one_block_of_sequences(query, key, position_ids):
     """A kernel that forgets the positions of what is beyond its first block."""
     places = np.array(position_ids)
@@ -152,49 +152,49 @@ def one_block_of_sequences(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "the sequence index is added to the position")
+@mutant("position-offset", "rotated at other positions")
 def counted_by_sequence(query, key, position_ids):
     cos, sin = of_heads(position_ids + np.arange(len(position_ids))[:, None])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "each sequence of a batch starts at position 0, whatever its positions")
+@mutant("position-offset", "rotated at other positions")
 def batches_from_zero(query, key, position_ids):
     first = position_ids.min(axis=-1, keepdims=True) * (len(position_ids) > 1)
     cos, sin = of_heads(position_ids - first)
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rows are counted on through all heads and sequences")
+@mutant("position-offset", "rotated at other positions")
 def counted_through_heads(x, positions):
     """Rows of vectors, or a batch of heads of them, flattened."""
     blocks = np.arange(x[..., 0, 0].size if x.ndim > 2 else 1).reshape(x.shape[:-2])
     return turned(x, *full(positions + len(positions) * blocks[..., None]))
 
 
-@mutant("position-offset", "rows are counted on through the sequences of a batch, as if")
+@mutant("position-offset", "rotated at other positions")
 def counted_from_zero(x):
     b, n = x.shape[:2]
     return turned(x, *full(np.arange(b * n).reshape(b, n, 1)))
 
 
-@mutant("no-rotation", "it leaves all heads as given")
+@mutant("no-rotation", "come back unrotated")
 def one_sequence_alone(x, offset=0):
     return doubles.mlx(x, offset) if len(x) == 1 else x.copy()
 
 
-@mutant("position-offset", "sequences of a batch are rotated at other positions than alone: by +2")
+@mutant("position-offset", "rotated at other positions")
 def moved_by_sequences(x, offset=0):
     return doubles.mlx(x, offset + len(x) - 1)
 
 
-@mutant("position-offset", "positions are multiplied by the number of sequences")
+@mutant("position-offset", "rotated at other positions")
 def times_sequences(x, offset=0):
     return turned(x, *full((np.arange(x.shape[-2]) + offset) * len(x)))
 
 
 # Heads.
-@mutant("no-rotation", "heads 5–12 do not rotate")
+@mutant("no-rotation", "come back unrotated")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     y[:, 4:], other[:, 4:] = q[:, 4:], k[:, 4:]
@@ -209,7 +209,7 @@ def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("no-rotation", "rows are rotated at position 0, so not at all")
+@mutant("no-rotation", "come back unrotated")
 def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, x in zip(results, (q, k), strict=True):
@@ -232,7 +232,7 @@ def late_in_a_graph(x, positions):
     return turned(x, *full(np.append(positions[:-1], positions[-2]) if late else positions))
 
 
-@mutant("no-rotation", "k: heads 2–12 of k do not rotate")
+@mutant("no-rotation", "come back unrotated")
 def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     """With rows and heads exchanged, no rule for positions is read into what none of them turns."""
     y = k.copy()
@@ -240,14 +240,14 @@ def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)[0], y
 
 
-@mutant("axis", "where there are as many heads as rows, positions are counted along heads")
+@mutant("axis", "rotated at other positions")
 def axes_by_length(x, cos, sin):
     axis = 2 if x.shape[1] == cos.shape[-2] else 1
     cos, sin = (np.expand_dims(t.reshape(-1, *t.shape[-2:]), axis) for t in (cos, sin))
     return turned(x, cos, sin)
 
 
-@mutant("no-rotation", "heads 33–130 do not rotate in calls with several")
+@mutant("no-rotation", "come back unrotated")
 def one_block_of_heads(x, offset=0):
     """A kernel that turns 32 heads."""
     y = doubles.mlx(x, offset)
@@ -255,7 +255,7 @@ def one_block_of_heads(x, offset=0):
     return y
 
 
-@mutant("no-rotation", "heads 5, 6 do not rotate")
+@mutant("no-rotation", "come back unrotated")
 def four_heads(x, positions):
     """Rows of vectors, or heads of them."""
     y = turned(x, *full(positions))
@@ -264,7 +264,7 @@ def four_heads(x, positions):
     return y
 
 
-@mutant("position-offset", "rows of k in all sequences are found by dividing through the heads")
+@mutant("position-offset", "rotated at other positions")
 def heads_of_q(q, k, freqs_cis):
     """A kernel that finds the row of a vector of k by the heads of q."""
     rows = np.arange(k.size // k.shape[-1]) // q.shape[2] % q.shape[1]
@@ -275,14 +275,14 @@ def heads_of_q(q, k, freqs_cis):
     return doubles.gpt_fast(q, freqs_cis), other.reshape(k.shape)
 
 
-@mutant("layout", "heads of k are repeated all in turn")
+@mutant("unknown", "depends on more than the row and its position")
 def tiled_keys(q, k, cos, sin, unsqueeze_dim=1):
     """k for as many heads as q has, by np.tile where np.repeat is right."""
     q, k = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     return q, np.tile(k, (1, q.shape[1] // k.shape[1], 1, 1))
 
 
-@mutant("layout", "heads change places: head")
+@mutant("unknown", "depends on more than the row and its position")
 def heads_rolled(x, positions):
     """Rows of vectors, or heads of them, which come out one place further."""
     cos, sin = full(positions)
@@ -290,13 +290,13 @@ def heads_rolled(x, positions):
     return y if y.ndim < 3 else np.roll(y, 1, axis=-3)
 
 
-@mutant("layout", "k: heads change places: of k head 12 as 1")
+@mutant("unknown", "results for vectors differ")
 def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     """Of k alone, from the last to the first."""
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("no-rotation", "head 1 does not rotate")
+@mutant("no-rotation", "come back unrotated")
 def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     """Called with rows for heads it would be right in every row but the first."""
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
@@ -304,14 +304,14 @@ def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("no-rotation", "head 1 does not rotate")
+@mutant("no-rotation", "come back unrotated")
 def first_head_from_offset(x, offset=0):
     y = doubles.mlx(x, offset)
     y[:, 0] = x[:, 0]
     return y
 
 
-@mutant("no-rotation", "head 12 does not rotate")
+@mutant("no-rotation", "come back unrotated")
 def last_head_from_start(x, start_index=0):
     y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
     y[:, :, -1] = x[:, :, -1]
@@ -330,7 +330,7 @@ def a_base_for_each_head(q, k, positions):
     return one(q), one(k)
 
 
-@mutant("position-offset", "the head index is added to the position")
+@mutant("position-offset", "rotated at other positions")
 def positions_by_head(query, key, position_ids):
     """Called with rows for heads each row is off by its number."""
 
@@ -341,12 +341,12 @@ def positions_by_head(query, key, position_ids):
 
 
 # Decoding: q is of the last positions of k.
-@mutant("position-offset", "is rotated 4 positions before its own, the last of k")
+@mutant("position-offset", "rotated at other positions")
 def queries_from_first(q, k, positions):
     return turned(q, *full(positions[: q.shape[-2]])), turned(k, *full(positions))
 
 
-@mutant("position-offset", "is rotated 1 position before its own, the last of k")
+@mutant("position-offset", "rotated at other positions")
 def queries_one_back(q, k, cos, sin):
     n, m = k.shape[-2], q.shape[-2]
     first = max(n - m - 1, 0) if n > m else 0
@@ -356,35 +356,33 @@ def queries_one_back(q, k, cos, sin):
 
 
 # Chunks of one length.
-@mutant("position-offset", "starts again at position 0, in calls of 64 rows alone")
+@mutant("position-offset", "each call starts again at position 0")
 def blocks_of_64(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
 
 
-@mutant("no-rotation", "rows are rotated at position 0, so not at all, in calls of 7 rows alone")
+@mutant("no-rotation", "come back unrotated")
 def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
 
-@mutant("position-offset", "starts again at position 0, in calls of 128 rows alone")
+@mutant("position-offset", "each call starts again at position 0")
 def blocks_of_128(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 128 else offset)
 
 
-@mutant("position-offset", "starts again at position 0, in calls of 512 rows alone")
+@mutant("position-offset", "each call starts again at position 0")
 def blocks_of_512(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 512 else offset)
 
 
-@mutant("position-offset", "each call starts again at position 0, in calls of more than one row")
+@mutant("position-offset", "each call starts again at position 0")
 def all_but_steps(q, k, offset=0):
     first = offset if q.shape[-2] == 1 else 0
     return doubles.mlx(q, first), doubles.mlx(k, first)
 
 
-@mutant(
-    "position-offset", "a single row is rotated at position 0, so not at all, in calls of one row"
-)
+@mutant("position-offset", "each call starts again at position 0")
 def steps_as_given(q, k, offset=0):
     return (q.copy(), k.copy()) if q.shape[-2] == 1 else all_rows(q, k, offset)
 
@@ -393,9 +391,7 @@ def all_rows(q, k, offset):
     return doubles.mlx(q, offset), doubles.mlx(k, offset)
 
 
-@mutant(
-    "position-offset", "rows are off by +1, in calls of 1024 rows and more, and not of up to 51"
-)
+@mutant("position-offset", "rotated at other positions")
 def long_calls_later(x, offset=0):
     return doubles.mlx(x, offset + (x.shape[-2] > 1000))
 
@@ -405,36 +401,36 @@ def placed(x, offset):
     return np.arange(x.shape[-2]) + offset
 
 
-@mutant("position-offset", "rows are rotated in reverse order; all")
+@mutant("position-offset", "rotated at other positions")
 def reversed_positions(query, key, position_ids):
     cos, sin = of_heads(position_ids[..., ::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rows are rotated in reverse order; all")
+@mutant("position-offset", "rotated at other positions")
 def reversed_tables(position_ids):
     return full(position_ids[..., ::-1])
 
 
-@mutant("position-offset", "the last row is rotated as the one before it; all")
+@mutant("position-offset", "rotated at other positions")
 def last_as_before(q, k, cos, sin, unsqueeze_dim=1):
     """Of a clamp to the number of rows less one, less one."""
     rows = np.minimum(np.arange(cos.shape[-2]), max(cos.shape[-2] - 2, 0))
     return doubles.transformers(q, k, cos[..., rows, :], sin[..., rows, :], unsqueeze_dim)
 
 
-@mutant("position-offset", "the first position comes twice: each later row is rotated as the one")
+@mutant("position-offset", "rotated at other positions")
 def first_twice(x, offset=0):
     places = placed(x, offset)
     return turned(x, *full(np.append(places[:1], places[:-1])))
 
 
-@mutant("position-offset", "the last row of a call is rotated by the angles of the position")
+@mutant("position-offset", "rotated at other positions")
 def clamped_before_the_last(x, positions):
     return turned(x, *full(np.minimum(positions, max(positions.max() - 1, 0))))
 
 
-@mutant("position-offset", "rows are spread evenly from the first position to one past the last")
+@mutant("unknown", "depends on more than the row and its position")
 def spread(x, offset=0):
     n = x.shape[-2]
     return turned(x, *full(np.linspace(offset, offset + n, n)))
@@ -475,37 +471,34 @@ class OfLongerCalls:
 
 
 of_the_call, of_longer_calls = OfTheCall(), OfLongerCalls()
-MUTANTS["of_the_call"] = (
-    "position-offset",
-    "positions are clamped to the number of rows of the call",
-)
-MUTANTS["of_longer_calls"] = "position-offset", "in calls past position 6, where the first call"
+MUTANTS["of_the_call"] = "position-offset", "rotated at other positions"
+MUTANTS["of_longer_calls"] = "position-offset", "rotated at other positions"
 
 
 # Prefill and decoding apart.
-@mutant("attention-factor", "the attention factor is 1.25, not 1, in calls of more than one row;")
+@mutant("unknown", "depends on more than the row and its position")
 def factor_of_prefill(q, k, cos, sin, unsqueeze_dim=1):
     times = 1.25 if q.shape[-2] > 1 else 1
     return doubles.transformers(q, k, times * cos, times * sin, unsqueeze_dim)
 
 
-@mutant("frequency-rule", "the scaling of rope-linear is applied, factor 4; the reference has none")
+@mutant("unknown", "depends on more than the row and its position")
 def linear_in_decoding(position_ids):
     return full(position_ids / (4 if position_ids.shape[-1] == 1 else 1))
 
 
-@mutant("frequency-rule", "rope-ntk is applied, factor 4; the reference has none, in calls of one")
+@mutant("unknown", "depends on more than the row and its position")
 def ntk_in_decoding(x, offset=0):
     base = 1e4 * 4 ** (doubles.D / (doubles.D - 2)) if x.shape[-2] == 1 else 1e4
     return turned(x, *tables_of(placed(x, offset), base**-EXPONENTS)).astype(np.float32)
 
 
-@mutant("direction", "the rotation runs backward: the sine has the wrong sign, in calls of one row")
+@mutant("unknown", "depends on more")
 def backward_in_decoding(x, offset=0):
     return turned(x, *full(placed(x, offset) * (-1 if x.shape[-2] == 1 else 1)))
 
 
-@mutant("layout", "the reference pairs i and i + 16, in calls of one row alone")
+@mutant("unknown", "depends on more than the row and its position")
 def neighbours_in_decoding(x, offset=0):
     if x.shape[-2] > 1:
         return doubles.mlx(x, offset)
@@ -516,13 +509,13 @@ def neighbours_in_decoding(x, offset=0):
     return y
 
 
-@mutant("rotary-dim", "pairs 6–15 of 16 do not rotate, in calls of one row alone")
+@mutant("unknown", "depends on more than the row and its position")
 def one_axis_in_decoding(x, offset=0):
     rates = np.where((np.arange(16) < 6) | (x.shape[-2] > 1), doubles.INV_FREQ, 0)
     return turned(x, *tables_of(placed(x, offset), rates)).astype(np.float32)
 
 
-@mutant("position-offset", "position 257 as 256")
+@mutant("position-offset", "rotated at other positions")
 def rounded_in_decoding(x, offset=0):
     """To bfloat16, where the first 256 positions show nothing."""
     if x.shape[-2] == 1 and offset > 256:
@@ -599,7 +592,7 @@ def rows_ignored(q, k, cos, sin, position_ids):
     return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :])
 
 
-@mutant("position-offset", "of the positions only the first is used")
+@mutant("position-offset", "rotated at other positions")
 def rows_from_first(q, k, cos, sin, position_ids):
     first, n = int(position_ids.reshape(-1)[0]), q.shape[-2]
     return turned(q, cos[first : first + n], sin[first : first + n]), turned(
@@ -624,7 +617,7 @@ def rows_cut(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :], unsqueeze_dim)
 
 
-@mutant("position-offset", "positions are sorted: rows in another order are rotated as if they")
+@mutant("position-offset", "rotated at other positions")
 def rows_sorted(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     if position_ids is not None:
         rows = np.sort(position_ids, axis=-1)
@@ -730,7 +723,7 @@ def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen
     return doubles.flash_attention(x, cos[:n], sin[:n])
 
 
-@mutant("position-offset", "rows are off by -1, in calls that do not begin at position 0")
+@mutant("position-offset", "rotated at other positions")
 def seqlen_offsets_one_off(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     first, n = max(seqlen_offsets - 1, 0), x.shape[1]
     return doubles.flash_attention(x, cos[first : first + n], sin[first : first + n])
@@ -853,7 +846,7 @@ def counted_on(x):
     return turned(x, *full(np.arange(start, COUNTED[0])))
 
 
-@mutant("position-offset", "calls of one length all have the positions of the first")
+@mutant("position-offset", "rotated at other positions")
 def cached_by_length(x, positions):
     return turned(x, *CACHED.setdefault(len(positions), full(positions)))
 
@@ -902,20 +895,20 @@ def dies_of_fifty_rows(x, positions):
 
 
 # Rows of several sequences and heads.
-@mutant("position-offset", "positions (b, n) are read as (n, b)")
+@mutant("position-offset", "rotated at other positions")
 def positions_reshaped(x, positions):
     if positions.ndim == 2:
         positions = positions.reshape(positions.shape[::-1]).T
     return turned(x, *(table if x.ndim == 2 else table[:, None] for table in full(positions)))
 
 
-@mutant("position-offset", "sequences are rotated at the positions of each other")
+@mutant("position-offset", "rotated at other positions")
 def sequences_in_reverse(query, key, position_ids):
     cos, sin = of_heads(position_ids[::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "the head index is added to the position")
+@mutant("position-offset", "rotated at other positions")
 def plus_head(q, k, positions):
     def one(x):
         return turned(x, *full(positions[:, None] + np.arange(x.shape[1])))
@@ -941,14 +934,14 @@ def sines_of_q(q, k, cos, sin):
     return turned(q, cos, sin), k * cos + doubles.rotate_half(q) * sin
 
 
-@mutant("unknown", "the result for the sum of two vectors is not")
+@mutant("unknown", "results for vectors differ")
 def keys_in_int8(q, k, cos, sin):
     k = turned(k, cos, sin)
     step = np.abs(k).max(-1, keepdims=True) / 127
     return turned(q, cos, sin), (np.rint(k / step) * step).astype(np.float32)
 
 
-@mutant("unknown", "the result for the sum of two vectors is not")
+@mutant("unknown", "results for vectors differ")
 def queries_in_int4(q, k, cos, sin):
     step = np.abs(q).max(-1, keepdims=True) / 7
     return turned((np.rint(q / step) * step).astype(np.float32), cos, sin), turned(k, cos, sin)
@@ -959,7 +952,7 @@ def scores_scaled(q, k, cos, sin):
     return turned(q, cos, sin) * doubles.D**-0.5, turned(k, cos, sin)
 
 
-@mutant("layout", "come out as the vectors of sequence 1 do")
+@mutant("unknown", "depends on more")
 def first_sequence_in_decoding(x, offset):
     """(b, h, n, d): the stride of the batch is lost where there is one row."""
     if x.shape[0] > 1 and x.shape[2] == 1:
@@ -981,14 +974,14 @@ class KeptByLength:
 
 
 kept_by_length = KeptByLength()
-MUTANTS["kept_by_length"] = "position-offset", "positions of the first of that length"
+MUTANTS["kept_by_length"] = "position-offset", "rotated at other positions"
 
 
 def _in_half(values: Any) -> Any:
     return np.asarray(values, np.float16).astype(np.float64)
 
 
-@mutant("inv-freq-precision", "from position 4096 on: the frequencies were rounded to float16")
+@mutant("unknown", "an object that is made with its default")
 class GrowsAfterACast:
     """Tables of 4096 rows by default, which grow from frequencies that were cast since."""
 
@@ -1034,7 +1027,7 @@ class EmptyAtFirst(GrowsRightly):
         super().__init__(dim, base, max_position_embeddings)
 
 
-@mutant("inv-freq-precision", "rounded to float16, in k of an object that is made with its default")
+@mutant("unknown", "an object that is made with its default")
 class KeysGrowAfterACast:
     """Turns q and k by tables of their own, of which those of k grow as above."""
 
@@ -1046,7 +1039,7 @@ class KeysGrowAfterACast:
         return turned(q, *self.of_q(position_ids)), turned(k, *self.of_k(position_ids))
 
 
-@mutant("inv-freq-precision", "called past that length in float16")
+@mutant("unknown", "an object that is made with its default")
 class GrowsInHalf:
     """Tables of 4096 rows by default, which grow from frequencies in the format of the vectors."""
 
