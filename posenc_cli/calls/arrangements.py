@@ -120,18 +120,6 @@ class Arrangement(Record):
             key_heads=heads if self.key_heads == self.heads else heads // 2,
         )
 
-    @property
-    def untried(self) -> list[str]:
-        """What callers do and this call does not."""
-        untried = []
-        if self.sequences == 1:
-            untried.append("batches of more than one sequence")
-        elif self.places == 1 and not self.form.from_zero:
-            untried.append("sequences at positions of their own")
-        if len(self.form.vectors) > 1 and self.key_heads == self.heads:
-            untried.append(FEWER_KEYS)
-        return untried
-
 
 def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:
     """Calls without the axis of sequences or of heads, for a function of both."""

@@ -28,8 +28,8 @@ from posenc_cli.calls.arrangements import (
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
 from posenc_cli.calls.called_function import Crash
-from posenc_cli.calls.function_trial import Irregularity, vectors_differ
-from posenc_cli.calls.patterns import PatternFault, given_by
+from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
+from posenc_cli.calls.patterns import given_by
 from posenc_cli.calls.payloads import Vectors
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.errors import InvalidInput
@@ -38,7 +38,7 @@ from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.calls.answers import Differs
     from posenc_cli.calls.call_form import CallForm
@@ -219,15 +219,13 @@ class Together:
         )
         return known, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 
-    def fault(self, text: str) -> PatternFault | None:
+    def fault(self, text: str) -> Irregularity | None:
         """What is wrong with the call that ``text`` names; None if nothing is."""
         if not self.wrong:
             return None
         known, cause = self.known
-        other = f"called with {text} it gives other values for {self.where} than alone"
-        return PatternFault(
-            f"{other}; all rows are reproduced so" if known else other, known, cause
-        )
+        evidence = f"called with {text} it gives other values for {self.where} than alone"
+        return Irregularity(cause, known or NO_MAP, evidence)
 
     def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
         """The results of vectors (k, n, d) at positions (k, n), each n by itself, equal ones once.
@@ -292,40 +290,39 @@ def try_batches(tried: Tried) -> None:
         taken = together.tells or must_hold(arrangement, function.form)
         if taken or (arrangement.places == 1 and _mixes_heads(tried, arrangement)):
             calls.tried.append(arrangement.text)
-            calls.untried += [_with_reason(text, failed) for text in arrangement.untried]
-            calls.untested += _untested(tried, arrangement, failed)
+            _leave_out(tried, arrangement, failed)
             fault = together.fault(arrangement.text)
-            if fault and fault.known and arrangement.form.boxed:
-                known = f"{fault.known}, with {function.form.placed_by} as an array"
-                fault = replace(fault, known=known)
+            if fault and arrangement.form.boxed:
+                message = f"{fault.message}, with {function.form.placed_by} as an array"
+                fault = replace(fault, message=message)
             calls.fault(fault)
             if fault is None and not grid:
                 _try_other_sizes(tried, arrangement)
             return
         failed.append((arrangement, _UNSUPPORTED))
-    calls.untried.append(_with_reason(_BATCH, failed))
-    calls.untested += _untested(tried, None, failed)
+    _leave_out(tried, None, failed)
 
 
-def _untested(
+def _leave_out(
     tried: Tried, taken: Arrangement | None, failed: Sequence[tuple[Arrangement, str]]
-) -> Iterator[str]:
-    """The calls that line 1 names as not tested, if ``taken`` was the fullest call that was judged.
+) -> None:
+    """Say which calls failed, and what is not tested if ``taken`` was the fullest judged call.
 
-    These are batches that are refused in axes in which one sequence is right, or whose results
+    Line 1 names batches that are refused in axes in which one sequence is right, or whose results
     differ, and fewer heads of k if they come back in another shape without an error.
     """
-    form = tried.form
-    dismissed = [own for own, why in failed if why.startswith((_SHAPED, _UNSUPPORTED))]
-    if any(own.form.axes == form.axes and own.key_heads < own.heads for own in dismissed):
-        yield FEWER_KEYS
+    form, calls = tried.form, tried.calls
+    for own, why in failed:
+        calls.skip(own.text, why)
+        dismissed = why.startswith((_SHAPED, _UNSUPPORTED)) and own.form.axes == form.axes
+        calls.untested += [FEWER_KEYS] * (dismissed and own.key_heads < own.heads)
     if taken is not None and taken.sequences > taken.places and form.placed_by:
-        yield f"{form.placed_by} of each sequence"
+        calls.untested.append(f"{form.placed_by} of each sequence")
     refused = () if taken is not None and taken.sequences > 1 else failed
     for own, why in refused:
         several = own.sequences > 1 == own.places
         if several and (why == _UNSUPPORTED or _takes_one(tried, own)):
-            yield f"batches ({why})"
+            calls.untested.append(f"batches ({why})")
             return
 
 
@@ -366,12 +363,6 @@ def called_together(
         given.append(generator.standard_normal(shape).astype(np.float32)[:, :, drawn])
     where = np.add.outer(starts, np.arange(rows))
     return Together(function, form, where, given, differs, alone=alone)
-
-
-def _with_reason(untried: str, failed: Sequence[tuple[Arrangement, str]]) -> str:
-    """What was not tried, and why the last call that would have tried it failed."""
-    why = next((why for other, why in reversed(failed) if untried not in other.untried), "")
-    return f"{untried} ({why})" if why else untried
 
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
@@ -516,7 +507,7 @@ def try_table_batches(tried: Tried) -> None:
 _TABLES = f"the positions of {SEQUENCES} sequences in one call"
 
 
-def _table_fault(function: ServedFunction) -> PatternFault | None:
+def _table_fault(function: ServedFunction) -> Irregularity | None:
     """How the tables of several sequences differ from those of each alone; None if they do not.
 
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
@@ -524,20 +515,14 @@ def _table_fault(function: ServedFunction) -> PatternFault | None:
     positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
     together = function.answers(positions)
     alone = [function.answers(own[None]) for own in positions]
-    called = f"called with {_TABLES} it"
     if _same(together, alone[0]):
-        return PatternFault(f"{called} returns the tables of sequence 1 alone")
-    shapes = [(SEQUENCES, *values.shape[1:]) for values in alone[0]]
-    if [values.shape for values in together] != shapes:
+        evidence = f"called with {_TABLES} it returns the tables of sequence 1 alone"
+        return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
+    joined = [np.concatenate(parts) for parts in zip(*alone, strict=True)]
+    if [values.shape for values in together] != [values.shape for values in joined]:
         raise InvalidInput("the tables are not of each sequence")
-    for sequence in range(SEQUENCES):
-        part = [values[sequence : sequence + 1] for values in together]
-        if not _same(part, alone[sequence]):
-            text = f"{called} gives other tables for sequence {sequence + 1} than alone"
-            other = next((n for n, tables in enumerate(alone, 1) if _same(part, tables)), None)
-            moved = f"sequence {sequence + 1} is given the tables of sequence {other}"
-            return PatternFault(text, "" if other is None else moved)
-    return None
+    wrong = f"called with {_TABLES} it gives other tables than for each alone"
+    return None if _same(together, joined) else Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
 
 
 def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
@@ -572,8 +557,9 @@ def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, 
         return ()
     fault = together.fault(f"{heads} heads")
     assert fault is not None
-    known = fault.known or f"{together.where} do not rotate as the others do"
-    return (Irregularity(fault.word, known, fault.text, "the function rotates heads differently"),)
+    if fault.message == NO_MAP:
+        fault = replace(fault, message=f"{together.where} do not rotate as the others do")
+    return (replace(fault, unlike="the function rotates heads differently"),)
 
 
 def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:

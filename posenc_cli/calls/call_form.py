@@ -115,7 +115,7 @@ class CallForm(Record):
 
     ``axes``, ``table_axes`` and ``position_axes`` name the axes of vectors, tables and positions.
     ``columns`` is the number of columns of a vector. ``chosen`` says that tables have more rows
-    than the call, and positions or an offset choose them; ``exact`` that they have as many.
+    than the call, and positions or an offset choose them.
     ``blank`` is which of the two copies of a value is 0. ``dtype`` is the number format of vectors.
     ``counted`` says that a length counts the rows of the call, wherever they begin. ``real`` says
     that integer coordinates are given as real numbers. ``boxed`` says that an offset is an array,
@@ -131,7 +131,6 @@ class CallForm(Record):
     table_axes: str = ""
     kind: str = ""
     chosen: bool = False
-    exact: bool = False
     blank: Literal["", "first", "second"] = ""
     dtype: str = "float32"
     counted: bool = False

@@ -20,7 +20,6 @@ from posenc_cli.calls.patterns import (
     SEQUENCE,
     SLOW,
     SLOW_SECONDS,
-    PatternFault,
     rows_text,
 )
 from posenc_cli.errors import InvalidInput
@@ -297,8 +296,8 @@ def in_a_long_call(
             raise InvalidInput("a short call is another too")
         log.sequence(rows)
     calls = _Calls(log, log.made[before:], dtype)
-    for crash in planned.faults[known:]:
-        return (_irregular(crash.cause, crash.known, crash.text),)
+    if crashes := planned.faults[known:]:
+        return tuple(crashes)
     if text not in planned.tried or calls.right:
         return ()
     text = f"called with {calls.first_wrong} it gives other values than it should"
@@ -308,7 +307,7 @@ def in_a_long_call(
 
 def past_default_length(
     logs: Sequence[CallLog], planned: PlannedCalls, dtype: str, last: int, *, half: str = ""
-) -> PatternFault | None:
+) -> Irregularity | None:
     """What happens to rows past the length that an object has by default, up to position ``last``.
 
     The object is made anew; with ``half`` its first calls, which grow it, are in that precision.
@@ -341,7 +340,7 @@ def past_default_length(
             continue
         text = f"called {past}, it gives other values than one of length {last + 1}"
         known = f"rows are wrong once it has been called {past}, in {of}{of_default}"
-        return PatternFault(text, known, Cause.UNKNOWN)
+        return Irregularity(Cause.UNKNOWN, known, text)
     return None
 
 

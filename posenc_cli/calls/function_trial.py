@@ -18,7 +18,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.calls.patterns import PatternFault
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.numerics.arrays import Integers, NumberArray, UnitMatrices
 
@@ -177,37 +176,29 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     backward = trial.given(x[::-1], positions[::-1])[::-1]
     if trial.differs(backward, expected):
         evidence = "depends on the order of the rows, not on their positions alone"
-        yield Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
         evidence = "depends on how many rows it is given, not on their positions alone"
-        yield Irregularity(Cause.UNKNOWN, _NO_MAP, evidence)
+        yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
-_NO_MAP = "the result for a row depends on more than the row and its position"
+NO_MAP = "the result for a row depends on more than the row and its position"
 
 
 def with_faults(
-    faults: Sequence[PatternFault], found: Sequence[Irregularity]
+    faults: Sequence[Irregularity], found: Sequence[Irregularity]
 ) -> tuple[Irregularity, ...]:
     """All that is irregular, first what explains more: also what the ways to call it show.
 
     Where rows mix, or nothing repeats, these differ for no reason of their own; where rows are
     taken for positions, no result follows from a row.
     """
-    telling = tuple(one for one in found if one.message != _NO_MAP)
-    if telling:
-        return telling
-    told = [
-        Irregularity(
-            fault.word,
-            fault.known or _NO_MAP,
-            fault.text,
-        )
-        for fault in sorted(faults, key=lambda fault: not fault.known)
-    ]
-    return tuple(told) if any(fault.known for fault in faults) else (*told, *found)
+    telling = tuple(one for one in found if one.message != NO_MAP)
+    named = tuple(fault for fault in faults if fault.message != NO_MAP)
+    unnamed = tuple(fault for fault in faults if fault.message == NO_MAP)
+    return telling or (*named, *unnamed, *(() if named else found))
 
 
 def returned_half(trial: FunctionTrial) -> str | None:

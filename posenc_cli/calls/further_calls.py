@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.calls.arrangements import BATCH_CONTEXT
-from posenc_cli.calls.function_trial import UNSTEADY
+from posenc_cli.calls.function_trial import UNSTEADY, Irregularity
 from posenc_cli.calls.patterns import (
     Pattern,
-    PatternFault,
     PlannedCalls,
     compared,
     given_by,
 )
 from posenc_cli.calls.payloads import Vectors
-from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.frameworks import BY_NAME
@@ -52,12 +50,6 @@ _ROUNDED_DOWN = (2, 257, 2049, 4097)
 the last two in float16. The last positions of a shorter sequence are added, because only their
 angles show a frequency in half precision."""
 
-_LATER = np.arange(240, 257)
-"""Positions that any half precision represents. They are far enough from 0 that a coarse
-frequency or angle exceeds the rounding of the vectors."""
-_HIDING = 64
-"""Positions below which the rounding of vectors may hide coarse frequencies and angles."""
-
 _ROUNDINGS = 6 * 2**0.5
 """Units of the largest value by which right code in a half format may be off. Cosine, sine, a
 factor on them, their products and the sum are rounded: 3√2 + 1 units, 5.24. The rest leaves room
@@ -66,9 +58,6 @@ for half a unit more. The length of a pair is at most √2 times its larger valu
 _ROWS, _FIRST = 5, 7
 """Rows of the calls with views and with an offset in an array, and the first position of the
 latter."""
-
-_ORDER = np.array([3, 0, 4, 1, 2])
-"""Positions in another order than those of the tables."""
 
 
 class Tried(Record):
@@ -92,12 +81,6 @@ class Tried(Record):
     def form(self) -> CallForm:
         """The form in which the function is called."""
         return self.function.form
-
-    @property
-    def has_order(self) -> bool:
-        """Whether positions are required though tables have only the rows of the call."""
-        positions_alone = self.form.has("positions") and self.form.has(*TABLES)
-        return positions_alone and not self.form.chosen and self.function.requires_places
 
     def takes_half(self, which: int) -> bool:
         """Whether it can be given vectors in more than ``which`` half precisions."""
@@ -190,7 +173,7 @@ class EarlyCall:
         return function.all_values(self._x, self.positions)
 
 
-def _again(tried: Tried) -> Iterator[PatternFault]:
+def _again(tried: Tried) -> Iterator[Irregularity]:
     """How the early call has changed since."""
     early = tried.early
     assert early is not None
@@ -204,15 +187,15 @@ def _again(tried: Tried) -> Iterator[PatternFault]:
     )
     in_long = given_by(tried.function, partial(early.again, in_long=True)) or early.first
     if tried.differs(then, np.concatenate(in_long, axis=1)):
-        yield PatternFault(text, f"the function {UNSTEADY}", Cause.UNKNOWN)
+        yield Irregularity(Cause.UNKNOWN, f"the function {UNSTEADY}", text)
         return
     before, after = (tried.planes(parts) for parts in (early.first, again))
     on = before * np.exp(1j * np.outer(early.positions, np.angle(after[1] * before[1].conj())))
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
-    yield PatternFault(
-        f"{text}; they are those that a call up to {tried.last} has",
-        "a longer call leaves its rotation behind: shorter ones after it are rotated as it is",
+    yield Irregularity(
         Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
+        "a longer call leaves its rotation behind: shorter ones after it are rotated as it is",
+        f"{text}; they are those that a call up to {tried.last} has",
     )
 
 
@@ -220,8 +203,8 @@ def _beside_long(tried: Tried) -> Iterator[_Pair]:
     """The early call, and the same rows beside the last position."""
     early = tried.early
     assert early is not None
-    short, long = (np.concatenate(own, axis=1) for own in (early.first, early.again(in_long=True)))
-    yield short, long
+    long = np.concatenate(early.again(in_long=True), axis=1)
+    yield np.concatenate(early.first, axis=1), long
 
 
 _EARLY = (
@@ -249,35 +232,13 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
             raise InvalidInput("a function of this process is not loaded again")
         tried.function.process.renew()
         early.again(half=half)
-    again, first = (np.concatenate(parts, axis=1) for parts in (early.again(), early.first))
-    yield again, first
+    yield np.concatenate(early.again(), axis=1), np.concatenate(early.first, axis=1)
 
 
 def _after_text(tried: Tried, *, renewed: bool) -> str:
     if renewed:
         return f"vectors of {halves_of(tried.function)[0]} before any of float32"
     return "vectors of float32 after those of a half precision"
-
-
-def _orders(tried: Tried) -> Iterator[_Pair]:
-    """The positions that a function of tables requires, in another order than its tables.
-
-    Its tables have only the rows of the call, those of the first positions. Code that chooses rows
-    by position finds each row. Code that ignores positions takes rows in their order, and may be
-    right.
-    """
-    form = tried.form
-    vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
-    exact = replace(form, chosen=True, exact=True)
-    values, chosen, ignored = (
-        tried.together(call, where, vectors)
-        for call, where in ((exact, _ORDER), (form, _ORDER), (form, np.arange(_ROWS)))
-    )
-    if tried.differs(values, chosen):
-        raise InvalidInput(
-            "results follow neither" if tried.differs(values, ignored) else "they change nothing"
-        )
-    yield values, chosen
 
 
 def _strided(strided: str, tried: Tried) -> Iterator[_Pair]:
@@ -287,8 +248,8 @@ def _strided(strided: str, tried: Tried) -> Iterator[_Pair]:
     x = _drawn(rows * heads, form.columns).reshape(1, rows, heads, form.columns)
     given = [Vectors(part, rows) for part in (x, other_vectors(x))[: len(form.vectors)]]
     apart = [replace(part, strided=strided) for part in given]
-    values, wanted = (tried.together(form, np.arange(rows), own) for own in (apart, given))
-    yield values, wanted
+    where = np.arange(rows)
+    yield tried.together(form, where, apart), tried.together(form, where, given)
 
 
 _STRIDED = {
@@ -311,10 +272,8 @@ def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
     if role == "positions":
         where[1:] = np.linspace(_FIRST, max(_FIRST, tried.last), _ROWS)[1:]
     vectors = [Vectors(_drawn(_ROWS, form.columns)[None, :, None], _ROWS)] * len(form.vectors)
-    other, plain = (
-        tried.together(own, where, vectors) for own in (replace(form, boxed=True), form)
-    )
-    yield other, plain
+    boxed = replace(form, boxed=True)
+    yield tried.together(boxed, where, vectors), tried.together(form, where, vectors)
 
 
 def _type_text(role: str, tried: Tried) -> str:
@@ -326,23 +285,11 @@ _TYPES = {"offset": "as an array", "positions": "of int32"}
 """Other types of an offset and of positions."""
 
 
-def _in_half(which: int, called: str, tried: Tried) -> Iterator[PatternFault]:
+def _in_half(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
     """Vectors in a half precision: all in one call, or row by row."""
     half = halves_of(tried.function)[which]
     other = tried.function.varied(last=tried.function.last, dtype=half)
-    at = _LATER if called == _PAST else None
-    yield from rounded_to(half, other, tried, called, single=called == _SINGLE, at=at)
-
-
-def try_later(tried: Tried) -> None:
-    """Call a function that computes angles in half precision past the last position as well.
-
-    This comes last, because it may leave state for a length that nobody asked for.
-    """
-    compared(_LATER_CALLS, tried, tried.calls, tried.differs)
-    left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
-    if left and tried.last < _HIDING:
-        tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
+    yield from rounded_to(half, other, tried, called, single=called == _SINGLE)
 
 
 def rounded_to(
@@ -352,13 +299,11 @@ def rounded_to(
     called: str,
     *,
     single: bool = False,
-    at: Integers | None = None,
-) -> Iterator[PatternFault]:
-    """The fault of another function, in a half precision, that no rounding to it explains.
-
-    It is called at the positions ``at``, by default at some of those that were asked for.
-    """
-    positions = _rounded_positions(tried) if at is None else at
+) -> Iterator[Irregularity]:
+    """The fault of another function, in a half precision, that no rounding to it explains."""
+    end = min(tried.last, _ROUNDED_DOWN[-1])
+    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
+    positions = np.array(sorted(position for position in some if 0 <= position <= tried.last))
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))
@@ -375,15 +320,8 @@ def rounded_to(
     if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
         text += "; so rounded, all rows are reproduced"
         what, cause = rounded
-        known = f"{what} are rounded to {half}, as {_OF.get(called, called)} are"
-    yield PatternFault(text, known, cause)
-
-
-def _rounded_positions(tried: Tried) -> Integers:
-    """The positions that half precisions round, and the last ones; all rows of a grid."""
-    end = min(tried.last, _ROUNDED_DOWN[-1])
-    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
-    return np.array(sorted(position for position in some if 0 <= position <= tried.last))
+        known = f"{what} are rounded to {half}, as {_VECTORS if called == _SINGLE else called} are"
+    yield Irregularity(cause, known, text)
 
 
 def _in_calls_of(
@@ -458,36 +396,9 @@ def _of_half(which: int, called: str, tried: Tried) -> str:
     return f"{called} of {halves_of(tried.function)[which]}"
 
 
-_VECTORS, _SINGLE, _PAST = "vectors", "single rows", "later rows"
-_OF = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
-
-_LATER_CALLS = tuple(
-    Pattern(
-        partial(_of_half, which, _PAST),
-        partial(_in_half, which, _PAST),
-        partial(
-            lambda which, tried: (
-                tried.takes_half(which)
-                and tried.last < _LATER[-1]
-                and not (tried.form.has("grid", *TABLES) or tried.by_length)
-                and not (tried.function.follows_length or tried.reference.axes)
-            ),
-            which,
-        ),
-        last=True,
-        rare=True,
-    )
-    for which in (0, 1)
-)
-"""The calls past the last position, if the reference has later positions."""
+_VECTORS, _SINGLE = "vectors", "single rows"
 
 _FURTHER = (
-    Pattern(
-        lambda tried: f"{tried.form.placed_by} in another order than the tables",
-        _orders,
-        lambda tried: tried.rotates and tried.has_order,
-        tests=lambda tried: [tried.form.placed_by],
-    ),
     Pattern(
         lambda _: "v beside q and k",
         _values_beside,

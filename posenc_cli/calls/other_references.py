@@ -17,10 +17,10 @@ import numpy as np
 from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
+from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import rounded_to
 from posenc_cli.calls.patterns import (
     Pattern,
-    PatternFault,
     PlannedCalls,
     compared,
     given_by,
@@ -131,13 +131,9 @@ def try_parameters(tried: Tried) -> None:
                 if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
                 calls.fault(fault)
-            if value == LEFT_PADDED and (how := _unjudged_mask(tried, given.name)):
-                calls.untested.append(f"{given.name} {how}")
     for name in _other_offsets(tried):
         with calls.planned(f"rows placed by {name}", tests=[name]):
             calls.fault(_placed_otherwise(tried, name))
-        with calls.planned(f"{name} beside {tried.form.placed_by}", surely=False):
-            calls.untested += _unjudged_beside(tried, name)
     for own in tried.form.arguments:
         if own.role == "length":
             with calls.planned(f"a longer {own.parameter}", tests=[own.parameter]):
@@ -181,7 +177,7 @@ def _late_rows(tried: Tried, last: int, first: int = _OFFSET) -> tuple[NumberArr
     return x[first:], where[first:]
 
 
-def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
+def _placed_otherwise(tried: Tried, name: str) -> Irregularity | None:
     """The fault of rows that a parameter places in place of positions.
 
     Raises: InvalidInput if the call fails.
@@ -201,19 +197,7 @@ def _placed_otherwise(tried: Tried, name: str) -> PatternFault | None:
         return None
     how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
     text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
-    return PatternFault(text, f"{name} {how}")
-
-
-def _unjudged_beside(tried: Tried, name: str) -> list[str]:
-    """What is not judged of a parameter beside positions; nothing if one wins or both add up.
-
-    Raises: InvalidInput if a call fails.
-    """
-    function, (x, where) = tried.function, _late_rows(tried, max(0, tried.last - _OFFSET))
-    both = _side_by_side(_with_value(function, name, "offset", None), where, x)
-    rules = (_side_by_side(function, at, x) for at in (where, where + _OFFSET))
-    judged = any(not tried.differs(both, values) for values in rules)
-    return [] if judged else [f"{name} beside {tried.form.placed_by}"]
+    return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
 def _side_by_side(function: ServedFunction, where: Integers, x: NumberArray) -> NumberArray:
@@ -253,29 +237,6 @@ _BY_AXIS = ("bhnd", "bnhd")
 """Axes of vectors whose tables have an axis of heads at 1, and at 2."""
 
 
-def _unjudged_mask(tried: Tried, mask: str) -> str:
-    """What a mask may place alone, and is not seen to place right; empty where it places nothing.
-
-    Beside positions that have a default it may count rows in their place; without any, and where it
-    counts them, it may also be of rows before those of the call.
-    """
-    form, function = tried.form, tried.function
-    x, where = _drawn(tried, tried.last)
-    fixed = form.has(*TABLES) or function.requires_places
-    if fixed or not (form.from_zero or form.has("positions")):
-        return ""
-    arguments = tuple(own for own in form.arguments if own.role != "positions")
-    bare = function.varied(last=None, form=replace(form, arguments=arguments, position_axes=""))
-    masked = _with_value(bare, mask, "mask", LEFT_PADDED)
-    values = given_by(function, partial(masked.all_values, x, where))
-    if values is None:  # it wants positions
-        return ""
-    counted = _counted_behind_padding(tried, values, x, where)
-    if form.from_zero:
-        return "longer than the call" if counted else ""
-    return "" if counted else f"without {form.placed_by}"
-
-
 def _counted_behind_padding(
     tried: Tried, values: Sequence[NumberArray], x: NumberArray, where: Integers
 ) -> bool:
@@ -284,7 +245,7 @@ def _counted_behind_padding(
     return not tried.differs(np.concatenate(values, axis=1)[1:], wanted)
 
 
-def _longer(tried: Tried, name: str) -> PatternFault | None:
+def _longer(tried: Tried, name: str) -> Irregularity | None:
     """The fault with a longer length than needed; if there is none, a shorter one must fail.
 
     Raises: InvalidInput if a length seems to be ignored, or exceeds a bound.
@@ -303,8 +264,8 @@ def _longer(tried: Tried, name: str) -> PatternFault | None:
     )
     if all(tried.differs(values, wanted) for wanted in (plain, last)):
         known = f"{name} changes the result, which must not depend on it"
-        return PatternFault(
-            f"called with {name}={needed + _ROWS} it gives other values", known, Cause.UNKNOWN
+        return Irregularity(
+            Cause.UNKNOWN, known, f"called with {name}={needed + _ROWS} it gives other values"
         )
     if form.from_zero and function.outcome == "tables":
         shapes = [each.shape for each in longer.answers(where[None])]
@@ -330,7 +291,7 @@ def _batch(tried: Tried) -> Arrangement | None:
 
 def _batch_fault(
     tried: Tried, other: ServedFunction, batch: Arrangement, text: str
-) -> PatternFault | None:
+) -> Irregularity | None:
     """The fault in a batch with another value of a parameter, which the text names.
 
     Raises: InvalidInput if the call fails.
@@ -340,8 +301,9 @@ def _batch_fault(
     fault = together.fault(f"{batch.text} and {text}")
     if fault is None:
         return None
-    what = fault.known or f"{together.where} of a batch differ from single calls"
-    return replace(fault, known=f"with {text}, {what}")
+    what = f"{together.where} of a batch differ from single calls"
+    what = what if fault.message == NO_MAP else fault.message
+    return replace(fault, message=f"with {text}, {what}")
 
 
 def _response(
@@ -350,7 +312,7 @@ def _response(
     role: Role,
     given: tuple[str, float | str | None],
     called: str,
-) -> PatternFault | None:
+) -> Irregularity | None:
     """The fault with another value of a parameter, by how its role says that results respond.
 
     Rows begin past position 0 if there are enough, so that a value that drops positions shows.
@@ -370,7 +332,7 @@ def _response(
         return _other_response(tried, other, (role.response, *given), (plain, values), late)
     if role.name == "dtype":  # the default may be coarser
         known = f"{name} is ignored: float16 comes back, not float32"
-        fault = PatternFault(f"{called} float16", known, Cause.TABLE_PRECISION)
+        fault = Irregularity(Cause.TABLE_PRECISION, known, f"{called} float16")
         return fault if values[0].dtype == np.float16 else None
     same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
     may_place = value == LEFT_PADDED and not tried.form.has("positions")
@@ -381,7 +343,7 @@ def _response(
         raise InvalidInput("it takes a mask of rows")
     how = "changes the result, which must not depend on it"
     known = f"{name} {'names another axis' if role.name == 'axis' else how}"
-    return PatternFault(f"{called} other values", known, Cause.UNKNOWN)
+    return Irregularity(Cause.UNKNOWN, known, f"{called} other values")
 
 
 def _other_response(
@@ -390,7 +352,7 @@ def _other_response(
     varied: tuple[str, str, float | str | None],
     results: tuple[list[NumberArray], list[NumberArray]],
     late: slice,
-) -> PatternFault | None:
+) -> Irregularity | None:
     """The fault if a value must change the results of ``late`` rows.
 
     ``varied`` are the response that it must have, the parameter and the value.
@@ -404,18 +366,18 @@ def _other_response(
     if any(same) and not _multiplied(tried, parts, same, value):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
         text = f"{called} what it gave before"
-        return PatternFault(text, f"{name} is ignored{of}", Cause.UNKNOWN)
+        return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
     before = _planes_before(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
         known = f"{name}={value} does not rotate back"
-        return PatternFault(f"{called} no rotation by the opposite angles", known, Cause.DIRECTION)
+        return Irregularity(Cause.DIRECTION, known, f"{called} no rotation by the opposite angles")
     from_zero = _side_by_side(other, where, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
     known = f"with {name}={value}, a row's rotation depends on more than its position"
     text = f"{called} other values from position {late.start} on than in a call from 0 on"
-    return PatternFault(text, known)
+    return Irregularity(Cause.POSITION_OFFSET, known, text)
 
 
 def _compared_parts(
@@ -466,7 +428,7 @@ def _applies(varied: _Varied, tried: Tried) -> bool:
     return bool(_names(varied, tried)) and not by_length
 
 
-def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
+def _faults(varied: _Varied, tried: Tried) -> Iterator[Irregularity]:
     """The fault with another reference, for a function that matches its own."""
     own, names = tried.reference, _names(varied, tried)
     other, value = _other(own, varied)
@@ -481,10 +443,10 @@ def _faults(varied: _Varied, tried: Tried) -> Iterator[PatternFault]:
     text = f"called with a {varied.parameter} of {value}"
     if _gives(tried, other, own):
         known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        yield PatternFault(f"{text} it gives what it gave before", known, varied.cause)
+        yield Irregularity(varied.cause, known, f"{text} it gives what it gave before")
         return
     known = f"a {varied.parameter} of {value} is not rotated as its reference is"
-    yield PatternFault(f"{text} it differs from its reference", known, Cause.UNKNOWN)
+    yield Irregularity(Cause.UNKNOWN, known, f"{text} it differs from its reference")
 
 
 _PATTERNS = tuple(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from posenc_cli.calls.called_function import Crash, WrongShape
+from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import Record
@@ -64,22 +65,6 @@ SLOW_SECONDS = 0.2
 SLOW = f"a call of {SEQUENCE} rows takes more than {SLOW_SECONDS:g} s"
 
 
-class PatternFault(Record):
-    """A way to call a function that changes its values.
-
-    ``known`` says what is wrong if every row shows it, else it is empty. ``cause`` is its word.
-    """
-
-    text: str
-    known: str = ""
-    cause: Cause = Cause.POSITION_OFFSET
-
-    @property
-    def word(self) -> Cause:
-        """The word of its cause: unknown if no single bug gives every row."""
-        return self.cause if self.known else Cause.UNKNOWN
-
-
 _Compared = TypeVar("_Compared")
 
 
@@ -97,7 +82,7 @@ class PlannedCalls:
         self.untried: list[str] = []
         self.untested: list[str] = []
         self.tested: list[str] = []
-        self.faults: list[PatternFault] = []
+        self.faults: list[Irregularity] = []
 
     @contextlib.contextmanager
     def planned(
@@ -124,7 +109,7 @@ class PlannedCalls:
             what, _, how = self._function.process.reason(error).partition(", called as ")
             known = f"the function {what} in a call that callers make"
             text = f"called with {text}" + f": {how}" * bool(how)
-            self.faults.append(PatternFault(text, known, Cause.UNKNOWN))
+            self.faults.append(Irregularity(Cause.UNKNOWN, known, text))
 
     def attempt(
         self,
@@ -145,7 +130,7 @@ class PlannedCalls:
         self.untried.append(f"{text} ({why})" if why else text)
         self.untested += untested
 
-    def fault(self, fault: PatternFault | None) -> None:
+    def fault(self, fault: Irregularity | None) -> None:
         """Keep a fault, if there is one."""
         self.faults += filter(None, [fault])
 
@@ -165,7 +150,7 @@ class Pattern(Record):
     """
 
     text: Callable[[Any], str]
-    pairs: Callable[[Any], Iterable[tuple[NumberArray, NumberArray] | PatternFault]]
+    pairs: Callable[[Any], Iterable[tuple[NumberArray, NumberArray] | Irregularity]]
     when: Callable[[Any], bool]
     surely: bool = False
     last: bool = False
@@ -200,17 +185,18 @@ def compared(
 
 
 def _fault(
-    text: str, pair: tuple[NumberArray, NumberArray] | PatternFault, differs: Differs
-) -> PatternFault | None:
+    text: str, pair: tuple[NumberArray, NumberArray] | Irregularity, differs: Differs
+) -> Irregularity | None:
     """The fault of a call that ``text`` names; None if both results are equal."""
-    if isinstance(pair, PatternFault):
+    if isinstance(pair, Irregularity):
         return pair
     values, wanted = pair
     if not differs(values, wanted):
         return None
     off, first = np.abs(values - wanted).max(), _first_row(values, wanted, differs)
     rows = f", from row {first} on" if len(values) > 1 else ""
-    return PatternFault(f"called with {text}, it gives other values, by {off:.2g}{rows}")
+    evidence = f"called with {text}, it gives other values, by {off:.2g}{rows}"
+    return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 
 class _Sequence:

@@ -147,10 +147,7 @@ class _RowPlaces:
     ) -> None:
         self.held, self.ids, self.key_ids = positions, positions, keys
         self.offset = int(positions[0, 0])
-        if form.exact:
-            self.held = np.sort(positions, axis=1)
-            self.ids = np.argsort(np.argsort(positions, axis=1), axis=1)
-        elif form.chosen and form.has("positions"):
+        if form.chosen and form.has("positions"):
             if form.follows_axes:
                 positions, keys = (
                     reference.coordinates_at(own).astype(np.int64) for own in (positions, keys)

@@ -50,7 +50,6 @@ from posenc_cli.calls.further_calls import (
     halves_of,
     try_early,
     try_further,
-    try_later,
 )
 from posenc_cli.calls.other_references import (
     try_other_references,
@@ -60,7 +59,6 @@ from posenc_cli.calls.other_references import (
 from posenc_cli.calls.patterns import (
     LONG,
     SEQUENCE,
-    PatternFault,
     PlannedCalls,
     try_patterns,
 )
@@ -197,12 +195,13 @@ def _with_further_calls(
     for way in ways:
         way(tried)
     if not grid:
-        calls.untried += () if tried.has_order else function.found.untried
+        calls.untried += function.found.untried
         if function.form.has("dtype") and subject.dtype != "float32":
             known = f"dtype is ignored: {subject.dtype} comes back, not float32"
-            calls.fault(PatternFault(f"called with {function.text}", known, Cause.TABLE_PRECISION))
+            evidence = f"called with {function.text}"
+            calls.fault(Irregularity(Cause.TABLE_PRECISION, known, evidence))
         past = partial(_try_past_default_length, subject.dtype)
-        for way in (try_other_references, try_parameters, past, try_later):
+        for way in (try_other_references, try_parameters, past):
             if not calls.faults:
                 way(tried)
     others = (*subject.other_calls, *with_faults(calls.faults, ()))
