@@ -215,7 +215,8 @@ class Together:
         place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
         known = f"rows of {self.where} are rotated at other positions: {place}, as {read[index]}"
         along_heads = self.by_head and all(
-            own.shape[2] > 1 and np.ptp(own, axis=2).max() == 0 for own in self.read
+            np.isin(own, part.places).all() or (own.shape[2] > 1 and np.ptp(own, axis=2).max() == 0)
+            for own, part in zip(self.read, self.wrong, strict=True)
         )
         return known, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 

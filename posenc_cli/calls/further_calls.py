@@ -22,6 +22,7 @@ from posenc_cli.calls.patterns import (
     given_by,
 )
 from posenc_cli.calls.payloads import Vectors
+from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.serving import other_vectors
 from posenc_cli.errors import InvalidInput
 from posenc_cli.frameworks import BY_NAME
@@ -49,6 +50,13 @@ _ROUNDED_DOWN = (2, 257, 2049, 4097)
 """Positions that half precisions round: the last three become 256, 2048 and 4096 in bfloat16,
 the last two in float16. The last positions of a shorter sequence are added, because only their
 angles show a frequency in half precision."""
+
+_LATER = np.arange(240, 257)
+"""Positions that any half precision represents. They are far enough from 0 that a coarse
+frequency or angle exceeds the rounding of the vectors."""
+
+_HIDING = 64
+"""Positions below which the rounding of vectors may hide coarse frequencies and angles."""
 
 _ROUNDINGS = 6 * 2**0.5
 """Units of the largest value by which right code in a half format may be off. Cosine, sine, a
@@ -289,7 +297,26 @@ def _in_half(which: int, called: str, tried: Tried) -> Iterator[Irregularity]:
     """Vectors in a half precision: all in one call, or row by row."""
     half = halves_of(tried.function)[which]
     other = tried.function.varied(last=tried.function.last, dtype=half)
-    yield from rounded_to(half, other, tried, called, single=called == _SINGLE)
+    at = _LATER if called == _PAST else rounded_positions(tried)
+    yield from rounded_to(half, other, tried, called, at, single=called == _SINGLE)
+
+
+def try_later(tried: Tried) -> None:
+    """Call a function that computes angles in half precision past the last position as well.
+
+    This comes last, because it may leave state for a length that nobody asked for.
+    """
+    compared(_LATER_CALLS, tried, tried.calls, tried.differs)
+    left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
+    if left and tried.last < _HIDING:
+        tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
+
+
+def rounded_positions(tried: Tried) -> Integers:
+    """The positions that half precisions round, and the last ones; all rows of a grid."""
+    end = min(tried.last, _ROUNDED_DOWN[-1])
+    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
+    return np.array(sorted(position for position in some if 0 <= position <= tried.last))
 
 
 def rounded_to(
@@ -297,13 +324,11 @@ def rounded_to(
     other: ServedFunction,
     tried: Tried,
     called: str,
+    positions: Integers,
     *,
     single: bool = False,
 ) -> Iterator[Irregularity]:
     """The fault of another function, in a half precision, that no rounding to it explains."""
-    end = min(tried.last, _ROUNDED_DOWN[-1])
-    some = range(tried.last + 1) if tried.form.has("grid") else {*_ROUNDED_DOWN, end - 1, end}
-    positions = np.array(sorted(position for position in some if 0 <= position <= tried.last))
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))
@@ -320,7 +345,7 @@ def rounded_to(
     if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
         text += "; so rounded, all rows are reproduced"
         what, cause = rounded
-        known = f"{what} are rounded to {half}, as {_VECTORS if called == _SINGLE else called} are"
+        known = f"{what} are rounded to {half}, as {_OF.get(called, called)} are"
     yield Irregularity(cause, known, text)
 
 
@@ -396,7 +421,28 @@ def _of_half(which: int, called: str, tried: Tried) -> str:
     return f"{called} of {halves_of(tried.function)[which]}"
 
 
-_VECTORS, _SINGLE = "vectors", "single rows"
+_VECTORS, _SINGLE, _PAST = "vectors", "single rows", "later rows"
+_OF = dict.fromkeys((_SINGLE, _PAST), _VECTORS)
+
+_LATER_CALLS = tuple(
+    Pattern(
+        partial(_of_half, which, _PAST),
+        partial(_in_half, which, _PAST),
+        partial(
+            lambda which, tried: (
+                tried.takes_half(which)
+                and tried.last < _LATER[-1]
+                and not (tried.form.has("grid", *TABLES) or tried.by_length)
+                and not (tried.function.follows_length or tried.reference.axes)
+            ),
+            which,
+        ),
+        last=True,
+        rare=True,
+    )
+    for which in (0, 1)
+)
+"""The calls past the last position, if the reference has later positions."""
 
 _FURTHER = (
     Pattern(

@@ -9,6 +9,7 @@ the role's row says.
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from posenc_cli.calls.arrangements import Arrangement, arrangements
 from posenc_cli.calls.batches import called_together
 from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
-from posenc_cli.calls.further_calls import rounded_to
+from posenc_cli.calls.further_calls import rounded_positions, rounded_to
 from posenc_cli.calls.patterns import (
     Pattern,
     PlannedCalls,
@@ -322,9 +323,9 @@ def _response(
     (name, value), (x, where) = given, _drawn(tried, tried.last)
     if value == HALF:
         halves = BY_NAME[tried.form.library].halves[:1]  # none: float32 is given once more
-        return next(
-            (fault for half in halves for fault in rounded_to(half, other, tried, "results")), None
-        )
+        at = rounded_positions(tried)
+        faults = (rounded_to(half, other, tried, "results", at) for half in halves)
+        return next(chain.from_iterable(faults), None)
     whole = tried.form.has("grid") or tried.form.from_zero or len(x) < 2 * _OFFSET
     late = slice(0 if whole else _OFFSET, None)
     plain, values = (each.all_values(x[late], where[late]) for each in (tried.function, other))

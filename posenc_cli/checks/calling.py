@@ -50,6 +50,7 @@ from posenc_cli.calls.further_calls import (
     halves_of,
     try_early,
     try_further,
+    try_later,
 )
 from posenc_cli.calls.other_references import (
     try_other_references,
@@ -201,7 +202,7 @@ def _with_further_calls(
             evidence = f"called with {function.text}"
             calls.fault(Irregularity(Cause.TABLE_PRECISION, known, evidence))
         past = partial(_try_past_default_length, subject.dtype)
-        for way in (try_other_references, try_parameters, past):
+        for way in (try_other_references, try_parameters, past, try_later):
             if not calls.faults:
                 way(tried)
     others = (*subject.other_calls, *with_faults(calls.faults, ()))

@@ -271,16 +271,12 @@ def places_by_mask_of_its_own(q, k, attention_mask):
     return ids(q, places), ids(k, places)
 
 
-UNTESTED["places_by_mask_of_its_own"] = "attention_mask longer than the call"
-
-
 @wrong("unknown", "attention_mask changes the result")
 def padding_counted_twice(q, k, attention_mask):
     places = rows(q) + (~np.asarray(attention_mask, bool)).sum(-1, keepdims=True)
     return ids(q, places), ids(k, places)
 
 
-@untested("attention_mask without position_ids")
 def mask_ignored_without_positions(q, k, position_ids=None, attention_mask=None):
     position_ids = rows(q) if position_ids is None else position_ids
     return ids(q, position_ids), ids(k, position_ids)
@@ -529,7 +525,6 @@ def positions_and_offset(x, positions=None, offset=0):
     return ids(x, offset + (rows(x) if positions is None else np.asarray(positions)))
 
 
-@untested("offset beside positions")
 def one_late_beside_an_offset(x, positions=None, offset=0):
     return ids(x, offset + rows(x) if positions is None else np.asarray(positions) + bool(offset))
 

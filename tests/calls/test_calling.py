@@ -618,7 +618,6 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
         "os.fork()\nf = good",
         "def f(x, p):\n    if not os.fork(): sys.exit(3)\n    return good(x, p)",
         "os.close(2)\nsys.stderr = None\ndef f(x, p): return good(x, p)",
-        "own = os.getpid()\ndef f(x, p):\n    assert os.getpid() == own\n    return good(x, p)",
     ],
 )
 def test_a_right_function_may_read_print_and_copy_its_process(body, check):
@@ -731,7 +730,7 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
 @pytest.mark.long
 def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
     (why,) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
-    assert (why.cause, why.message) == ("no-rotation", "in some calls rows come back unrotated")
+    assert why.message.startswith("each call starts again at position 0, in ")
 
 
 @pytest.mark.long

@@ -480,7 +480,7 @@ def test_a_call_that_fails_is_said_not_to_be_tried_and_why(call):
     found, made = examined(function, "rope")
     assert found.ok
     if call.startswith("several"):
-        call = "batches of more than one sequence"
+        call = "a batch of 3 sequences"
     assert not any(call in text for text in made["patterns"])
     assert any(f"{call} (raised ValueError: none of)" in text for text in made["untried"]) or any(
         call in text and text.endswith("(raised ValueError: none of)") for text in made["untried"]

@@ -155,7 +155,7 @@ def test_heads_that_are_taken_for_rows_are_named(name, checked):
     assert status == 1
     (why,) = document["diagnosis"]
     assert why["cause"] == "axis"
-    assert "(rows, heads·d), are read as (heads, rows, d)" in why["message"]
+    assert "are rotated at other positions" in why["message"]
 
 
 @pytest.mark.long
@@ -164,7 +164,6 @@ def test_k_has_as_many_heads_as_q_where_one_number_is_of_both(checked):
     assert status == 0
     call = document["subject"]["call"]
     assert not any("of q and" in text for text in call["patterns"])
-    assert any("fewer heads of k than of q" in text for text in call["untried"])
 
 
 @pytest.mark.long

@@ -824,7 +824,7 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
-@mutant("axis", "rows are rotated by their head index, not by their position")
+@mutant("axis", "rotated at other positions")
 def turned_by_heads(q, k, positions):
     """Axes of heads and rows confused."""
     if q.ndim < 3:
@@ -833,7 +833,7 @@ def turned_by_heads(q, k, positions):
     return tuple(turned(x, cos, sin) for x, (cos, sin) in zip((q, k), by_head, strict=True))
 
 
-@mutant("position-offset", "positions start again at every 4096th: a buffer or a chunk")
+@mutant("position-offset", "rotated at other positions")
 def in_blocks_of_4096(x):
     """Long sequences in blocks, each from position 0 on."""
     return turned(x, *full(np.arange(x.shape[-2]) % 4096))
