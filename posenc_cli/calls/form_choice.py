@@ -90,14 +90,13 @@ class FormChoice:
     def __init__(self, process: CalledFunction, *, context: int) -> None:
         self._process, self._context = process, context
         self.chosen_by: list[str] = []
-        self._lacks: dict[CallForm, str] = {}
+        self._ran_packed = False
         self.calls = 0
         self.refused_coordinates = ""
         found = self._of_any_framework()
         self.form, self.outcome = found.form, found.outcome
         self.untried, self.instead = found.untried, found.instead
-        packed = any(form.axes == "bnf" for form in self._lacks)
-        self.ran_packed = packed and self.form.axes != "bnf"
+        self.ran_packed = self._ran_packed and self.form.axes != "bnf"
         self._choose_kind()
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
@@ -164,7 +163,7 @@ class FormChoice:
             own = self._best()
             if own.fitness >= _FITS or not own.form.vectors:
                 return own
-            why = self._lacks[own.form]
+            why = "its results are not those of one rotation of all heads"
         except InvalidInput as error:
             refused, messages = error, [each.message for _, each in self._refusals]
             why = next(iter(messages), ": it cannot be called").partition(": ")[2]
@@ -347,9 +346,9 @@ class FormChoice:
                 f"returned an array of shape {shapes}: neither tables nor frequencies"
             )
         turned = process.as_vectors(results, form, vectors)
+        self._ran_packed = self._ran_packed or form.axes == "bnf"
         last = positions.size - np.ones(1, np.int64)
         if form.guessed and not self._comes_back(form, last, vectors, turned):
-            self._lacks[form] = "a row alone gives another result than among others"
             return _RUNS, "vectors"
         if form.roles_text == "x, positions" and form.flat and form.position_axes == "n":
             return _FITS, "vectors"  # which posenc always took
@@ -363,14 +362,12 @@ class FormChoice:
         if not all(off <= _SAME_HEAD * size for off, size in zip(apart, sizes, strict=True)):
             if kept and self._may_be_unlike(form, positions, vectors, turned):
                 self._unlike = form
-            self._lacks[form] = "two heads with the same values give different results"
             return _RUNS, "vectors"
         if not kept:
             if vectors[0].heads > 1 and any(
                 np.ptp(own.values, axis=2).max() <= _STANDS_STILL for own in turned
             ):  # though they had other vectors
                 self._unlike, self._mistaken = form, True
-            self._lacks[form] = "lengths change"
             return _RUNS + 1, "vectors"
         self._alike = True
         turns = self._turns_rows(form, vectors, turned)
@@ -378,9 +375,6 @@ class FormChoice:
         if self._unlike is not None:
             alike = self._unlike.roles_text == form.roles_text
             self._mistaken = still or self._unlike.axes == "bnf" or (alike and not turns)
-        equal = "at most half of the dimensions rotate" if few else "the result equals x"
-        changing = "rows give different results in another call"
-        self._lacks[form] = equal if turns or still else changing
         return _KEEPS + turns + (not few), "vectors"
 
     def _few_turn(

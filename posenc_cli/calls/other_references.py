@@ -21,9 +21,7 @@ from posenc_cli.calls.call_form import Argument
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity
 from posenc_cli.calls.further_calls import rounded_positions, rounded_to
 from posenc_cli.calls.patterns import (
-    Pattern,
     PlannedCalls,
-    compared,
     given_by,
 )
 from posenc_cli.calls.roles import (
@@ -107,8 +105,17 @@ _VARIED = (
 
 
 def try_other_references(tried: Tried) -> None:
-    """Call a function with what follows from other references."""
-    compared(_PATTERNS, tried, tried.calls, tried.differs)
+    """Call a function with what follows from other references.
+
+    Not if its last position is part of every call.
+    """
+    form, function = tried.form, tried.function
+    for varied in _VARIED if form.has("grid") or not function.follows_length else ():
+        part = varied.names if form.vectors else ""
+        names = [name for role, name in function.told if role in varied.roles and part in name]
+        if names:
+            with tried.calls.planned(f"another {varied.parameter}", surely=False, tests=names):
+                tried.calls.fault(_reference_fault(tried, varied, names))
 
 
 def try_parameters(tried: Tried) -> None:
@@ -408,58 +415,30 @@ def _multiplied(
     )
 
 
-def _text(varied: _Varied, tried: Tried) -> str:
-    """The call, in words."""
-    try:
-        return f"a {varied.parameter} of {_other(tried.reference, varied)[1]}"
-    except InvalidInput:
-        return f"another {varied.parameter}"
+def _reference_fault(tried: Tried, varied: _Varied, names: Sequence[str]) -> Irregularity | None:
+    """The fault with another reference, for a function that matches its own.
 
+    ``names`` are its parameters that follow from what is varied.
 
-def _names(varied: _Varied, tried: Tried) -> list[str]:
-    """The parameters of a function that follow from one of the reference."""
-    told = tried.function.told
-    part = varied.names if tried.form.vectors else ""
-    return [name for role, name in told if role in varied.roles and part in name]
-
-
-def _applies(varied: _Varied, tried: Tried) -> bool:
-    """Whether a function is told of it; not if its last position is part of every call."""
-    by_length = tried.function.follows_length and not tried.form.has("grid")
-    return bool(_names(varied, tried)) and not by_length
-
-
-def _faults(varied: _Varied, tried: Tried) -> Iterator[Irregularity]:
-    """The fault with another reference, for a function that matches its own."""
-    own, names = tried.reference, _names(varied, tried)
+    Raises: InvalidInput if a call fails, or the function matches neither.
+    """
+    own = tried.reference
     other, value = _other(own, varied)
     if not _gives(tried, own, own):
         raise InvalidInput("it differs from its own reference")
     others = [replace(tried, pairing=way) for way in _pairings(other, own, tried.pairing)]
     if any(_gives(way, other, other) for way in others):
-        return
-    if varied.names and not _gives(tried, other, own):
+        return None
+    ignored = _gives(tried, other, own)
+    if varied.names and not ignored:
         # Some code, as for proportional RoPE, has the frequencies of all dimensions.
         raise InvalidInput("it gives other frequencies than its reference")
     text = f"called with a {varied.parameter} of {value}"
-    if _gives(tried, other, own):
+    if ignored:
         known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        yield Irregularity(varied.cause, known, f"{text} it gives what it gave before")
-        return
+        return Irregularity(varied.cause, known, f"{text} it gives what it gave before")
     known = f"a {varied.parameter} of {value} is not rotated as its reference is"
-    yield Irregularity(Cause.UNKNOWN, known, f"{text} it differs from its reference")
-
-
-_PATTERNS = tuple(
-    Pattern(
-        partial(_text, varied),
-        partial(_faults, varied),
-        partial(_applies, varied),
-        rare=True,
-        tests=partial(_names, varied),
-    )
-    for varied in _VARIED
-)
+    return Irregularity(Cause.UNKNOWN, known, f"{text} it differs from its reference")
 
 
 def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:

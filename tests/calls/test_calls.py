@@ -253,7 +253,7 @@ AXES = [
     ("transformers_2", "bnhd", 0, ""),
     ("transformers", "bnhd", 1, "vectors are taken in the axes bhnd, not bnhd"),
     ("mlx", "bhnd", 0, ""),
-    ("keras", "bhnd", 1, "two heads with the same values give different results"),
+    ("keras", "bhnd", 1, "are not those of one rotation of all heads"),
     ("gpt_neox", "nbhd", 0, ""),
     ("one_sequence", "nd", 0, ""),
     ("one_sequence", "bhnd", 1, "vectors are taken in the axes nd, not bhnd"),

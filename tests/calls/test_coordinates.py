@@ -510,6 +510,6 @@ def test_a_grid_that_a_function_refuses_is_said_not_to_be_tried(of_a_grid):
     status, document = of_a_grid("refuses")
     assert status == 0
     assert any(
-        "a grid of 6×4 (raised ValueError: one grid alone)" in text
+        "another grid (raised ValueError: one grid alone)" in text
         for text in document["subject"]["call"]["untried"]
     )
