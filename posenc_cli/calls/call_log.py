@@ -391,17 +391,17 @@ class _Calls:
         for known, rule in CALL_RULES:
             if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
                 return (_irregular(Cause.POSITION_OFFSET, known + some, self._evidence),)
-        read = [self._reader.positions(call) for call in self._wrong]
-        if any(each is None for each in read):
-            return ()
-        shown = []
-        for call, own in zip(self._wrong, read, strict=True):
+        shown, unrotated = [], True
+        for call in self._wrong:
+            own = self._reader.positions(call)
+            if own is None:
+                return ()
+            unrotated = unrotated and not own[own != call.positions].any()
             row = int(np.argmax(own != call.positions))
             at = f"position {call.positions[row]} is rotated as {own[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
         evidence = f"{'; '.join(shown[:_SHOWN])}; {self._evidence}"
-        pairs = zip(self._wrong, read, strict=True)
-        if not any(own[own != call.positions].any() for call, own in pairs):
+        if unrotated:
             message = "in some calls rows come back unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
         message = f"rows are rotated at other positions than theirs: {shown[0]}"
