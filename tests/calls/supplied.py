@@ -194,7 +194,7 @@ def positions_in_first_layer(x, positions, layer_idx=0):
     return ids(x, positions if layer_idx == 0 else rows(x))
 
 
-@wrong("position-offset", "with layer_idx=1, sequences 2, 3 are")
+@wrong("position-offset", "with layer_idx=1, rows of sequences 2, 3 are")
 def first_sequence_in_other_layers(x, positions, layer_idx=0):
     first = np.asarray(positions)[:1] if layer_idx and np.ndim(positions) == 2 else positions
     return ids(x, first)

@@ -25,7 +25,7 @@ WRONG = {
     "length_ignored": ("position-offset", "999"),
     "layer_added": ("position-offset", "rotated at other positions"),
     "masked_out": ("no-rotation", "nothing rotates"),
-    "cache_counted": ("position-offset", "rotated at other positions"),
+    "cache_counted": ("position-offset", "off by +1"),
     "format_ignored": ("table-precision", "dtype is ignored: float16 comes back, not float32"),
     "values_turned": ("unknown", "depends on more than the row"),
     "third_turned": ("unknown", "depends on more than the row"),
@@ -46,7 +46,7 @@ WRONG = {
     "offset_ignored_by_stacked_heads": ("position-offset", "starts again at position 0"),
     "KeepsTheFirstCall": ("position-offset", ""),
     "FactorReturned": ("attention-factor", "1.25"),
-    "base_off_by_one": ("position-offset", "rotated at other positions"),
+    "base_off_by_one": ("position-offset", "off by +1"),
 }
 
 

@@ -138,7 +138,7 @@ def tables_of_first(x, position_ids):
     return full(position_ids[:1])
 
 
-@mutant("position-offset", "sequence 2 is given the tables of sequence 1")
+@mutant("unknown", "it gives other tables than")
 def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
