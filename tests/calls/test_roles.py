@@ -23,7 +23,7 @@ WRONG = {
     "offset_of_numbers": ("unknown", "depends on more than the row"),
     "positions_ignored": ("position-offset", "positions that it is given are ignored"),
     "length_ignored": ("position-offset", "999"),
-    "layer_added": ("position-offset", "rotated at other positions"),
+    "layer_added": ("position-offset", "off by +1"),
     "masked_out": ("no-rotation", "nothing rotates"),
     "cache_counted": ("position-offset", "off by +1"),
     "format_ignored": ("table-precision", "dtype is ignored: float16 comes back, not float32"),
