@@ -1,8 +1,8 @@
 """Which position each row of a call was rotated at: the log of all calls, and what it shows.
 
-Every call is kept, and more are made of other lengths and beginnings. If rows are wrong, their
-positions are read from their rotations: every row of every wrong call has to be explained so, and
-all other calls have to be right. Otherwise the cause is unknown.
+Every call is kept. If rows are wrong, their positions are read from their rotations: every row of
+every wrong call has to be explained so, and all other calls have to be right. Otherwise the cause
+is unknown.
 """
 
 from __future__ import annotations
@@ -30,22 +30,13 @@ from posenc_cli.inference.tolerance import Tolerance
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from posenc_cli.calls.answers import Rows
     from posenc_cli.calls.patterns import PlannedCalls
     from posenc_cli.calls.serving import ServedFunction
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, NumberArray
-
-_LENGTHS = (2, 3, 16, 100, 300, 1200)
-"""Rows of calls of several."""
-
-_BEGINNINGS = (0, 1, 50, 700, 3000, 30_000)
-"""Where such calls begin."""
-
-_SINGLE = (*range(12), *(2**power + more for power in range(4, 17) for more in (-1, 0, 1)))
-"""Positions of calls of one row."""
 
 _ROUNDINGS = 4
 """Of vectors before and after, as :mod:`rotated` counts them."""
@@ -239,18 +230,6 @@ class CallLog:
         after[:, first], after[:, second] = cos, sin
         return after
 
-    def extend(self, context: int) -> None:
-        """Make calls of more lengths and beginnings, none past the context."""
-        starts = (0,) if self.function.form.from_zero else _BEGINNINGS
-        asked = [*product(_LENGTHS, starts)]
-        asked += [(1, start) for start in (starts if starts == (0,) else _SINGLE)]
-        try:
-            for rows, start in asked:
-                if start + rows <= context:
-                    self.sequence(rows, start)
-        except InvalidInput:
-            self.function.revive()
-
 
 def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     """What happens to rows by their calls; nothing where no rule gives all of them.
@@ -263,7 +242,7 @@ def by_call(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     return next(filter(None, (_Calls(log, own, dtype).causes() for own in parts)), ())
 
 
-def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, ...]:
+def of_far_rows(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     """What is wrong in calls of one or two rows, where those near position 0 are right.
 
     Other calls agree among themselves; that these are right follows from no other.
@@ -275,7 +254,6 @@ def of_far_rows(log: CallLog, dtype: str, context: int) -> tuple[Irregularity, .
         return ()
     message = "rows that come alone are rotated differently far from position 0"
     text = f"called with {calls.first_wrong} it gives other values than it should"
-    log.extend(context)
     return by_call(log, dtype) or (_irregular(Cause.UNKNOWN, message, text),)
 
 
@@ -313,7 +291,7 @@ def past_default_length(
     The object is made anew; with ``half`` its first calls, which grow it, are in that precision.
     One whose first, short call is wrong too is told its length by who makes it.
     """
-    function = logs[0].function
+    function, columns = logs[0].function, logs[0].function.form.columns
     assert function.process.default_length is not None
     name, length = function.process.default_length
     of_default = f"an object that is made with its default {name}={length}"
@@ -321,47 +299,38 @@ def past_default_length(
     if not logs[0].compares:
         planned.skip(f"{of_default}, {past}")
         return None
-    parts: list[tuple[_Calls, _Calls]] = []
+    right = True
     with planned.planned(f"{of_default}, {past}", surely=False):
         function.process.by_default = True
         function.process.renew()
+        calls = _around(function, length, last)
         if half:
             coarse = function.varied(last=function.last, dtype=half)
-            for where in _around(function, length, last):
-                coarse.all_values(np.ones((where.size, function.form.columns), np.float32), where)
-        for where, log in product(_around(function, length, last), logs):
-            log.rows(np.arange(where.size), where)
-        parts += [(_Calls(o, o.made[:1], dtype), _Calls(o, o.made[1:], dtype)) for o in logs]
-        if not (half or all(first.right for first, _ in parts)):
-            parts.clear()
+            for first, count in calls:
+                where = np.arange(first, first + count)
+                coarse.all_values(np.ones((count, columns), np.float32), where)
+        for (first, count), log in product(calls, logs):
+            log.rows(np.arange(count), np.arange(first, first + count))
+        if not (half or all(_Calls(log, log.made[:1], dtype).right for log in logs)):
             raise InvalidInput("its first, short call is another too")
-    for of, (first, grown) in zip(("", "k of "), parts, strict=False):
-        if first.right and grown.right:
-            continue
-        text = f"called {past}, it gives other values than one of length {last + 1}"
-        known = f"rows are wrong once it has been called {past}, in {of}{of_default}"
-        return Irregularity(Cause.UNKNOWN, known, text)
-    return None
+        right = all(_Calls(log, log.made, dtype).right for log in logs)
+    if right:
+        return None
+    known = f"rows are wrong once it has been called past that length, in {of_default}"
+    text = f"called {past}, it gives other values than one of length {last + 1}"
+    return Irregularity(Cause.UNKNOWN, known, text)
 
 
-def _around(function: ServedFunction, length: int, last: int) -> Iterator[Integers]:
-    """Positions of calls that come to a length, pass it twice, and are short again."""
-    first = np.arange(min(_FIRST_ROWS, length))
-    yield first
+def _around(function: ServedFunction, length: int, last: int) -> list[tuple[int, int]]:
+    """First positions and rows of calls that pass a length, pass it again, and are short again."""
+    short = (0, min(_FIRST_ROWS, length))
     if function.form.from_zero:
-        for end in sorted({length + 1, min(2 * length, last + 1)}):
-            yield np.arange(end)
-    elif function.form.any_rows:
-        near = np.arange(max(0, length - _FIRST_ROWS), length + _FIRST_ROWS)
-        far = np.geomspace(length, last, _FIRST_ROWS).astype(np.int64)
-        where = np.unique(np.concatenate([np.arange(_FIRST_ROWS), near, far]))
-        for end in sorted({length, last}):
-            yield where[where <= end]
+        longer = [(0, end) for end in sorted({length + 1, min(2 * length, last + 1)})]
     else:
-        for start in (length - _FIRST_ROWS // 2, last + 1 - _FIRST_ROWS):
-            if 0 <= start <= last + 1 - _FIRST_ROWS:
-                yield np.arange(start, start + _FIRST_ROWS)
-    yield first
+        latest = last + 1 - _FIRST_ROWS
+        starts = (length - _FIRST_ROWS // 2, latest)
+        longer = [(start, _FIRST_ROWS) for start in starts if 0 <= start <= latest]
+    return [short, *longer, short]
 
 
 class _Calls:

@@ -276,7 +276,7 @@ def _of_returned(
         subject,
         kind=SubjectKind.IMPL,
         irregular=_explained(with_faults(own.faults, ()), log, positions, cos.dtype),
-        other_calls=of_far_rows(log, cos.dtype, positions.last + 1),
+        other_calls=of_far_rows(log, cos.dtype),
         returned_tables=True,
     )
 
@@ -334,7 +334,7 @@ def _of_vectors(
         irregular = with_faults(own_calls.faults, irregularities(trial))
         irregular = _explained(irregular, logs[which], positions, samples[which].dtype, which=which)
         if not irregular:
-            far += of_far_rows(logs[which], samples[which].dtype, positions.last + 1)
+            far += of_far_rows(logs[which], samples[which].dtype)
         more = min(context, LONG)
         if more > positions.last + 1 and not irregular and logs[which].compares:
             irregular = in_a_long_call(logs[which], samples[which].dtype, more, calls)
@@ -448,7 +448,6 @@ def _explained(
     context = positions.last + 1
     if heads := unlike_heads(log, which, context):
         return heads
-    log.extend(context)
     return by_call(log, dtype) or irregular
 
 
