@@ -148,11 +148,6 @@ class Together:
             self.parts.append(PartOfCall(which, where, x, values, own, wrong, result.dtype))
         self.wrong = [part for part in self.parts if part.wrong.any()]
 
-    @property
-    def some_right(self) -> bool:
-        """Whether any head of any sequence is the same as alone."""
-        return not all(part.wrong.all() for part in self.parts)
-
     @cached_property
     def read(self) -> list[Integers]:
         """The positions of all rows of each wrong result; empty if some row shows none."""
@@ -177,7 +172,7 @@ class Together:
         It does if any head is right, or if heads are alike and rows of a sequence advance. In a
         call with positions for each sequence, the rows may be rotated at any of these.
         """
-        if self.some_right or self.rotates:
+        if not all(part.wrong.all() for part in self.parts) or self.rotates:
             return True
         advance = all((np.diff(own, axis=2) > 0).all() or not own.any() for own in self.read)
         several = len(self.parts[0].x) > 1 and bool(self.read)
@@ -289,7 +284,9 @@ def try_batches(tried: Tried) -> None:
                 calls.crash(arrangement.text, error)
             continue
         taken = together.tells or must_hold(arrangement, function.form)
-        if taken or (arrangement.places == 1 and _mixes_heads(tried, arrangement)):
+        if not taken and arrangement.places == 1:  # or does it mix heads, of which one is right?
+            taken = _takes_one(tried, arrangement, heads=1) and not _takes_one(tried, arrangement)
+        if taken:
             calls.tried.append(arrangement.text)
             _leave_out(tried, arrangement, failed)
             fault = together.fault(arrangement.text)
@@ -325,11 +322,6 @@ def _leave_out(
         if several and (why == _UNSUPPORTED or _takes_one(tried, own)):
             calls.untested.append(f"batches ({why})")
             return
-
-
-def _mixes_heads(tried: Tried, arrangement: Arrangement) -> bool:
-    """Whether one head is right in the axes of an arrangement, and several are wrong."""
-    return _takes_one(tried, arrangement, heads=1) and not _takes_one(tried, arrangement)
 
 
 def _takes_one(tried: Tried, arrangement: Arrangement, *, heads: int = 0) -> bool:

@@ -110,9 +110,10 @@ def try_other_references(tried: Tried) -> None:
     Not if its last position is part of every call.
     """
     form, function = tried.form, tried.function
+    told = [*function.process.told, *((own.role, own.parameter) for own in form.arguments)]
     for varied in _VARIED if form.has("grid") or not function.follows_length else ():
         part = varied.names if form.vectors else ""
-        names = [name for role, name in function.told if role in varied.roles and part in name]
+        names = [name for role, name in told if role in varied.roles and part in name]
         if names:
             with tried.calls.planned(f"another {varied.parameter}", surely=False, tests=names):
                 tried.calls.fault(_reference_fault(tried, varied, names))

@@ -141,12 +141,6 @@ class ServedFunction:
         return usual if telling else None
 
     @property
-    def refused_axes(self) -> tuple[str, str] | None:
-        """The axes that were asked for and refused, and why it is called with others."""
-        asked, why = self.process.asked.axes, self.found.instead
-        return (asked, why) if asked is not None and why else None
-
-    @property
     def requires_places(self) -> bool:
         """Whether the parameter that says where rows are is required."""
         required = [given.name for given in self.process.signature.required]
@@ -170,12 +164,6 @@ class ServedFunction:
     def follows_length(self) -> bool:
         """Whether results may depend on the largest position."""
         return self.last is not None
-
-    @property
-    def told(self) -> list[tuple[str, str]]:
-        """Roles and names of the parameters of its calls, or of the constructor of its object."""
-        own = [(argument.role, argument.parameter) for argument in self.form.arguments]
-        return [*self.process.told, *own]
 
     @property
     def results(self) -> int:

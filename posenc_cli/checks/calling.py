@@ -151,16 +151,16 @@ def implementation(
             calls.untried[:0] = function.found.untried
         call["patterns"] = [*dict.fromkeys(calls.tried)]
         call["untried"] = [*dict.fromkeys(calls.untried)]
-        if function.refused_axes is not None:
-            other = _other_axes(function, *function.refused_axes)
+        if why := function.found.instead:
+            other = _other_axes(function, why)
             subjects = [replace(own, other_calls=(other, *own.other_calls)) for own in subjects]
     subjects = [replace(own, call=call) for own in subjects]
     return subjects[0] if len(subjects) == 1 else replace(subjects[0], key=subjects[1])
 
 
-def _other_axes(function: ServedFunction, asked: str, why: str) -> Irregularity:
+def _other_axes(function: ServedFunction, why: str) -> Irregularity:
     """The finding that a function takes axes in another order than it was asked to."""
-    taken = function.form.axes
+    asked, taken = function.process.asked.axes, function.form.axes
     message = f"vectors are taken in the axes {taken}, not {asked} as they have to be"
     return Irregularity(
         Cause.AXIS, message, f"called with {asked}: {why}; all that was measured is of {taken}"
