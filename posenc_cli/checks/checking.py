@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from posenc_cli.budget import COMPUTED_CELLS, check_size
 from posenc_cli.calls.roles import TABLES
 from posenc_cli.calls.signature import CallRequest
-from posenc_cli.checks.several import matrices_of_heads, report_of_both, report_of_heads
+from posenc_cli.checks.queries_and_keys import report_of_both
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
@@ -329,36 +328,27 @@ class Check(Record):
     def _params(self, length: int) -> Mapping[str, Any]:
         return self.encoding(length).bound.params
 
-    @cached_property
-    def _heads(self) -> list[subjects.Matrices]:
-        """The two files that have a row a position, by head, opened once: a pipe is read but once.
-
-        Tables have no heads.
-        """
+    def _files(self) -> subjects.Matrices:
+        """The two files that have a row a position."""
         if self.asked.rotated:
-            return matrices_of_heads(*self.asked.rotated, "--rotated", self.positions)
+            return subjects.matrix_pair(*self.asked.rotated, "--rotated")
         first, second = self.asked.tables or ("", "")
         if first is second or (isinstance(first, str) and first == second):
-            return [subjects.tables_side_by_side(first, "--tables")]
-        return [subjects.matrix_pair(first, second, "--tables")]
+            return subjects.tables_side_by_side(first, "--tables")
+        return subjects.matrix_pair(first, second, "--tables")
 
     def _report_of_rows(self) -> Report:
         """The report on files that have a row a position."""
         probe = self.encoding(self.positions.last + 1 if self.positions else None)
         positions = self.positions
         with _reading():
-            heads = self._heads
+            files = self._files()
         if positions is None:
-            rows = heads[0][0].shape[0]
+            rows = files[0].shape[0]
             positions = Positions.contiguous(0, rows)
             probe = self.encoding(rows)
         reference = self._reference(probe, positions)
-        return report_of_heads(
-            heads,
-            lambda files, diagnosed: self._report_on(
-                reference, positions, files=files, diagnosed=diagnosed
-            ),
-        )
+        return self._report_on(reference, positions, files=files)
 
     def _report_of_lengths(self, lengths: tuple[int, ...]) -> Report:
         """One report of a scheme that changes with the length of the sequence."""
@@ -402,7 +392,6 @@ class Check(Record):
         *,
         whole: bool = False,
         files: subjects.Matrices | None = None,
-        diagnosed: bool = True,
     ) -> Report:
         if self.asked.flags() and positions.last == 0 and self.asked.inv_freq is None:
             raise InvalidInput(
@@ -417,18 +406,18 @@ class Check(Record):
                 else:
                     read = vectors if self.asked.tables is None else subjects.tables
                     subject = read(files, reference, positions)
-            report = self._judge(subject, reference, diagnosed=diagnosed)
+            report = self._judge(subject, reference)
             if subject.key is None:
                 return report
             keys = self._judge(subject.key, replace(reference, opposite=True))
             return report_of_both(subject, report, keys, alike_if_right=reference.symmetric)
 
-    def _judge(self, subject: Subject, reference: Reference, *, diagnosed: bool = True) -> Report:
+    def _judge(self, subject: Subject, reference: Reference) -> Report:
         examination = examine(subject, reference, self.rule, progress=self.progress)
         bound = reference.encoding.bound
         pairing = subject.own.pairing
         where = subject.own.places
-        diagnosis = _diagnosis(examination) if diagnosed and not examination.ok else ()
+        diagnosis = () if examination.ok else _diagnosis(examination)
         unevaluated = subject.far_wider(reference) and not any(why.residual for why in diagnosis)
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if examination.ok:

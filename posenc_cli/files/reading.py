@@ -141,12 +141,6 @@ class FileStack:
             raise NoMatrix(quoted_name(self.path), f"an array of shape {shape}")
         return self._rows(self._values)
 
-    def matrices(self, rows: int) -> dict[tuple[int, ...], FileRows]:
-        """Return the matrices whose rows lie along this axis, by their places on the others."""
-        moved = np.moveaxis(self._values, rows, -2)
-        places = np.ndindex(moved.shape[:-2])
-        return {place: self._rows(moved[place]) for place in places}
-
     def halves(self) -> tuple[FileRows, FileRows]:
         """Return the first and the second half of the columns of the only matrix."""
         half = self.shape[-1] // 2

@@ -11,7 +11,7 @@ from posenc_cli.calls.answers import Returned, table_rows
 from posenc_cli.calls.arrangements import Arrangement, must_hold
 from posenc_cli.calls.call_form import CallForm
 from posenc_cli.calls.called_function import CalledFunction
-from posenc_cli.checks import several
+from posenc_cli.checks import queries_and_keys
 
 ANGLES = np.arange(12.0).reshape(4, 3)
 COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
@@ -73,13 +73,13 @@ def of_q_or_k(factors, positions):
 
 
 def test_keys_that_are_multiplied_differ_from_queries_at_all_positions_alike(monkeypatch):
-    monkeypatch.setattr(several, "_strays", lambda _block: False)
+    monkeypatch.setattr(queries_and_keys, "_strays", lambda _block: False)
     positions = np.arange(4)
     q = np.exp(1j * ANGLES)
-    told = several._difference(of_q_or_k(q, positions), of_q_or_k(2 * q, positions))
-    assert told == several._CONSTANT
+    told = queries_and_keys._difference(of_q_or_k(q, positions), of_q_or_k(2 * q, positions))
+    assert told == queries_and_keys._CONSTANT
     one_place = q.copy()
     one_place[2, 1] *= 1j
-    told = several._difference(of_q_or_k(q, positions), of_q_or_k(one_place, positions))
+    told = queries_and_keys._difference(of_q_or_k(q, positions), of_q_or_k(one_place, positions))
     assert told == "they differ by 1.4 at position 2, pair 1"
-    assert several._difference(of_q_or_k(q, positions), of_q_or_k(q, positions)) is None
+    assert queries_and_keys._difference(of_q_or_k(q, positions), of_q_or_k(q, positions)) is None

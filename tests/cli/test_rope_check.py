@@ -595,48 +595,6 @@ def test_files_that_are_pipes_are_read_once(files):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def heads_of(rows):
-    """Vectors of 6 heads before and after: 2 and 3 are left as they are, 5 has another base."""
-    where = np.arange(rows)
-    x = np.random.default_rng(3).standard_normal((6, rows, 64)).astype(np.float32)
-    y = np.stack([RIGHT(head, where) for head in x])
-    y[2:4], y[5] = x[2:4], WRONG(x[5], where)
-    return x, y
-
-
-@pytest.mark.long
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2)], ids=["before", "after"])
-def test_heads_that_are_wrong_are_named_with_their_causes(axes, call, tmp_path):
-    for name, values in zip("xy", heads_of(40), strict=True):
-        np.save(tmp_path / f"{name}.npy", values.transpose(axes)[None])
-    files = [str(tmp_path / f"{name}.npy") for name in "xy"]
-    status, out, _ = call(*CHECK, "-d", "64", "--rotated", *files, "--len", "40", "--json")
-    assert status == 1
-    report = json.loads(out)
-    causes = [(why["cause"], why["message"].split(":")[0]) for why in report["diagnosis"]]
-    assert causes == [("no-rotation", "head 2 of 6")]
-    assert "6 heads were looked at; wrong are 2–3, 5" in report["notes"][0]
-    status, out, err = call(*CHECK, "-d", "64", "--rotated", *files)
-    assert (status, out) == (2, "")
-    assert "which axis is that of positions?" in err
-    assert "--len 40 for heads" in err or "--len 6 for heads" in err
-
-
-def test_heads_that_are_right_pass_and_those_of_one_sequence_are_told(call, tmp_path):
-    x, y = (np.stack([values[:2], values[1:3]]) for values in heads_of(40))
-    for name, values in (("x", x), ("y", y), ("right", y[:1])):
-        np.save(tmp_path / f"{name}.npy", values)
-    np.save(tmp_path / "first.npy", x[:1])
-    paths = {name: str(tmp_path / f"{name}.npy") for name in ("x", "y", "first", "right")}
-    check = (*CHECK, "-d", "64", "--len", "40", "--rotated")
-    assert call(*check, paths["first"], paths["right"])[0] == 0
-    status, out, _ = call(*check, paths["x"], paths["y"], "--json")
-    assert status == 1
-    (why,) = json.loads(out)["diagnosis"]
-    assert why["message"].startswith("head 3 of 4: nothing rotates")
-
-
 @pytest.mark.long
 def test_one_file_may_have_cosines_beside_sines(call, tmp_path):
     cos, sin = RIGHT.pair_tables(np.arange(50))

@@ -1,4 +1,4 @@
-"""Several reports as one: heads, sequences, or q and k of one function.
+"""The report on q and k of one function.
 
 With maps A_p of queries and B_p of keys a score is qᵀ A_mᵀ B_n k. Where both equal the reference it
 depends on n − m; and where they do not, but each rotates by a rotation of its own, it still does if
@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput
-from posenc_cli.files.reading import FileStack
 from posenc_cli.inference.causes import Cause
-from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.rotary.codes import FindingName
 from posenc_cli.rotary.findings import Finding
-from posenc_cli.rotary.subject import name_of
 from posenc_cli.rotary.verdict import (
     Explanation,
     Report,
@@ -27,63 +23,9 @@ from posenc_cli.rotary.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from posenc_cli.inference.turning import SubjectBlock
     from posenc_cli.numerics.arrays import ComplexRows
-    from posenc_cli.positions import Positions
-    from posenc_cli.rotary.subject import GivenArray, Matrices, Subject
-
-
-def matrices_of_heads(
-    first: GivenArray, second: GivenArray, flag: str, positions: Positions | None
-) -> list[Matrices]:
-    """Two files of vectors by head: (L, d), or with axes of heads and sequences before d.
-
-    The axis of positions is the one that is as long as these are many.
-
-    Raises: InvalidInput where shapes differ, or it is open which axis that is.
-    """
-    stacks = FileStack.of(first), FileStack.of(second)
-    shapes = ["×".join(map(str, stack.shape)) for stack in stacks]
-    name = f"{flag} {name_of(first)} {name_of(second)}"
-    if shapes[0] != shapes[1]:
-        raise InvalidInput(f"{name}: must have one shape, not {shapes[0]} and {shapes[1]}")
-    shape = stacks[0].shape
-    if not 3 <= len(shape) <= 4:
-        return [(stacks[0].matrix, stacks[1].matrix)]
-    count = None if positions is None else positions.count
-    axes = [axis for axis in (len(shape) - 3, len(shape) - 2) if shape[axis] == count]
-    if len(axes) != 1:
-        asked = "" if count is None else f", and {count} positions are asked for"
-        raise InvalidInput(
-            f"{name}: have the shape {shapes[0]}{asked}: which axis is that of positions?",
-            hint=f"--len {shape[-2]} for heads before positions, --len {shape[-3]} after them"
-            if shape[-2] != shape[-3]
-            else "save one head",
-        )
-    xs, ys = (stack.matrices(axes[0]) for stack in stacks)
-    return [(xs[head], ys[head]) for head in xs]
-
-
-def report_of_heads(heads: list[Matrices], judge: Callable[[Matrices, bool], Report]) -> Report:
-    """The report on all heads, with the causes of the first wrong one.
-
-    ``judge(files, diagnosed)`` is the report on one. Heads are counted through all sequences.
-    """
-    reports: list[Report] = []
-    for files in heads:
-        reports.append(judge(files, all(report.ok for report in reports)))
-    if len(reports) == 1:
-        return reports[0]
-    merged = merge_reports(reports)
-    wrong = [number for number, report in enumerate(reports) if not report.ok]
-    note, diagnosis = f"{len(reports)} heads were looked at", merged.diagnosis
-    if wrong:
-        note += f"; wrong are {', '.join(range_texts(wrong))}: the causes are those of the first"
-        place = f"head {wrong[0]} of {len(reports)}"
-        diagnosis = tuple(replace(why, message=f"{place}: {why.message}") for why in diagnosis)
-    return replace(merged, diagnosis=diagnosis, notes=(note, *merged.notes))
+    from posenc_cli.rotary.subject import Subject
 
 
 _ALIKE = 1e-3
