@@ -7,6 +7,7 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -337,7 +338,8 @@ class ArrayComparison(Record):
             if side.scheme is None or side.positions is None or at is None or len(at) != 2:
                 continue
             if side.scheme.kind in ("absolute", "rotary"):
-                number, parts = _nth(side.positions, at[0]), side.positions.denominator
+                number = next(itertools.islice(side.positions, at[0], None))
+                parts = side.positions.denominator
                 return number / parts if number % parts else number // parts
         return None
 
@@ -494,12 +496,3 @@ def _table_of(loaded: Loaded | None) -> str | None:
     if loaded.values.ndim == 1:
         return "inv-freq"
     return "complex" if loaded.values.dtype.kind == "c" else None
-
-
-def _nth(positions: Positions, row: int) -> int:
-    """The position of a row, in parts of 1."""
-    for run in positions.ranges:
-        if row < len(run):
-            return run[row]
-        row -= len(run)
-    raise IndexError(row)
