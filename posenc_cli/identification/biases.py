@@ -320,10 +320,6 @@ def _gather(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, 
     return indices, values.T, scatter
 
 
-_FAR = 0.05
-"""Of the largest score: what is far off."""
-
-
 def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence) -> Trial:
     """The trial of a bias, with the format and the arithmetic that explain it best."""
     encoding, formats = hypothesis.encoding(), formats_of(evidence)
@@ -335,17 +331,10 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
     best: Trial | None = None
     seen = np.isfinite(profile.values)
-    some = spread(profile.indices.size, _FEW)
     ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
     for rounded, arithmetic in itertools.product(formats, ways):
         if best is not None and arithmetic != "exact" and best.equal == 1:
             continue
-        if best is None:
-            few = _index_scores(hypothesis, encoding, profile.indices[some], rounded, arithmetic)
-            missed = np.where(seen[:, some], np.abs(profile.values[:, some] - few), 0)
-            if median(missed) > _FAR * np.nanmax(np.abs(profile.values)):
-                off = (np.inf, np.inf, 0.0, arithmetic, rounded)
-                return Trial(hypothesis, encoding.bound, *off, misfits=1)
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)
         limit = _score_limits(encoding, np.where(seen, predicted, 0.0), rounded, arithmetic)
         cells = np.where(seen, profile.values, predicted)
