@@ -320,21 +320,13 @@ def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Attempts without those that say the same again."""
-    distinct, seen = [], set()
+    distinct: dict[tuple[object, ...], Attempt] = {}
     for attempt in attempts:
-        trial = attempt.trial
-        bound, hypothesis = trial.bound, trial.hypothesis
+        bound, hypothesis = attempt.trial.bound, attempt.trial.hypothesis
         shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
-        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
-        key = (
-            *(bound.scheme.name, repr(shown), hypothesis.tables),
-            *(hypothesis.denominator, hypothesis.multiplier),
-            where if attempt.evidence.count == 1 else None,
-        )
-        if key not in seen:
-            seen.add(key)
-            distinct.append(attempt)
-    return distinct
+        where = hypothesis.tables, hypothesis.denominator, hypothesis.multiplier
+        distinct.setdefault((bound.scheme.name, repr(shown), *where), attempt)
+    return [*distinct.values()]
 
 
 def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
