@@ -174,8 +174,10 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
         held[done : done + len(bits)] = bits
         done += len(bits)
     assert held is not None
-    order = _grouping(held)
-    same = _equal_to_next(held, order)
+    # Rows as bytes: numpy sorts and compares them whole.
+    keys = held.view(np.dtype((np.void, held.shape[1] * held.itemsize)))[:, 0]
+    order = np.argsort(keys, kind="stable")
+    same = keys[order[1:]] == keys[order[:-1]]
     if not same.any():
         return DistinctRows(count, None)
     # Within a group rows ascend, so the second one is the group's first repetition.
@@ -191,33 +193,3 @@ def _bits(block: StoredRows) -> StoredRows:
     bits = np.ascontiguousarray(block).view(unsigned)
     negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
     return np.where(bits == negative_zero, unsigned.type(0), bits)
-
-
-def _grouping(held: StoredRows) -> Integers:
-    """An order in which equal rows follow one another, each group in ascending order."""
-    hashes = np.zeros(len(held), np.uint64)
-    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
-    with np.errstate(over="ignore"):
-        # Powers of an odd number: importing numpy.random takes as long as all the rest.
-        factors = np.full(held.shape[1], 0x9E3779B97F4A7C15, np.uint64).cumprod(dtype=np.uint64)
-        for begin in range(0, len(held), step):
-            cells = held[begin : begin + step].astype(np.uint64)
-            cells = (cells + np.uint64(1)) * factors
-            hashes[begin : begin + step] = (cells ^ (cells >> np.uint64(29))).sum(axis=1)
-    order: Integers = np.argsort(hashes, kind="stable")
-    alike = hashes[order[1:]] == hashes[order[:-1]]
-    if np.array_equal(alike, _equal_to_next(held, order)):
-        return order
-    # Different rows share a hash, so sort by all entries, which takes longer.
-    return np.lexsort(held.T[::-1])
-
-
-def _equal_to_next(held: StoredRows, order: Integers) -> Any:
-    """Whether each row equals the next one in an order. Shape: (rows − 1,)."""
-    same = np.empty(max(0, len(order) - 1), np.bool_)
-    step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
-    for begin in range(0, same.size, step):
-        end = min(begin + step, same.size)
-        here, following = held[order[begin:end]], held[order[begin + 1 : end + 1]]
-        same[begin:end] = (here == following).all(axis=1)
-    return same
