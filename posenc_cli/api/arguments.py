@@ -144,10 +144,19 @@ def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
     return next((hint.replace("'?", "='?") for hint in hints if hint), None)
 
 
+def _of_numbers(values: Any) -> Any:
+    """A NumPy array whose objects (such as pandas' formats with NA) are converted to numbers."""
+    import numpy as np
+
+    if values.dtype != object:
+        return values
+    return values.astype(np.result_type(*{np.asarray(each).dtype for each in values.flat}))
+
+
 def _unlabelled(value: Any) -> Any:
     """A labelled table, or a list of them, as NumPy arrays: labels are ignored."""
     if hasattr(type(value), "to_numpy"):
-        return value.to_numpy()
+        return _of_numbers(value.to_numpy())
     if isinstance(value, list | tuple) and any(hasattr(type(part), "to_numpy") for part in value):
         return [_unlabelled(part) for part in value]
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, get_args, overload
+from typing import TYPE_CHECKING, Any, cast, get_args, overload
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from posenc_cli.backends.base import Arithmetic
 from posenc_cli.encoding.application import rotated_pair
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.formulas.tables import paired_columns
-from posenc_cli.frameworks import format_name, framework_of, namespace_of
+from posenc_cli.frameworks import format_name, framework_of, is_traced, namespace_of
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64, REAL_DTYPES
 from posenc_cli.numerics.lines import large_or_small
 from posenc_cli.records import Record, replace
@@ -156,11 +156,8 @@ class Rotator(Record):
 
     def _tables(self, x: Any, *, of_keys: bool) -> tuple[NumberArray, NumberArray]:
         """The cosines and sines that rotate ``x``, (positions, pairs) each."""
-        form = FLOAT64 if format_name(x.dtype) == "float64" else FLOAT32
-        request = self.choice.requests(Precision.of(form, None), table="cos-sin")[0]
-        plan = (_for_keys(request) if of_keys else request).plan()
-        table = large_or_small(plan.shape, plan.dtype.numpy)
-        fill_values(table, plan, self.choice)
+        request = self.choice.requests(precision_beside(x), table="cos-sin")[0]
+        table = table_of(_for_keys(request) if of_keys else request, self.choice)
         return table[:, : self.rotation.waves.count], table[:, self.rotation.waves.count :]
 
     def _beside(self, table: NumberArray, x: Any) -> NumberArray:
@@ -184,6 +181,19 @@ def _for_keys(request: Request) -> Request:
     return replace(request, encoding=replace(request.encoding, bound=falling))
 
 
+def precision_beside(x: Any) -> Precision:
+    """The precision of tables for vectors: float64 for float64 vectors, else float32."""
+    return Precision.of(FLOAT64 if format_name(x.dtype) == "float64" else FLOAT32, None)
+
+
+def table_of(request: Request, choice: Choice) -> NumberArray:
+    """The requested rows. Shape: (positions, columns)."""
+    plan = request.plan()
+    values = large_or_small(plan.shape, plan.dtype.numpy)
+    fill_values(values, plan, choice)
+    return values
+
+
 @in_arguments
 def apply(
     x: ArrayLike,
@@ -196,7 +206,9 @@ def apply(
 ) -> ArrayLike:
     """Vectors with positions applied: x + PE, or rotated x, each number correctly rounded.
 
-    No gradients flow through the result; `rotate` keeps them, also inside ``jax.jit``.
+    No gradients flow through the result; `rotate` keeps them. Inside ``jax.jit`` and ``jax.grad``
+    they do flow: the tables are then correctly rounded constants, and the framework computes sums
+    and products.
 
     Args:
         x: an array of a framework, (…, n, columns), of floating-point numbers.
@@ -231,7 +243,28 @@ def apply(
     form = format_of_result(kind if dtype is None else dtype, x, None)
     applied = AppliedEncoding.of(choice, shape, "x", dtype=form, arithmetic=arithmetic)
     warn_of_doubts(applied.choice, applied.request, stacklevel=4)
+    if is_traced(x):
+        if arithmetic != "exact":
+            raise ArgumentError(f"arithmetic {arithmetic}: x is traced, and computed as its own")
+        return cast("ArrayLike", _traced(x, applied, form.name))
     rows = loaded_array(x, "x").values.reshape(-1, shape[-1])
     values: Any = np.concatenate(list(applied.blocks(rows))).reshape(shape)
     result: ArrayLike = array_like(values, x, form)
     return result
+
+
+def _traced(x: Any, applied: AppliedEncoding, dtype: str) -> Any:
+    """The result for vectors without values, by operations of their framework."""
+    framework: Any = framework_of(x)
+    bound, xp = applied.request.encoding.bound, namespace_of(framework, x)
+    if bound.scheme.kind == "rotary":
+        places = (int(x.shape[-2]),)
+        found = Rotator(applied.choice, bound.rotation, places, -2).rotated("x", x)
+    else:
+        request = applied.choice.requests(precision_beside(x))[0]
+        table = array_like(table_of(request, applied.choice), x)
+        found = framework.cast(xp, x, format_name(table.dtype)) + table
+    found = framework.cast(xp, found, dtype)
+    if format_name(found.dtype) != dtype:
+        raise ArgumentError(f"dtype {dtype}: {framework.name} makes {format_name(found.dtype)}")
+    return found

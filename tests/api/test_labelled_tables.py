@@ -114,6 +114,12 @@ def test_schemes_to_try_are_names():
         posenc.identify(ROWS, schemes=[lambda positions: positions])
 
 
+def test_numbers_in_an_array_of_objects_are_read():
+    """As pandas gives its own formats, which may hold NA."""
+    boxed = Labelled(ROWS.astype(object))
+    assert posenc.identify(boxed).match.scheme == "sinusoidal"
+
+
 def test_a_function_that_exits_ends_a_check_in_one_line():
     def rotate(x, positions):
         raise SystemExit(1)

@@ -142,19 +142,24 @@ def test_what_gives_its_values_is_an_array():
 
 
 @pytest.mark.long
-def test_rotate_works_inside_traced_functions_of_jax():
+def test_rotate_and_apply_work_inside_traced_functions_of_jax():
     jax = pytest.importorskip("jax", reason="jax is not installed")
     x, weights = vectors(), vectors()[::-1].copy()
-
-    def way(given):
-        return posenc.rotate(given, None, COUNT, "rope", dim=DIM)
-
-    check(jax.jit(way)(x), BY_NAME["jax"], rotated(x))
-    check(jax.vmap(way)(x), BY_NAME["jax"], rotated(x))
-    # The gradient of the sum of weights · R x is the weights, rotated back.
-    gradient = jax.grad(lambda given: (weights * way(given)).sum())(x)
-    check(gradient, BY_NAME["jax"], rotated(weights, sign=-1))
-    program = str(jax.make_jaxpr(way)(x))
+    ways = {
+        "rotate": lambda given: posenc.rotate(given, None, COUNT, "rope", dim=DIM),
+        "apply": lambda given: posenc.apply(given, "rope"),
+        "sum": lambda given: posenc.apply(given, "sinusoidal"),
+    }
+    for name, way in ways.items():
+        turns = name != "sum"
+        check(jax.jit(way)(x), BY_NAME["jax"], rotated(x) if turns else x + sinusoids())
+        check(jax.vmap(way)(x), BY_NAME["jax"], rotated(x) if turns else x + sinusoids())
+        # Of the sum of weights · R x it is the weights, turned back.
+        gradient = jax.grad(lambda given, way=way: (weights * way(given)).sum())(x)
+        check(gradient, BY_NAME["jax"], rotated(weights, sign=-1) if turns else weights)
+    half = jax.jit(ways["sum"])(jax.numpy.asarray(x, "bfloat16"))
+    check(half, BY_NAME["jax"], x + sinusoids(), "bfloat16")
+    program = str(jax.make_jaxpr(ways["rotate"])(x))
     assert "cos" not in program  # tables are constants
     assert "callback" not in program
     with pytest.raises(ValueError, match="constants of a traced function"):
