@@ -95,7 +95,7 @@ def heatmap(
     style = _style(width, height, dpi, theme=theme, cmap=cmap)
     figure = _figure(
         *(subject, positions, parameters, table, columns),
-        of_array=partial(figure_of_array, head=head, dims=columns, split=split),
+        of_array=partial(figure_of_array, head=head, dims=columns),
         of_choice=lambda choice: figure_of_choice(
             choice, table, head, partial(figure_of, dims=columns, split=split)
         ),

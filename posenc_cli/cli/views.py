@@ -77,7 +77,7 @@ class ViewOptions(OptionGroup):
         if not encodings and self.table is not None:
             raise InvalidInput(f"--table {abbreviated(self.table)}: cannot go with --in")
 
-    def stored_figure(self, path: str, *, split: bool = True) -> tuple[Figure, dict[str, Any]]:
+    def stored_figure(self, path: str) -> tuple[Figure, dict[str, Any]]:
         """Return the figure of the array in a file, and its JSON fields.
 
         Raises: InvalidInput, Unavailable: if it cannot be read, or has no such part.
@@ -87,10 +87,7 @@ class ViewOptions(OptionGroup):
 
         loaded = read_array(path)
         fields = {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}
-        figure = figure_of_array(
-            loaded, head=self.head, rows=self.rows, dims=self.dims, split=split
-        )
-        return figure, fields
+        return figure_of_array(loaded, head=self.head, rows=self.rows, dims=self.dims), fields
 
 
 class CurveOptions(ViewOptions):

@@ -67,7 +67,7 @@ def heatmap(
     if not choices:
         if softmax:
             raise InvalidInput("--softmax: goes with the scheme of a bias, not with --in")
-        figure, fields = view.stored_figure(source or "", split=not unsplit)
+        figure, fields = view.stored_figure(source or "")
     else:
         from posenc_cli.render.figures.encoded import figure_of, figure_of_choices
 

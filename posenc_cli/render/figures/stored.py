@@ -5,7 +5,6 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.files.reading import Loaded
 
-_JUDGED = 64
-"""Rows, and dimension pairs, used to recognize alternating columns."""
-
 
 def figure_of_array(
     loaded: Loaded,
@@ -32,13 +28,11 @@ def figure_of_array(
     head: int | None = None,
     rows: range | None = None,
     dims: range | None = None,
-    split: bool = True,
 ) -> Figure:
     """The figure of a stored array: one matrix, or all matrices of a stack as small multiples.
 
     A one-dimensional array is a matrix of one row. If an array has more than two axes, the last two
-    are a matrix, and ``head`` selects one. Complex numbers show their parts side by side. Columns
-    that alternate between two functions are drawn separately if ``split``.
+    are a matrix, and ``head`` selects one. Complex numbers show their parts side by side.
 
     Raises: InvalidInput if ``head``, ``rows`` or ``dims`` name what does not exist.
     """
@@ -58,7 +52,7 @@ def figure_of_array(
             raise InvalidInput(f"{asked}: {quoted_name(loaded.path)} has {there} {noun}")
         title += f", {len(wanted)} of {there} {noun}"
     rows, dims = rows or range(stack.shape[1]), dims or range(stack.shape[2])
-    matrix = partial(_matrix, rows=rows, wanted=dims, split=split)
+    matrix = partial(_matrix, rows=rows, wanted=dims)
     if head is not None:
         if not leading:
             raise InvalidInput(f"--head {head}: {quoted_name(loaded.path)} is one matrix, {size}")
@@ -79,19 +73,18 @@ def _place(index: int, leading: Sequence[int]) -> str:
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
 
 
-def _matrix(
-    values: NDArray[Any], title: str, *, rows: range, wanted: range, split: bool
-) -> Heatmap:
-    values = values[rows.start : rows.stop]
-    points, bands = _columns(values, wanted, split=split)
+def _matrix(values: NDArray[Any], title: str, *, rows: range, wanted: range) -> Heatmap:
+    values, count = values[rows.start : rows.stop], len(wanted)
     is_complex = values.dtype.kind == "c"
+    points = [*wanted] * (2 if is_complex else 1)
+    bands = (Band("real", 0, count), Band("imaginary", count, 2 * count)) if is_complex else ()
 
     def cells(chosen: Sequence[int], columns: Sequence[int]) -> NDArray[Any]:
         where = np.asarray(chosen)[:, None], np.asarray([points[i] for i in columns])
         taken: NDArray[Any] = values[where]
         if not is_complex:
             return taken
-        imaginary = np.asarray(columns) >= len(wanted)
+        imaginary = np.asarray(columns) >= count
         return np.asarray(np.where(imaginary, taken.imag, taken.real))
 
     return Heatmap(
@@ -101,42 +94,3 @@ def _matrix(
         title,
         wavelengths=wavelengths_by_values(cells, rows),
     )
-
-
-def _columns(
-    values: NDArray[Any], wanted: range, *, split: bool
-) -> tuple[Sequence[int], tuple[Band, ...]]:
-    """The columns in drawing order, and their bands."""
-    count = len(wanted)
-    if values.dtype.kind == "c":
-        return [*wanted, *wanted], (Band("real", 0, count), Band("imaginary", count, 2 * count))
-    # Judged by all columns, so that a crop looks like the whole.
-    first, second = wanted[::2], wanted[1::2]
-    if not split or not second or not _alternating(values):
-        return wanted, ()
-    names = (
-        ("even columns", "odd columns")
-        if wanted.start % 2 == 0
-        else ("odd columns", "even columns")
-    )
-    return [*first, *second], (
-        Band(names[0], 0, len(first)),
-        Band(names[1], len(first), count),
-    )
-
-
-def _alternating(values: NDArray[Any]) -> bool:
-    """Whether columns are far more similar to the second next than to the next.
-
-    This holds for alternating sines and cosines.
-    """
-    if values.shape[1] < 8 or len(values) < 2:
-        return False
-    rows = np.unique(np.linspace(0, len(values) - 1, _JUDGED).astype(np.int64))
-    start = max(0, values.shape[1] - 2 * _JUDGED)  # low-frequency columns are usually last
-    sample = np.asarray(values[rows, start:], dtype=np.float64)  # (rows, columns)
-    sample = np.where(np.isfinite(sample), sample, 0)
-    with np.errstate(over="ignore"):
-        next_one = np.abs(np.diff(sample, axis=1)).mean()
-        next_but_one = np.abs(sample[:, 2:] - sample[:, :-2]).mean()
-    return bool(math.isfinite(next_one) and next_but_one < next_one / 2)
