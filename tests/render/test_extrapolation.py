@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 
 import pytest
 
@@ -28,9 +27,9 @@ def request_of(*names, **fields):
     return ExperimentRequest(encodings(*names), **{"trained": 8, **fields})
 
 
-def report_of(*names, unit="nats", jobs=slice(None), made=None, **fields):
+def report_of(*names, jobs=slice(None), made=None, **fields):
     request = request_of(*names, **fields)
-    return ExperimentReport.of(request, results(request, law, **(made or {}))[jobs], unit)
+    return ExperimentReport.of(request, results(request, law, **(made or {}))[jobs])
 
 
 def lines_of(report, width=140):
@@ -104,12 +103,6 @@ def test_answers_have_a_share_and_a_needle_its_depths():
     assert lines[shares + 4] == "rope 0.50 ±.00 0.50 ±.00"
 
 
-def test_bits_are_nats_by_the_logarithm_of_two():
-    first = lines_of(report_of("alibi", unit="bits", seeds=1))[2:]
-    assert "in bits a token" in first[0]
-    assert first[4] == " ".join(["alibi", *[f"{1.4 / math.log(2):.2f}"] * 4])
-
-
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_no_line_is_wider_than_the_screen(width):
     report = report_of("rope base=500000", "alibi", stretches=("none", "window"))
@@ -176,7 +169,7 @@ def test_no_interval_of_losses_is_drawn_below_zero():
         return 1.4 + 2.0 * seed
 
     request = request_of("rope", seeds=2)
-    panels = ExperimentReport.of(request, results(request, apart), "nats").figure().panels
+    panels = ExperimentReport.of(request, results(request, apart)).figure().panels
     lows = [low for panel in panels for curve in panel.curves for low in curve.envelope.low]
     assert {*lows} == {0.0}
 

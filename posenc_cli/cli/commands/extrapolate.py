@@ -345,9 +345,6 @@ def extrapolate(
             help="train at random positions below N, sorted (Ruoss et al.)",
         ),
     ] = None,
-    unit: Annotated[
-        str, option("--unit", known=("nats", "bits"), help="unit of losses: nats|bits")
-    ] = "nats",
     picture: PictureOptions,
     where: FolderOptions,
     output: ExperimentOutput,
@@ -387,7 +384,7 @@ def extrapolate(
         request, results = _run(
             stack, where, said, console, workers=running.workers, draws=output.draws
         )
-        _report(request, results, picture, output, console, unit=unit)
+        _report(request, results, picture, output, console)
 
 
 def _text_fields(text: str | None, tasks: Sequence[str] | None) -> dict[str, str]:
@@ -491,13 +488,11 @@ def _report(
     picture: PictureOptions,
     output: ExperimentOutput,
     console: Console,
-    *,
-    unit: str,
 ) -> None:
     """Print the report, and write its CSV and its picture if asked for."""
     from posenc_cli.render.reports import extrapolation
 
-    report = extrapolation.ExperimentReport.of(request, results, unit)
+    report = extrapolation.ExperimentReport.of(request, results)
     if output.csv is not None:
         with replacing(output.csv, clobber=output.clobber) as stream:
             for block in report.csv():

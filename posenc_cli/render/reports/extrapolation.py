@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from posenc_cli.experiments.summary import (
     trained_length,
 )
 from posenc_cli.experiments.tasks import TASKS
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_looks, grouped
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ _ANSWERS = {
     "sequences": "share of sequences answered without a mistake",
     "symbols": "share of right answers at the last {places} (one in 16 by chance)",
 }
-_UNITS = {"nats": 1.0, "bits": math.log(2)}
 _AXES = {
     "text": "position, in characters",
     "first": "position, in symbols",
@@ -47,27 +45,22 @@ _DEPTHS = 5
 _DIGITS = 2
 _MOST_BANDS = 3
 """The most curves with intervals: more bands hide each other, and the tables have them."""
-_NAMED_TWICE = 4
-"""The most curves that both panels name: more names would hide the curves."""
 
 _LONGER = "train longer (--steps)"
 """The next step if something has not learned its task."""
 
 
 class ExperimentReport(Record):
-    """The results of an experiment, with losses in a unit: ``nats`` or ``bits`` per token."""
+    """The results of an experiment, with losses in nats per token."""
 
     request: ExperimentRequest
     results: tuple[JobResult, ...]
     summaries: tuple[EncodingSummary, ...]
-    unit: str = "nats"
 
     @classmethod
-    def of(
-        cls, request: ExperimentRequest, results: Sequence[JobResult], unit: str = "nats"
-    ) -> ExperimentReport:
+    def of(cls, request: ExperimentRequest, results: Sequence[JobResult]) -> ExperimentReport:
         """The report on the results of a request, or of some of its jobs."""
-        return cls(request, tuple(results), summaries(request, results), unit)
+        return cls(request, tuple(results), summaries(request, results))
 
     @property
     def _by_task(self) -> list[list[EncodingSummary]]:
@@ -108,11 +101,11 @@ class ExperimentReport(Record):
         yield (
             (
                 f"{task.name}, trained length {trained} {task.unit}: loss by position at {longest}"
-                f", in {self.unit} a token{interval}"
+                f", in nats a token{interval}"
             ),
             [*first, *(f"{start}:{stop}" for start, stop in ranges)],
             [
-                [*name, *(self._cell(item.lengths[-1].between(*part)) for part in ranges)]
+                [*name, *(_estimate_text(item.lengths[-1].between(*part)) for part in ranges)]
                 for name, item in zip(names, summaries, strict=True)
             ],
         )
@@ -120,7 +113,11 @@ class ExperimentReport(Record):
             (f"loss over the last {_places_text(last)} of each length, and over all of {longest}"),
             [*first, *map(str, lengths), f"mean {longest}"],
             [
-                [*name, *(self._cell(at.last) for at in item.lengths), self._cell(at_longest.loss)]
+                [
+                    *name,
+                    *(_estimate_text(at.last) for at in item.lengths),
+                    _estimate_text(at_longest.loss),
+                ]
                 for name, item in zip(names, summaries, strict=True)
                 for at_longest in item.lengths[-1:]
             ],
@@ -140,9 +137,6 @@ class ExperimentReport(Record):
                     for name, item in zip(names, summaries, strict=True)
                 ],
             )
-
-    def _cell(self, loss: Estimate) -> str:
-        return _estimate_text(loss, _UNITS[self.unit])
 
     def _verdict_lines(self) -> list[str]:
         """The verdict on each row; one for all extensions of an encoding that has not learned."""
@@ -300,7 +294,7 @@ class ExperimentReport(Record):
             tuple(curves),
             f"{task}by position, at {lengths[-1].length}",
             x_label=_AXES.get(summaries[0].task, "place in the answer"),
-            y_label=self._loss_label,
+            y_label="loss, in nats a token",
             spans=((0.0, trained - 1.0, "trained"),) if grows and trained > 1 else (),
             notes=(f"means of {width} places each",) if width > 1 else (),
         )
@@ -316,33 +310,25 @@ class ExperimentReport(Record):
             for item in summaries
         ]
         last = last_places(self.request, kind.name)
-        beside = len(curves) > _NAMED_TWICE
-        if beside:
-            curves = [replace(curve, name="") for curve in curves]
         return Curves(
             tuple(curves),
-            f"{task}over the last {_places_text(last)}{', in the colors beside' * beside}",
+            f"{task}over the last {_places_text(last)}",
             x_label=f"length, in {kind.unit}",
-            y_label=self._loss_label,
+            y_label="loss, in nats a token",
             x_scale="log",
         )
-
-    @property
-    def _loss_label(self) -> str:
-        return f"loss, in {self.unit} a token"
 
     def _curve(
         self, item: EncodingSummary, places: Sequence[float], losses: Sequence[Estimate]
     ) -> Curve:
         """A curve of means, with their intervals if there are several seeds."""
-        unit = _UNITS[self.unit]
         envelope = None
         if len(item.seeds) > 1 and len(self.summaries) <= _MOST_BANDS:
             # No loss is below 0, though Student's interval of a few seeds may extend there.
-            low = tuple(max(loss.low or 0.0, 0.0) / unit for loss in losses)
-            high = tuple((loss.high or 0.0) / unit for loss in losses)
+            low = tuple(max(loss.low or 0.0, 0.0) for loss in losses)
+            high = tuple(loss.high or 0.0 for loss in losses)
             envelope = Envelope(low, high, "95% of the mean")
-        heights = tuple(loss.mean / unit for loss in losses)
+        heights = tuple(loss.mean for loss in losses)
         return Curve(tuple(places), heights, item.name, envelope=envelope)
 
 
@@ -374,16 +360,16 @@ def _ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
     return [(start, min(start + width, extent)) for start in range(0, extent, width)]
 
 
-def _estimate_text(loss: Estimate, unit: float = 1.0) -> str:
+def _estimate_text(loss: Estimate) -> str:
     """A mean and half its interval.
 
     >>> _estimate_text(Estimate(3, 1.3982, 0.1, 0.0249)), _estimate_text(Estimate(1, 1.3982))
     ('1.40 ±.02', '1.40')
     """
-    mean = f"{loss.mean / unit:.{_DIGITS}f}"
+    mean = f"{loss.mean:.{_DIGITS}f}"
     if loss.half is None:
         return mean
-    half = f"{loss.half / unit:.{_DIGITS}f}"
+    half = f"{loss.half:.{_DIGITS}f}"
     return f"{mean} ±{half.removeprefix('0')}"
 
 
