@@ -17,7 +17,7 @@ from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 from posenc_cli.render.style import LINE_STYLES, PALETTES
-from posenc_cli.render.ticks import finite_or_null, number
+from posenc_cli.render.ticks import finite_or_null, label, number, round_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -488,6 +488,59 @@ class Scale(Record):
         share = 1.0 if math.isfinite(self.high - self.low) else 0.5
         low, high = share * self.low, share * self.high
         return np.asarray((np.clip(share * values, low, high) - low) / (high - low))
+
+
+_PAD = 0.03
+"""The margin around curves, as a share of their range."""
+
+
+class Range(Record):
+    """The values at the two ends of an axis, and whether it is logarithmic."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    @classmethod
+    def of(cls, values: Iterable[float], *, log: bool, padded: bool = True) -> Range:
+        """The range of the values that can be drawn, with a margin at its ends if ``padded``."""
+        finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
+        if not finite:
+            raise InvalidInput("no value is finite, nothing to show")
+        low, high = min(finite), max(finite)
+        if low < high and not padded:
+            return cls(low, high, log)
+        if log:
+            factor = max((high / low) ** _PAD, 1.05)
+            return cls(low / factor, high * factor, log)
+        room = _PAD * (high - low) or abs(high) * 0.1 or 1.0
+        return cls(low - room, high + room)
+
+    def places(self, values: Sequence[float]) -> Reals:
+        """Positions of values between the ends, 0 … 1; NaN for values that cannot be drawn."""
+        array = np.asarray(values, np.float64)
+        ends = np.array([self.low, self.high])
+        if self.log:
+            with np.errstate(all="ignore"):
+                array, ends = np.log(array), np.log(ends)
+        # Halves, because the difference of the largest numbers overflows.
+        places: Reals = (array / 2 - ends[0] / 2) / (ends[1] / 2 - ends[0] / 2)
+        places[~np.isfinite(places)] = np.nan
+        return places
+
+    def ticks(self, most: int) -> list[tuple[float, str]]:
+        """Positions and names of about ``most`` round values."""
+        values = [self.low, self.high]
+        if self.log:
+            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
+            if len(powers) > 1:
+                values = [10.0**power for power in powers[:: -(-len(powers) // most)]]
+        else:
+            step = round_step(self.high / most - self.low / most, least=0, whole=False)
+            first, last = math.ceil(self.low / step), math.floor(self.high / step)
+            values = [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
+        named = (label(value, 3) for value in values)
+        return [*zip(self.places(values).tolist(), named, strict=True)]
 
 
 ANY_VALUE = "value"

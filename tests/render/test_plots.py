@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc_cli.records import replace
-from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap
+from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Range
 from posenc_cli.render.terminal.blocks import Medium, Page
-from posenc_cli.render.terminal.plots import _Across, _short, _values_up, curves_lines, grid
+from posenc_cli.render.terminal.plots import _short, curves_lines, grid
 from posenc_cli.render.terminal.text_pictures import _plate_with_title
-from posenc_cli.render.ticks import number
 from tests.examples import examples
 
 SOME = st.floats(-1e6, 1e6)
@@ -128,34 +126,18 @@ def test_curves_are_within_their_page(width: int, height: int, count: int) -> No
     assert len(lines) <= height
 
 
-def test_offsets_are_named_by_powers_of_two_from_the_first_on() -> None:
-    points = tuple(range(0, 2**40, 2**32))
-    lines = lines_of(Curves((Curve(points, points),), "t", "x", "y"))
-    assert lines[-2].split()[0] == "0"
-    assert all(math.log2(int(each)).is_integer() for each in lines[-2].split()[1:3])
-
-
 @pytest.mark.parametrize(("low", "high"), [(-15, 15), (-7, 8), (1, 64), (3.5, 4), (-1e308, 1e308)])
 def test_a_value_stands_as_far_across_as_it_is_between_the_ends(low, high):
-    across = _Across(low, high, 61, False)
-    assert (across.column(low), across.column(high)) == (0, 60)
-    assert across.column(low / 2 + high / 2) == 30
-    assert across.column(low * 0.75 + high * 0.25) == 15
+    across = Range.of([low, high], log=False, padded=False)
+    values = [low, high, low / 2 + high / 2, low * 0.75 + high * 0.25]
+    assert across.places(values) == pytest.approx([0, 1, 0.5, 0.25])
 
 
 @pytest.mark.parametrize("most_decades", [3, 9, 30, 200])
-@pytest.mark.parametrize("width", [40, 79, 200])
-def test_powers_of_ten_across_are_as_many_as_have_room_and_all_are_there_where_they_do(
-    width, most_decades
-):
-    across = _Across(1.0, 10.0**most_decades, width, True)
-    labels = across.ticks([1.0, 10.0**most_decades])
-    places = sorted(labels)
-    assert all(right - left > len(labels[left]) for left, right in pairwise(places))
-    longest = max(1, *(len(number(10.0**e)) for e in (0, most_decades)))
-    if (most_decades + 1) * (longest + 4) <= width:
-        assert len(labels) == most_decades + 1
-    assert all(float(text) == 10.0 ** round(math.log10(float(text))) for text in labels.values())
+def test_powers_of_ten_across_are_as_many_as_have_room(most_decades):
+    labels = Range(1.0, 10.0**most_decades, log=True).ticks(8)
+    assert 2 <= len(labels) <= 8
+    assert all(float(text) == 10.0 ** round(math.log10(float(text))) for _, text in labels)
 
 
 def dots(lines: list[str]) -> set[tuple[int, int]]:
@@ -243,17 +225,6 @@ def test_what_cannot_show_dots_is_known():
 )
 def test_a_label_has_no_more_digits_than_its_line_needs(value, slack, text):
     assert _short(value, slack) == text
-
-
-def test_values_across_are_those_of_lines_as_far_apart_as_their_labels_are_wide():
-    rows = grid(-1.0, 1.0, 9)
-    across = _Across(-1.0, 1.0, 17, logarithmic=False)
-    labels = _values_up(rows, across)
-    assert labels[8] == "0"
-    places = sorted(labels)
-    assert all(b - a > max(map(len, labels.values())) for a, b in pairwise(places))
-    for place, text in labels.items():
-        assert across.column(float(text)) == place
 
 
 def test_names_of_rows_take_at_most_half_of_the_width_of_one_of_several_maps() -> None:

@@ -6,9 +6,8 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import base64
+import io
 import math
-import struct
-import zlib
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.errors import InvalidInput, printable_text
-from posenc_cli.records import Record, replace
+from posenc_cli.errors import printable_text
+from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map
-from posenc_cli.render.figure import TOO_FAST, Band, Curve, Curves, Scale, Shown, runs_of
+from posenc_cli.render.figure import TOO_FAST, Band, Curve, Curves, Range, Scale, Shown, runs_of
 from posenc_cli.render.style import LINE_STYLES
-from posenc_cli.render.ticks import label, minus, number, round_step, ticks
+from posenc_cli.render.ticks import minus, number, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,8 +33,6 @@ _ROWS, _COLUMNS = 12, 8
 _UNITS = 4000
 """The side of a plot in units of its SVG: one unit is a fifth of a page pixel."""
 _TICKS, _FEW_TICKS = 5, 3
-_PAD = 0.03
-"""The margin around curves, as a share of their range."""
 _SINGLE = 1e-30, 1e30
 """The sizes between which float32 keeps seven digits of a number."""
 _LETTERS = 40
@@ -76,52 +73,6 @@ def packed(values: Sequence[Any] | RealRows, *, exactly: bool = False) -> Any:
     single = within and not exactly
     stored = array.astype("<f4" if single else "<f8")
     return {"bits": 32 if single else 64, "data": base64.b64encode(stored.tobytes()).decode()}
-
-
-class Range(Record):
-    """The values at the two ends of an axis, and whether it is logarithmic."""
-
-    low: float
-    high: float
-    log: bool = False
-
-    @classmethod
-    def of(cls, values: Iterable[float], *, log: bool) -> Range:
-        """The range of the values that can be drawn, with a margin at its ends."""
-        finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
-        if not finite:
-            raise InvalidInput("no value is finite, nothing to show")
-        low, high = min(finite), max(finite)
-        if log:
-            factor = max((high / low) ** _PAD, 1.05)
-            return cls(low / factor, high * factor, log)
-        room = _PAD * (high - low) or abs(high) * 0.1 or 1.0
-        return cls(low - room, high + room)
-
-    def places(self, values: Sequence[float]) -> RealRows:
-        """Positions of values between the ends, 0 … 1; NaN for values that cannot be drawn."""
-        array = np.asarray(values, np.float64)
-        ends = np.array([self.low, self.high])
-        if self.log:
-            with np.errstate(all="ignore"):
-                array, ends = np.log(array), np.log(ends)
-        places: RealRows = (array - ends[0]) / (ends[1] - ends[0])
-        places[~np.isfinite(places)] = np.nan
-        return places
-
-    def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Positions and names of about ``most`` round values."""
-        values = [self.low, self.high]
-        if self.log:
-            powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
-            if len(powers) > 1:
-                values = [10.0**power for power in powers[:: -(-len(powers) // most)]]
-        else:
-            step = round_step((self.high - self.low) / most, least=0, whole=False)
-            first, last = math.ceil(self.low / step), math.floor(self.high / step)
-            values = [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
-        named = (minus(label(value, 3)) for value in values)
-        return [*zip(self.places(values).tolist(), named, strict=True)]
 
 
 class _Plot:
@@ -299,25 +250,13 @@ def png_bytes(levels: Any, palette: Srgb) -> bytes:
     """A PNG with one pixel per level, each a color of a palette.
 
     Shape: levels (rows, columns) in uint8, palette (colors, 3).
-
-    Source: ISO/IEC 15948:2004, PNG.
     """
+    from PIL import Image
 
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        checked = kind + content
-        return struct.pack(">I", len(content)) + checked + struct.pack(">I", zlib.crc32(checked))
-
-    rows, columns = levels.shape
-    lines = np.concatenate([np.zeros((rows, 1), np.uint8), levels], axis=1)  # each unfiltered
-    return b"".join(
-        [
-            b"\x89PNG\r\n\x1a\n",
-            chunk(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 3, 0, 0, 0)),
-            chunk(b"PLTE", palette.tobytes()),
-            chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)),
-            chunk(b"IEND", b""),
-        ]
-    )
+    image, content = Image.fromarray(levels), io.BytesIO()
+    image.putpalette(palette.tobytes())
+    image.save(content, "PNG", optimize=True)
+    return content.getvalue()
 
 
 def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None) -> str:
@@ -351,8 +290,9 @@ class CurvePlot(_Plot):
         self._curves = [self._thinned(curve, most) for curve in curves.curves]
         self.x, self.y = self._ranges(curves)
         ticked = _FEW_TICKS if small else _TICKS
-        self.across, self.above = self.x.ticks(ticked), self._zones(curves)
-        self.down = [(1 - place, name) for place, name in self.y.ticks(ticked)]
+        self.across = [(place, minus(name)) for place, name in self.x.ticks(ticked)]
+        self.above = self._zones(curves)
+        self.down = [(1 - place, minus(name)) for place, name in self.y.ticks(ticked)]
         heights = self.y.places([height for height, _ in curves.levels]).tolist()
         levels = [
             (place, name)

@@ -17,9 +17,10 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record
+from posenc_cli.render.figure import Range
 from posenc_cli.render.style import LINE_STYLES, PALETTES, LineStyle
 from posenc_cli.render.terminal.blocks import Medium, Page, color_codes
-from posenc_cli.render.ticks import label, number, ticks
+from posenc_cli.render.ticks import label, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,7 +48,7 @@ class Stroke(Record):
     of a line are drawn and skipped in turn.
     """
 
-    runs: Sequence[Sequence[tuple[float, float]]]
+    runs: Sequence[Sequence[tuple[float, ...]]]
     marker: str
     joined: bool = False
     color: str = ""
@@ -164,6 +165,8 @@ _LOWEST = 6
 """Lines for names and notes, at most a third of a page."""
 _FEWEST = 3
 """The least lines of a grid."""
+_APART_ACROSS = 12
+"""The least columns between labels."""
 _APART = 3
 """Lines between labels if no line has a round value."""
 _LEAST_DECADES = 1.5
@@ -324,32 +327,35 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
             width = min(width, needed)
             break
         most -= 1
-    across = _Across(min(x), max(x), width, curves.x_scale == "log")
-    ends = 0.0, across.width - 1.0
+    across = Range.of(x, log=curves.x_scale == "log", padded=False)
+    last = width - 1.0
+
+    def placed(run: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
+        columns = last * across.places([point[0] for point in run])
+        return [
+            (column, *map(rows.height, point[1:]))
+            for column, point in zip(columns.tolist(), run, strict=True)
+        ]
+
     strokes = [
-        level_pen.stroke([[(column, rows.height(height)) for column in ends]], joined=True)
+        level_pen.stroke([[(column, rows.height(height)) for column in (0.0, last)]], joined=True)
         for height, _ in levels
     ]
     for runs, pen in zip(envelopes, pens, strict=True):
-        sides = [
-            [(across.place(px), rows.height(low), rows.height(high)) for px, low, high in run]
-            for run in runs
-        ]
         dotted = pen.marker == BRAILLE
-        shades = [shade for side in sides if (shade := _shade(side, dotted=dotted))]
+        shades = [shade for run in runs if (shade := _shade(placed(run), dotted=dotted))]
         strokes.append(Stroke(shades, BRAILLE if dotted else _SHADE, color=pen.color))
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
-        places = [[(across.place(px), rows.height(py)) for px, py in run] for run in runs]
-        strokes.append(pen.stroke(places, joined=curves.joined and curve.joined))
-    lines = stroke_lines(strokes, across.width, rows.count)
-    marks = _values_up(rows, across) if curves.square else across.ticks(sorted({*x}))
-    axis = [medium.glyph("┬" if i in marks else "─") for i in range(across.width)]
+        strokes.append(pen.stroke([*map(placed, runs)], joined=curves.joined and curve.joined))
+    lines = stroke_lines(strokes, width, rows.count)
+    marks = {round(last * at): name for at, name in across.ticks(max(2, width // _APART_ACROSS))}
+    axis = [medium.glyph("┬" if i in marks else "─") for i in range(width)]
     values = " " * (margin + 1)
     for column, name in sorted(marks.items()):
         if len(values) <= margin + 1 + column and margin + 1 + column + len(name) <= page.width:
             values = values.ljust(margin + 1 + column) + name + " "
     return [
-        *(line.center(margin + 1 + across.width).rstrip() for line in title),
+        *(line.center(margin + 1 + width).rstrip() for line in title),
         *(
             labels.get(i, "").rjust(margin) + medium.glyph("┤" if i in labels else "│") + lines[i]
             for i in reversed(range(rows.count))
@@ -358,56 +364,6 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         values.rstrip(),
         *below,
     ]
-
-
-def _values_up(rows: Gridlines, across: _Across) -> dict[int, str]:
-    """The column labels if both axes have one unit: values of lines, including 0."""
-    labels = {round(rows.value(i) / rows.apart): label for i, label in rows.labels.items()}
-    widest = 1 + max(map(len, labels.values()))
-    every = -(-widest // (_COLUMNS_A_LINE * rows.every))
-    return {
-        across.column(multiple * rows.apart): label
-        for multiple, label in labels.items()
-        if multiple % every == 0
-    }
-
-
-class _Across(Record):
-    """The columns of a plot, and their values."""
-
-    low: float
-    high: float
-    width: int
-    logarithmic: bool
-
-    def column(self, value: float) -> int:
-        """The column nearest to a value."""
-        return round(self.place(value))
-
-    def place(self, value: float) -> float:
-        """The position of a value, in columns from the first."""
-        low, high, at = (self._scaled(number) for number in (self.low, self.high, value))
-        share = (at / 2 - low / 2) / (high / 2 - low / 2) if high > low else 0.5
-        return share * (self.width - 1)
-
-    def ticks(self, points: Sequence[float]) -> dict[int, str]:
-        """The labels of columns."""
-        longest = max(len(number(points[0])), len(number(points[-1])))
-        most = max(1, self.width // (longest + 4))
-        if self.logarithmic:
-            first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-            powers = range(first, last + 1, max(1, -(-(last - first + 1) // most)))
-            if len(powers) > 1:
-                return {self.column(10.0**e): _short(10.0**e, 0.0) for e in powers}
-            return {self.column(p): number(p, 3) for p in points[:: -(-len(points) // most)]}
-        whole = all(point == int(point) for point in points)
-        if whole and len(points) > 2:  # lengths and pair numbers: as in maps
-            named = range(int(self.low), int(self.high) + 1)
-            return {self.column(named[i]): name for i, name in ticks(named, most)}
-        return {self.column(points[i]): name for i, name in ticks(points, most)}
-
-    def _scaled(self, value: float) -> float:
-        return math.log10(value) if self.logarithmic else value
 
 
 def _runs(
@@ -425,14 +381,12 @@ def _runs(
     return [run for run in runs if run]
 
 
-def _shade(
-    sides: Sequence[tuple[float, float, float]], *, dotted: bool
-) -> list[tuple[float, float]]:
+def _shade(sides: Sequence[tuple[float, ...]], *, dotted: bool) -> list[tuple[float, ...]]:
     """The points between two sides, by column: one dot in four, or every cell."""
     across, down = (_ACROSS, _DOWN) if dotted else (1, 1)
     columns, low, high = np.array(sides).T
     first, last = (math.floor((end + 0.5) * across) for end in (columns[0], columns[-1]))
-    places = []
+    places: list[tuple[float, ...]] = []
     for dot in range(first, last + 1):
         column = (dot + 0.5) / across - 0.5
         bounds = (float(np.interp(column, columns, side)) for side in (low, high))
@@ -457,7 +411,7 @@ class _Pen(Record):
     color: str = ""
     dash: tuple[int, ...] = ()
 
-    def stroke(self, runs: Sequence[Sequence[tuple[float, float]]], *, joined: bool) -> Stroke:
+    def stroke(self, runs: Sequence[Sequence[tuple[float, ...]]], *, joined: bool) -> Stroke:
         """A stroke of this pen."""
         return Stroke(runs, self.marker, joined, self.color, self.dash)
 
