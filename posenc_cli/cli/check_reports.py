@@ -86,14 +86,13 @@ class CheckRun(Record):
 
         Raises: the error itself, unless a CI report is asked for.
         """
-        from posenc_cli.render.reports.ci_forms import FailedSubject
+        from posenc_cli.render.reports.ci_forms import failed_report
 
         form = self.output.report_form
         if form not in ("junit", "github"):
             raise error from None
         seconds = time.perf_counter() - self.began
-        report = FailedSubject(self.command, self.subject, error, seconds).report
-        self._print(report, form)
+        self._print(failed_report(self.command, self.subject, error, seconds), form)
         return report_error(error, debug=self.console.debug)
 
     def _print(self, report: CiReport, form: str) -> None:

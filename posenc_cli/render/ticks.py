@@ -101,6 +101,15 @@ def finite_or_null(value: Any) -> Any:
     return value
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "pair"), counted(2, "pair")
+    ('1 pair', '2 pairs')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def minus(text: str) -> str:
     """A number for a figure: with a minus sign as wide as a plus.
 

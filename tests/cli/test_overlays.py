@@ -270,8 +270,8 @@ def test_figures_of_several_name_all_of_them(call, tmp_path):
     for command in ("spectrum", "dot-similarity -l 32 --profile"):
         assert call(*command.split(), *pair, "--out", "f.svg")[0] == 0
         drawn = (tmp_path / "f.svg").read_text()
-        assert "'llama-3-8b': rope (dim=128, base=500000, layout=half)" in drawn
-        assert "'llama-3.1-8b': rope-llama3 (dim=128, base=500000" in drawn
+        assert "llama-3-8b: rope (dim=128, base=500000, layout=half)" in drawn
+        assert "llama-3.1-8b: rope-llama3 (dim=128, base=500000" in drawn
 
 
 def test_slopes_of_models_are_those_of_their_configs(call):

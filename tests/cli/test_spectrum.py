@@ -157,7 +157,7 @@ def test_a_figure_says_what_it_is_of_and_shades_the_zones(call, tmp_path):
     assert status == 0
     assert "llama-3.1-8b: 29 of 64 pairs keep their wavelength" in err
     drawn = (tmp_path / "a.svg").read_text()
-    assert "'llama-3.1-8b': rope-llama3 (dim=128, base=500000, layout=half, factor=8)" in drawn
+    assert "llama-3.1-8b: rope-llama3 (dim=128, base=500000, layout=half, factor=8)" in drawn
     for zone in ("kept", "blended", "interpolated"):
         assert re.search(f"<text[^>]*>{zone}</text>", drawn)
 

@@ -424,21 +424,6 @@ def test_names_of_curves_stand_beside_the_axes_and_are_counted_where_they_have_n
     assert said[-1] == f"and {12 - len(said) + 1} more"
 
 
-def test_names_are_in_the_order_in_which_curves_end() -> None:
-    ends = {"low": 0.0, "middle": 5.0, "high": 10.0}
-    curves = tuple(Curve((0.0, 1.0), (3.0, end), name) for name, end in ends.items())
-    drawing = Drawing(USUAL)
-    drawing.add(Curves(curves, "t", "x", "y", levels=((7.5, "limit"),)))
-    (axes,) = drawing.page.axes
-    found = {
-        text.get_text(): handle.get_linestyle()
-        for text, handle in zip(axes.get_legend().texts, axes.get_legend().get_lines(), strict=True)
-    }
-    assert [*found] == ["high", "limit", "middle", "low"]
-    drawn = {line.get_label(): line.get_linestyle() for line in axes.get_lines()}
-    assert found == drawn
-
-
 @pytest.mark.long
 def test_means_of_half_a_rotation_and_more_are_hatched_and_show_no_value() -> None:
     """A wave of 3 positions rotates three times in each of 40 rows of 400 positions."""

@@ -12,7 +12,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.records import replace
 from posenc_cli.render.reports import report as rendering
-from posenc_cli.render.reports.ci_forms import FailedSubject
+from posenc_cli.render.reports.ci_forms import failed_report
 from posenc_cli.render.reports.report import report_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.codes import FindingName, SubjectKind
@@ -48,7 +48,7 @@ REPORT = Report(
     tolerance="",
     title="rope dim=8",
 )
-FAILED = FailedSubject("rope-check", "impl 'a:f'", InvalidInput("raised 50%", hint="do"), 0.25)
+FAILED = failed_report("rope-check", "impl 'a:f'", InvalidInput("raised 50%", hint="do"), 0.25)
 PASSED = replace(REPORT, findings=FINDINGS[:1], diagnosis=())
 
 SUITE_ATTRIBUTES = {"name", "tests", "failures", "errors", "skipped", "time"}
@@ -131,7 +131,7 @@ def test_junit_says_what_was_held_against_what():
 
 
 def test_a_subject_that_gave_nothing_is_an_error_of_junit_and_an_annotation():
-    text = FAILED.report.junit(PLACE)
+    text = FAILED.junit(PLACE)
     assert not schema_faults(text)
     root = ET.fromstring(text)
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("1", "0", "1")
@@ -140,11 +140,11 @@ def test_a_subject_that_gave_nothing_is_an_error_of_junit_and_an_annotation():
     error = case.find("error")
     assert error.get("message") == "raised 50%"
     assert error.text == "raised 50%\nhint: do"
-    assert FAILED.report.github(PLACE) == (
+    assert FAILED.github(PLACE) == (
         "::error file=src/a%2Cb%3Ac%25.py,line=7,title=rope-check%3A impl 'a%3Af'"
         "::raised 50%25%0Ahint: do"
     )
-    assert "impl 'a:f': raised 50% hint: do" in FAILED.report.markdown()
+    assert "impl 'a:f': raised 50% hint: do" in FAILED.markdown()
 
 
 def test_annotations_go_to_the_line_of_the_code():

@@ -99,8 +99,7 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
 def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
     """Write the names of curves beside axes, in ``room`` pixels of width, and of spans above them.
 
-    Curves are listed by the height of their last point. Names without room are left out and
-    counted.
+    Names without room are left out and counted.
     """
     for index, (start, stop, name) in enumerate(curves.spans):
         last = 0 < index == len(curves.spans) - 1  # at its end, clear of a narrow one
@@ -115,7 +114,6 @@ def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
             color=style.palette.faint,
         )
     handles, names = axes.get_legend_handles_labels()
-    order = sorted(range(len(names)), key=lambda i: -_end_of(handles[i], axes))
     lines = axes.bbox.height / style.line - 1
     for most in (_MOST_LINES, 2, 1):
         texts = [_wrapped(name, style, room, most) for name in names]
@@ -123,13 +121,12 @@ def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
             break
     else:
         kept = max(1, int(lines / _LINES_OF_A_NAME) - 1)
-        handles.append(axes.plot([], [], linestyle="none")[0])
-        texts.append(f"and {len(names) - kept} more")
-        order = [*order[:kept], len(names)]
-    if order:
+        handles[kept:] = axes.plot([], [], linestyle="none")
+        texts[kept:] = [f"and {len(names) - kept} more"]
+    if names:
         axes.legend(
-            [handles[i] for i in order],
-            [texts[i] for i in order],
+            handles,
+            texts,
             loc="upper left",
             bbox_to_anchor=(1, 1),
             borderaxespad=0,
@@ -146,19 +143,6 @@ def _wrapped(name: str, style: Style, room: float, most: int) -> str:
 def _lines(text: str) -> float:
     """The height of a name including its spacing, in lines of text."""
     return text.count("\n") + _LINES_OF_A_NAME
-
-
-def _end_of(handle: Any, axes: Axes) -> float:
-    """The height of a curve's last point, as a share of the axes; areas get 0."""
-    if not hasattr(handle, "get_ydata"):
-        return 0.0
-    drawn = np.asarray(handle.get_ydata(), np.float64)
-    drawn = drawn[np.isfinite(drawn)]
-    if not drawn.size:
-        return 0.0
-    ends = [*axes.yaxis.get_view_interval(), drawn[-1]]
-    low, high, end = axes.yaxis.get_transform().transform(ends)
-    return float(np.clip((end / 2 - low / 2) / (high / 2 - low / 2), 0, 1))
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:

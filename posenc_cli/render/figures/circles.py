@@ -15,12 +15,12 @@ from posenc_cli.analysis.sampling import Points, PositionAxis, positions_of, spr
 from posenc_cli.analysis.spectrum import context_of
 from posenc_cli.budget import check_size
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.errors import InvalidInput, printable_text
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.tables import paired_columns
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves, Panels
-from posenc_cli.render.figures.encoded import title_of
+from posenc_cli.render.figures.encoded import sourced, title_of
 from posenc_cli.render.ticks import finite_or_null, number
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class TurnedPairs(Record):
         first, last = (f"position {self.positions.name(points[end])}" for end in (0, -1))
         return Panels(
             tuple(self._circle(index) for index in range(len(self.pairs))),
-            f"{printable_text(self.source)}: {title}" if self.source else title,
+            sourced(title, self.source),
             shared=False,
             noun="pair",
             notes=(f"gray and blue line: {first} and {last}; points: between", *self.notes),

@@ -95,10 +95,12 @@ def figure_of_choice(
         for request in requests
     ]
     if not choice.parts:
-        return _from_source(draw(requests[0], choice.engine), choice), parts[0]
+        figure = draw(requests[0], choice.engine)
+        return replace(figure, title=sourced(figure.title, choice.source)), parts[0]
     panels: list[Heatmap | Curves] = []
     for request, part in zip(requests, choice.parts, strict=True):
-        figure = _from_source(draw(request, choice.engine), part)
+        figure = draw(request, choice.engine)
+        figure = replace(figure, title=sourced(figure.title, part.source))
         drawn = figure.panels if isinstance(figure, Panels) else [figure]
         panels += [_of_quantity(panel, request) for panel in drawn]
     whole = Panels(tuple(panels), choice.name, shared=False, noun="part")
@@ -135,11 +137,9 @@ def _at_first(choice: Choice, count: int) -> Choice:
     return choice
 
 
-def _from_source(figure: Figure, choice: Choice) -> Figure:
-    """The figure, with its config or model in the title."""
-    if not choice.source:
-        return figure
-    return replace(figure, title=f"{printable_text(choice.source)}: {figure.title}")
+def sourced(text: str, source: str) -> str:
+    """A text after the name of its config or model, if there is one."""
+    return f"{printable_text(source)}: {text}" if source else text
 
 
 def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
@@ -203,8 +203,7 @@ def label_of(request: Request, source: str = "") -> str:
     """The text that identifies an encoding: its model or config, its scheme and its parameters."""
     last = None if request.positions is None else request.positions.length - 1
     parameters = parameters_text(request.encoding.bound, last=last)
-    prefix = f"{printable_text(source)}: " if source else ""
-    return f"{prefix}{request.scheme.name}" + (f" ({parameters})" if parameters else "")
+    return sourced(f"{request.scheme.name} ({parameters})".removesuffix(" ()"), source)
 
 
 def parameters_text(

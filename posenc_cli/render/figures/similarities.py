@@ -326,7 +326,7 @@ def _title(judged: Sequence[Judged]) -> str:
 
 
 def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False) -> list[str]:
-    """The verdict in words; ``bounded`` adds how near RoFormer's bound comes."""
+    """The verdict in words; ``bounded`` adds RoFormer's bound."""
     deviation = similarity.deviation(verdict.offsets)
     decay = (
         _on_decay(similarity, verdict) if deviation is None else _on_deviation(verdict, deviation)
@@ -350,7 +350,7 @@ SHOWS = {
 
 
 def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
-    """How near RoFormer's bound comes to S, if there is one."""
+    """RoFormer's bound of S, if there is one."""
     if similarity.bound is None:
         return []
     offsets = verdict.offsets[verdict.offsets >= 0]
@@ -360,15 +360,7 @@ def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
     if similarity.bound.constant is None:
         constant = "times what q and k draw; their deviation is the same at every offset"
         return [f"{name} of independent q and k: the mean of |S_i|, {ends}, {constant}"]
-    bound = similarity.bound.constant * average
-    sizes = np.abs(verdict.profile[verdict.offsets >= 0])
-    with np.errstate(divide="ignore"):
-        times = bound / sizes
-    nearest = int(np.nanargmin(times))
-    times_text = f"{similarity.bound.constant:.4g} times the mean of |S_i|, which is {ends}"
-    where = f"{times[nearest]:.3g} times the value, at offset {offsets[nearest]}"
-    looked = f"nearest, of {len(offsets)} offsets, it" if len(offsets) > 1 else "it"
-    return [f"{name}: {times_text}; {looked} is {where}"]
+    return [f"{name}: {similarity.bound.constant:.4g} times the mean of |S_i|, which is {ends}"]
 
 
 def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
@@ -567,7 +559,7 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
 
 
 def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
-    """The lines below the table; ``bounded`` adds how near RoFormer's bounds come."""
+    """The lines below the table; ``bounded`` adds RoFormer's bounds."""
     differences = [difference for difference in differences_of(judged) if difference]
     contents = dict.fromkeys(
         item.similarity.content for item in judged if item.similarity.content is not None

@@ -103,30 +103,19 @@ class CiReport(Record):
         return "\n\n".join([*blocks, *map(markdown_cell, self.notes)]) + "\n"
 
 
-class FailedSubject(Record):
-    """A subject of a ``command`` that could not be checked: its name, the error, the time taken."""
-
-    command: str
-    subject: str
-    error: PosencError
-    seconds: float
-
-    @property
-    def report(self) -> CiReport:
-        """Its report for CI systems: a single case with an error."""
-        hint, message = self.error.hint, self.error.message
-        details = message + (f"\nhint: {hint}" if hint else "")
-        problem = "error", "subject", message, details
-        name = f"subject: {self.subject}"
-        return CiReport(
-            self.command,
-            "error",
-            message,
-            (Case("subject", name, self.seconds, self.subject, problem),),
-            {"subject": self.subject},
-            details,
-            told=[f"{self.subject}: {details}"],
-        )
+def failed_report(command: str, subject: str, error: PosencError, seconds: float) -> CiReport:
+    """The report on a subject that could not be checked: a single case with an error."""
+    details = error.message + (f"\nhint: {error.hint}" if error.hint else "")
+    problem = "error", "subject", error.message, details
+    return CiReport(
+        command,
+        "error",
+        error.message,
+        (Case("subject", f"subject: {subject}", seconds, subject, problem),),
+        {"subject": subject},
+        details,
+        told=[f"{subject}: {details}"],
+    )
 
 
 def _place(place: SourcePlace | None) -> dict[str, str]:

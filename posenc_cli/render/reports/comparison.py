@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison, Side
+from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison
 from posenc_cli.comparison.difference import shape_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import replace
@@ -16,7 +16,7 @@ from posenc_cli.rotary.verdict import distinct_digits
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from posenc_cli.comparison.compare import Pair, RotationComparison, Side
+    from posenc_cli.comparison.compare import Pair, Side
     from posenc_cli.render.typesetting import Typesetter
 
 _SHOWN_PAIRS = 12

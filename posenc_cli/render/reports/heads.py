@@ -19,12 +19,12 @@ from posenc_cli.analysis.head_patterns.heads import (
     LengthResult,
 )
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.errors import InvalidInput, printable_text
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
 from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names
-from posenc_cli.render.figures.encoded import parameters_text
+from posenc_cli.render.figures.encoded import parameters_text, sourced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -285,8 +285,7 @@ def _label(head: FittedHead) -> str:
         weights=not tables,
         apart_from=("seed", "weights") if tables else (),
     )
-    prefix = f"{printable_text(head.source)}: " if head.source else ""
-    return f"{prefix}{head.scheme}" + (f" ({parameters})" if parameters else "")
+    return sourced(f"{head.scheme} ({parameters})".removesuffix(" ()"), head.source)
 
 
 def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.analysis.inspection import PROPERTIES
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
-from posenc_cli.render.ticks import finite_or_null
+from posenc_cli.render.ticks import counted, finite_or_null
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,7 +107,7 @@ def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
         return []
     failed = [judgement for judgement in judgements if not judgement.ok]
     if not failed:
-        return [f"ok: {_count_text(len(judgements), 'requirement')} met"]
+        return [f"ok: {counted(len(judgements), 'requirement')} met"]
     return [
         f"FAILED: {judgement.subject}: {judgement.requirement.text}: {judgement.message}"
         for judgement in failed
@@ -194,21 +194,12 @@ def _several(
 ) -> list[str]:
     labels = ["", "positions", *PROPERTIES]
     columns = [_column(known) for known in inspections]
-    explained = ["what the value is", "", *PROPERTIES.values()]
-    widths = [max(map(len, column)) for column in [labels, *columns, explained]]
-    if sum(widths) + _BETWEEN * (len(widths) - 1) <= typesetter.width:
-        header, *rows = map(list, zip(labels, *columns, explained, strict=True))
-        return [typesetter.table(header, rows), *_legend(inspections, typesetter, values=False)]
-    tables: list[str] = []
-    begin = 0
-    while begin < len(columns):
-        room, end = typesetter.width - widths[0], begin
-        while end < len(columns) and (end == begin or widths[end + 1] + _BETWEEN <= room):
-            room -= widths[end + 1] + _BETWEEN
-            end += 1
-        header, *rows = map(list, zip(labels, *columns[begin:end], strict=True))
+    widest = max(len(cell) for column in columns for cell in column) + _BETWEEN
+    across = max(1, (typesetter.width - max(map(len, labels))) // widest)
+    tables = []
+    for begin in range(0, len(columns), across):
+        header, *rows = map(list, zip(labels, *columns[begin : begin + across], strict=True))
         tables.append(typesetter.table(header, rows))
-        begin = end
     return [*tables, *_legend(inspections, typesetter, values=verbose)]
 
 
@@ -251,10 +242,6 @@ def _value_text(known: Property) -> str:
     if float(known.value).is_integer() and abs(known.value) < _LONGEST_WHOLE:
         return f"{sample}{int(known.value)}"
     return f"{sample}{known.value:.{1 if abs(known.value) < _TINY else 3}g}"
-
-
-def _count_text(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def inspection_ci_report(

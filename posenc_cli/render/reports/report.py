@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from posenc_cli.inference.causes import Cause
 from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
+from posenc_cli.render.ticks import counted
 from posenc_cli.rotary.codes import FindingName, SubjectKind
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _subject(report: Report) -> str:
 
 def scope(report: Report) -> str:
     """The scope of the check, on one line."""
-    pairs = [_count_text(report.pairs, "frequency pair")] * bool(report.pairs)
+    pairs = [counted(report.pairs, "frequency pair")] * bool(report.pairs)
     return ", ".join([_places(report), *pairs, str(report.subject["dtype"])])
 
 
@@ -196,12 +197,8 @@ def _places(report: Report) -> str:
     if not report.count:
         return "no position" if report.pairs else "any positions, by the form of the scheme"
     if report.of is None:
-        return _count_text(report.count, "position")
-    return f"{report.count} of {_count_text(report.of, 'position')}"
-
-
-def _count_text(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        return counted(report.count, "position")
+    return f"{report.count} of {counted(report.of, 'position')}"
 
 
 def _details(report: Report, finding: Finding) -> str:

@@ -120,8 +120,9 @@ class Plate(Record):
         if not self.frame.row_labels:
             return [" " * self.frame.margin + line for line in lines]
         labels = {
-            index * down // self.medium.pixels_a_line: _name_that_fits(name, self.frame.margin)
+            index * down // self.medium.pixels_a_line: name
             for index, name in reversed(row_ticks(self.shown.rows, len(lines)))
+            if len(name) <= self.frame.margin
         }
         return [
             labels.get(i, "").rjust(self.frame.margin)
@@ -180,21 +181,6 @@ class _Line:
     def put(self, column: int, text: str) -> None:
         """Put ``text`` at a column, or right after the present text."""
         self.text = self.text.ljust(column) + text
-
-
-def _name_that_fits(name: str, width: int) -> str:
-    """A label that fits the width: a number with fewer digits if necessary, or nothing.
-
-    >>> _name_that_fits("1099511627776", 7), _name_that_fits("a name", 3)
-    ('1.1e+12', '')
-    """
-    if len(name) <= width:
-        return name
-    try:
-        rounded = f"{float(name):.2g}"
-    except ValueError:
-        return ""
-    return rounded if len(rounded) <= width else ""
 
 
 def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
