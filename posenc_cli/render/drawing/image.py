@@ -299,7 +299,9 @@ class Drawing:
         style, line = self.style, self.style.line
         chosen, grid = self._grid(figures, (_LEAST_PANEL * line, _LEAST_PANEL * line))
         spec = self.page.add_gridspec(*grid)
-        cells = [divmod(index, grid[1]) for index in range(len(chosen))]
+        cells: list[tuple[int, int | slice]] = [
+            divmod(index, grid[1]) for index in range(len(chosen))
+        ]
         if isinstance(chosen[-1], Curves) and not chosen[-1].square:  # it fills its row
             cells[-1] = cells[-1][0], slice(cells[-1][1], None)
         all_axes = [self.page.add_subplot(spec[cell]) for cell in cells]
@@ -369,19 +371,21 @@ class Drawing:
         chosen = [figures[i] for i in spread(len(figures), rows * columns)]
         return chosen, (rows, columns)
 
-    def _set_units(self, axes: Axes, size: Size, aspect: str = "equal") -> None:
+    def _set_units(
+        self, axes: Axes, size: Size, aspect: Literal["auto", "equal"] = "equal"
+    ) -> None:
         """Let the units of axes be pixels, right and down."""
         axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
         axes.set_aspect(aspect, anchor="NW")
 
     def _cut(self, title: str) -> None:
         """Cut what panels of a fixed shape leave free, of sides that are not fixed."""
-        placed = [axes for axes in self.page.axes if axes.get_subplotspec() is not None]
-        grid = placed[0].get_subplotspec().get_gridspec()
+        specs = {axes: spec for axes in self.page.axes if (spec := axes.get_subplotspec())}
+        grid = next(iter(specs.values())).get_gridspec()
         for _ in range(2):  # color scales may use what the panels leave free at first
             self._lay_out()
             slots, used = (
-                np.array([axes.get_position(whole).size for axes in placed])
+                np.array([axes.get_position(whole).size for axes in specs])
                 for whole in (True, False)
             )
             free = (slots - used).min(axis=0) * (self.width * grid.ncols, self.height * grid.nrows)

@@ -54,7 +54,8 @@ def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
     if others:
         place: dict[str, Any] = {"ax": all_axes, "pad": 0.02, "fraction": _OF_WIDTH, "aspect": 28}
     else:
-        share = first.get_subplotspec().get_gridspec().ncols
+        spec = first.get_subplotspec()
+        share = spec.get_gridspec().ncols if spec else 1
         place = {"cax": first.inset_axes((1 + 0.02 * share, 0, 0.025 * share, 1))}
     bar = page.colorbar(ScalarMappable(), **place)
     bar.set_ticks([0, 1], labels=[_WIDEST_NUMBER] * 2)
