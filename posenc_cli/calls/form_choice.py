@@ -12,6 +12,7 @@ with it runs.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from math import prod
@@ -91,6 +92,7 @@ class FormChoice:
         self._process, self._context = process, context
         self.chosen_by: list[str] = []
         self._ran_packed = False
+        self._error: InvalidInput | None = None
         self.calls = 0
         self.refused_coordinates = ""
         found = self._of_any_framework()
@@ -101,10 +103,58 @@ class FormChoice:
         if self.form.has(*TABLES) and not self.form.chosen:
             self._choose_rows()
 
+    def _of_any_framework(self) -> _Found:
+        """The best form with arrays of the frameworks that the function seems to use.
+
+        If none runs, other loaded frameworks are tried. If it returns arrays of another framework,
+        that one is used.
+        """
+        process, likely = self._process, self._process.signature.libraries
+        found = self._of_frameworks(likely)
+        if found is None:
+            others = process.other_frameworks() if process.lives else ()
+            found = self._of_frameworks(others) if others else None
+            if found is None:
+                raise self._error or self._no_form()
+            return found
+        if process.returns is None or process.returns in likely:
+            return found
+        with contextlib.suppress(InvalidInput):
+            other = self._of_frameworks((process.returns,))
+            found = found if other is None or other.fitness < found.fitness else other
+        if not process.lives:
+            process.start()
+        return found
+
+    def _of_frameworks(self, frameworks: Sequence[str]) -> _Found | None:
+        """The best form with arrays of these frameworks; None if none runs.
+
+        If axes were asked for, and only a form with others fits, that form is taken, and
+        ``instead`` says why.
+        """
+        process, asked = self._process, self._process.asked.axes
+        if asked is None:
+            return self._search(frameworks, CALL_AXES)
+        own = self._search(frameworks, (asked,))
+        if asked == "bnf" and not self._candidates:
+            raise InvalidInput(
+                "--axes bnf: needs num_heads or head_dim in the signature, which says how wide a "
+                f"head is; {process.signature.name} takes ({process.signature.text})"
+            )
+        if own is not None and (own.fitness >= _FITS or not own.form.vectors):
+            return own
+        why = "its results are not those of one rotation of all heads"
+        if own is None:
+            messages = (error.message for _, error in self._refusals)
+            why = next(messages, ": it cannot be called").partition(": ")[2]
+        other = self._search(frameworks, CALL_AXES)
+        if other is None or other.fitness < _FITS:
+            return own
+        return replace(other, instead=why)
+
     def _begin(self, frameworks: Sequence[str], orders: Sequence[str]) -> None:
         """Try the forms with arrays of these frameworks, and axes in one of these orders."""
-        process = self._process
-        self._orders: Sequence[str] = orders
+        process, self._orders = self._process, orders
         signature = replace(process.signature, libraries=tuple(frameworks))
         asked = process.asked
         self._candidates = forms(
@@ -114,72 +164,12 @@ class FormChoice:
         self._unlike: CallForm | None = None
         self._alike = self._mistaken = False
 
-    def _of_any_framework(self) -> _Found:
-        """The best form with arrays of the frameworks that the function seems to use.
+    def _search(self, frameworks: Sequence[str], orders: Sequence[str]) -> _Found | None:
+        """The best form with arrays of these frameworks, and axes in one of these orders.
 
-        If none runs, other loaded frameworks are tried. If it returns arrays of another framework,
-        that one is used.
+        It is of the first group in which one runs; None if none does.
         """
-        process, likely = self._process, self._process.signature.libraries
-        try:
-            found = self._of_frameworks(likely)
-        except InvalidInput as error:
-            others = process.other_frameworks() if process.lives else ()
-            other = self._attempt(others) if others else None
-            if other is None:
-                raise error from None
-            return other
-        if process.returns is None or process.returns in likely:
-            return found
-        other = self._attempt((process.returns,))
-        if not process.lives:
-            process.start()
-        return found if other is None or other.fitness < found.fitness else other
-
-    def _attempt(self, frameworks: Sequence[str]) -> _Found | None:
-        """The best form with arrays of these frameworks; None if none runs."""
-        try:
-            return self._of_frameworks(frameworks)
-        except InvalidInput:
-            return None
-
-    def _of_frameworks(self, frameworks: Sequence[str]) -> _Found:
-        """The best form with arrays of these frameworks.
-
-        If axes were asked for, and only a form with others fits, that form is taken, and
-        ``instead`` says why.
-        """
-        process, asked = self._process, self._process.asked.axes
-        self._begin(frameworks, CALL_AXES if asked is None else (asked,))
-        if asked is None:
-            return self._best()
-        if asked == "bnf" and not self._candidates:
-            raise InvalidInput(
-                "--axes bnf: needs num_heads or head_dim in the signature, which says how wide a "
-                f"head is; {process.signature.name} takes ({process.signature.text})"
-            )
-        own, refused = None, InvalidInput("")
-        try:
-            own = self._best()
-            if own.fitness >= _FITS or not own.form.vectors:
-                return own
-            why = "its results are not those of one rotation of all heads"
-        except InvalidInput as error:
-            refused, messages = error, [each.message for _, each in self._refusals]
-            why = next(iter(messages), ": it cannot be called").partition(": ")[2]
-        self._begin(frameworks, CALL_AXES)
-        try:
-            other = self._best()
-        except InvalidInput:
-            other = None
-        if other is not None and other.fitness >= _FITS:
-            return replace(other, instead=why)
-        if own is None:
-            raise refused
-        return own
-
-    def _best(self) -> _Found:
-        """The best form of the first group in which one runs, and what it returns."""
+        self._begin(frameworks, orders)
         best: _Found | None = None
         deadline = time.monotonic() + SECONDS
         for group in by_places(self._candidates[:MOST_FORMS], self._process.signature):
@@ -187,7 +177,8 @@ class FormChoice:
             if best is not None or time.monotonic() > deadline:
                 break
         if best is None:
-            raise self._no_form()
+            self._error = self._error or self._no_form()
+            return None
         if not best.form.follows_axes:
             of_axes = (error.message for form, error in self._refusals if form.follows_axes)
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]

@@ -244,7 +244,7 @@ def test_v_is_not_taken_for_q_and_comes_back_as_it_was(call, tmp_path):
         status, out, _ = call(*asked)
         assert status == expected
         own = json.loads(out)["subject"]["call"]
-        assert ("whether v comes back as it was" in own["patterns"]) == (name == "g")
+        assert ("v beside q and k" in own["patterns"]) == (name == "g")
 
 
 AXES = [
