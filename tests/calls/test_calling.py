@@ -758,7 +758,7 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
             SHARED,
             "0:300",
             (
-                "rows are rotated at other positions than theirs: in a call of 2 rows from 0 on, "
+                "rows are rotated at other positions than theirs: in a call of 64 rows from 0 on, "
                 "position 1 is rotated as 0"
             ),
         ),

@@ -328,7 +328,7 @@ WRONG = {
         "k: the code pairs dimensions 2i",
         "columns are paired or ordered differently",
     ),
-    "exchanged": ("unknown", "results for vectors differ", "gives other values for vectors than"),
+    "exchanged": ("unknown", "results for vectors differ", "results for vectors differ"),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
     "offset_ignored": ("position-offset", "", "each call starts again at position 0"),
     "cache_ignored": ("position-offset", "are ignored: it counts rows", ""),
