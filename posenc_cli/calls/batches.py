@@ -166,17 +166,25 @@ class Together:
         return all(part.rotates for part in self.wrong)
 
     @property
+    def still(self) -> bool:
+        """Whether all wrong heads come back as they were given."""
+        return not any(
+            vectors_differ(part.values[part.wrong], part.x[part.wrong]) for part in self.wrong
+        )
+
+    @property
     def tells(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, or if heads are alike and rows of a sequence advance. In a
-        call with positions for each sequence, the rows may be rotated at any of these.
+        It does if any head is right, if several sequences come back as they were given, or if heads
+        are alike and rows of a sequence advance. In a call with positions for each sequence, the
+        rows may be rotated at any of these.
         """
         if not all(part.wrong.all() for part in self.parts) or self.rotates:
             return True
-        advance = all((np.diff(own, axis=2) > 0).all() or not own.any() for own in self.read)
-        several = len(self.parts[0].x) > 1 and bool(self.read)
-        return several and not self.by_head and (self._own_positions or advance)
+        advance = all((np.diff(own, axis=2) > 0).all() for own in self.read)
+        moved = bool(self.read) and not self.by_head and (self._own_positions or advance)
+        return len(self.parts[0].x) > 1 and (self.still or moved)
 
     def shows_taken(self, arrangement: Arrangement) -> bool:
         """Whether the function surely supports calls in other axes than its own."""
@@ -198,12 +206,12 @@ class Together:
         if self.rotates:
             known = f"unrotated dimensions change in calls with several {several}"
             return known, Cause.ROTARY_DIM
+        if self.still:
+            known = f"rows of {self.where} come back unrotated in calls with several {several}"
+            return known, Cause.NO_ROTATION
         moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
         if not any(each.any() for each in moved):
             return "", Cause.UNKNOWN
-        if not any(own[each].any() for own, each in zip(self.read, moved, strict=True)):
-            known = f"rows of {self.where} come back unrotated in calls with several {several}"
-            return known, Cause.NO_ROTATION
         which = next(number for number, each in enumerate(moved) if each.any())
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places
