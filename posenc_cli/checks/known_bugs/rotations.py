@@ -20,7 +20,7 @@ from posenc_cli.diagnosis.defects import TURNS, Defect
 from posenc_cli.diagnosis.misplaced_values import wrong_places
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.formats import COARSE, HALVES, round_to_half
+from posenc_cli.inference.formats import COARSE, HALVES, on_grid, round_to_half
 from posenc_cli.inference.frequency_rules import alternatives
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.reference import Sample
@@ -174,13 +174,14 @@ def _coarse_angles(e: Rotated) -> Iterator[Change]:
         yield _of(f"everything is computed in {half}", "", everything)
 
 
-def _coarse_tables(_: Rotated) -> Iterator[Change]:
+def _coarse_tables(e: Rotated) -> Iterator[Change]:
     for form in COARSE:
         text = f"cosines and sines were rounded to {form}, and stored wider"
         yield _of(text, "", Defect(cells=form))
     for half in HALVES:
-        text = f"the rotated vectors were rounded to {half}"
-        yield Change(text, values=partial(_rounded, half=half))
+        if on_grid(e.found, half):
+            text = f"the rotated vectors were rounded to {half}"
+            yield Change(text, values=partial(_rounded, half=half), rounding=half)
 
 
 def _rounded(values: NumberArray, _: Expected, *, half: str) -> NumberArray:
