@@ -30,7 +30,7 @@ from posenc_cli.inference.turning import (
     Turning,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.positions import Positions, range_texts
+from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.findings import sample_of
@@ -69,9 +69,6 @@ class FirstColumns(Record):
 if TYPE_CHECKING:
     GivenRows = NumberArray | FileRows | FirstColumns
     """A matrix, or one in a file, read some rows at a time."""
-
-_SHOWN_RUNS = 3
-"""Columns that a message lists by number."""
 
 _WIDE = 2048
 """Pairs that are evaluated whatever the reference has: 16 times a head of 256, in under a
@@ -329,7 +326,11 @@ def _subject_of_columns(
     own = half_table
     if repeated is not None:
         own = turning_of(ColumnPairing.named(repeated, width // 2))
-    mismatch = _width_text(own.pairs, cos, sin, reference, places, repeated=repeated is not None)
+    read = "" if repeated is None else ", read as each value twice"
+    mismatch = (
+        f"the tables rotate {own.pairs} pairs ({width} columns{read}); the reference rotates "
+        f"{reference.pairs}"
+    )
     return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
 
 
@@ -346,33 +347,6 @@ def _turning_columns(
     if count >= width:
         return width
     return count if _still_columns(cos, sin, places)[count:].all() else width
-
-
-def _width_text(
-    pairs: int,
-    cos: GivenRows,
-    sin: GivenRows,
-    reference: Reference,
-    places: PositionRows,
-    *,
-    repeated: bool,
-) -> str:
-    """How the width of tables differs from the reference's, in words."""
-    width = cos.shape[1]
-    still = _still_columns(cos, sin, places)
-    if not still.any():
-        read = ", read as each value twice" if repeated else ""
-        columns = f"{width} columns{read}"
-        return (
-            f"the tables rotate {pairs} pairs ({columns}); the reference rotates {reference.pairs}"
-        )
-    turning = range_texts(np.flatnonzero(~still).tolist())
-    more = ", …" * (len(turning) > _SHOWN_RUNS)
-    return (
-        f"{width - still.sum()} of the tables' {width} columns rotate "
-        f"({', '.join(turning[:_SHOWN_RUNS])}{more}); the reference rotates the first "
-        f"{reference.pairs} pairs of a head"
-    )
 
 
 def _still_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
