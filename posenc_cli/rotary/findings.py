@@ -125,22 +125,6 @@ class WorstDeviation:
             self.position, self.pair = int(positions[row]), pair
         self.ratio = max(self.ratio, highest)
 
-    def update_within(
-        self,
-        positions: Integers,
-        values: RealRows,
-        allowed: Callable[[slice], RealRows],
-    ) -> None:
-        """Take in values of the next rows none of which is above the least that is allowed.
-
-        ``allowed`` gives what is allowed in some of these rows.
-        """
-        row, rows = int(np.argmax(values)) // values.shape[1], self.rows
-        one = slice(row, row + 1)
-        self.rows += row
-        self.update(positions[one], values[one], allowed(one))
-        self.rows = rows + positions.size
-
 
 def cell_differences(
     block: SubjectBlock, reference: Reference, dtype: DType
@@ -329,13 +313,10 @@ def _survey_block(
         lengthened = np.where(block.seen, lengthened, 0.0)
         deviation = np.where(block.seen, deviation, 0.0)
     followed = reference.angle_positions(positions)
-
-    def allowed(rows: slice) -> RealRows:
-        return tolerance.cells(followed[rows], reference.frequencies)
-
+    limits = tolerance.cells(followed, reference.frequencies)
     floor = np.full((1, 1), tolerance.floor)
-    limits = _take_in(result.reference, positions, deviation, allowed, tolerance.floor)
-    _take_in(result.norm, positions, lengthened, lambda _: floor, tolerance.floor)
+    result.reference.update(positions, deviation, limits)
+    result.norm.update(positions, lengthened, floor)
     # Of axes of their own, position 0 may lie anywhere.
     start = (followed.reshape(positions.size, -1) == 0).all(axis=1)  # (n,)
     if start.any():
@@ -357,30 +338,10 @@ def _take_in_errors(
     result.errors += zip(positions[rows].tolist(), peaks.max(axis=1).tolist(), strict=True)
     if not limits.any():  # nothing is allowed, so that no error is a share of it
         return
-    one = limits.size == 1
-    shares = peaks / limits if one else np.maximum.reduceat(deviation / limits, rows, axis=0)
+    shares = np.maximum.reduceat(deviation / limits, rows, axis=0)
     step = -(-shares.shape[1] // MAP_PAIRS)
     shares = np.maximum.reduceat(shares, np.arange(0, shares.shape[1], step), axis=1)
     result.shares += map(tuple, shares.tolist())
-
-
-def _take_in(
-    worst: WorstDeviation,
-    positions: Integers,
-    values: RealRows,
-    allowed: Callable[[slice], RealRows],
-    least: float,
-) -> RealRows:
-    """Take in the values of a block: what each is allowed is worked out where one is above all.
-
-    It is returned, or else the least that is allowed anywhere: (1, 1).
-    """
-    if values.max() <= least:
-        worst.update_within(positions, values, allowed)
-        return np.full((1, 1), least)
-    limits = allowed(slice(None))
-    worst.update(positions, values, limits)
-    return limits
 
 
 class Partner(Record):
