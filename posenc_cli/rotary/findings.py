@@ -202,9 +202,7 @@ class Survey:
 
     ``shortest`` and ``longest`` are the least and the most that lengths are multiplied by,
     ``stray`` the largest norm of what rotates no dimension pair. ``errors`` are the largest by
-    position, and ``shares`` what each pair has there of what is allowed. ``drift_from`` is the
-    first row of a block that drift was looked for in as it went by, None where nothing is past
-    the floor.
+    position, and ``shares`` what each pair has there of what is allowed.
     """
 
     def __init__(self, cells: WrongCells | None = None) -> None:
@@ -215,7 +213,6 @@ class Survey:
         self.errors: list[tuple[int, float]] = []
         self.shares: list[tuple[float, ...]] = []
         self.drift: Drift | None = None
-        self.drift_from: int | None = None
         self.cells = cells
 
 
@@ -265,19 +262,7 @@ def take_survey(
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
             _survey_block(result, block, reference, tolerance, per_point)
-        if result.drift is not None and result.reference.ratio <= 1:
-            _look_back(result.drift, result.drift_from or 0, turning, reference)
     return result
-
-
-def _look_back(drift: Drift, rows: int, turning: Turning, reference: Reference) -> None:
-    """Look for drift in the first rows, which went by before there was a reason to."""
-    for some in turning.places.row_blocks():
-        if some.start >= rows:
-            break
-        block = turning.read(slice(some.start, min(some.stop, rows)))
-        right = reference.turns.at(block.positions)
-        drift.update(block.positions, without_growth(block, reference), right, block.seen)
 
 
 def _survey_block(
@@ -292,11 +277,7 @@ def _survey_block(
     shortest, longest = size, size
     right = reference.turns.at(positions)  # (n, pairs)
     deviation = np.abs(factors - right)  # (n, pairs)
-    # What lies within the floor has nothing to explain: no phase errs by more than cosines may.
-    if result.drift_from is None and not deviation.max() <= tolerance.floor:
-        result.drift_from = result.reference.rows
-    doubtful = result.drift_from is not None and result.reference.ratio <= 1
-    if result.drift is not None and doubtful:
+    if result.drift is not None and result.reference.ratio <= 1:
         result.drift.update(positions, factors, right, block.seen)
     if stray is not None:
         result.stray = max(result.stray, float(stray.max()))
