@@ -445,7 +445,7 @@ class Check(Record):
             notes=notes,
             tolerance=examination.tolerance.reason,
             title=reference.text,
-            curve=examination.errors,
+            curve=tuple(examination.survey.errors) if examination.survey else (),
             shares=tuple(examination.survey.shares) if examination.survey else (),
             of=self._sample_size(where.positions),
             accepted_by=accepting_rule(examination, diagnosis),

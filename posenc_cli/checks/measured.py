@@ -43,7 +43,7 @@ _NEAR_FACTOR = 1e-2
 """Of a factor: what half precision leaves of it."""
 _EQUAL = 0.99
 """Of the values: a right factor, in half precision, gives all but those next to a tie."""
-_FACTORS = {
+FACTORS = {
     "√2": 2**0.5,
     "1/√2": 0.5**0.5,
     "log2 e": 1 / math.log(2),
@@ -284,7 +284,7 @@ def _written(e: Expected, part: Expected, factor: float) -> Iterator[tuple[float
     Half precision leaves several near: those that give every value.
     """
     width = e.content.width if e.form == "rows" else e.params.get("dim") or 64
-    names = {value: name for name, value in _FACTORS.items()}
+    names = {value: name for name, value in FACTORS.items()}
     for number in dict.fromkeys((width, 64, 80, 96, 128)):
         root = math.sqrt(number)
         for name, value in (("√{}", root), ("1/√{}", 1 / root), ("√(2/{})", math.sqrt(2) / root)):

@@ -259,7 +259,6 @@ class Examination(Record):
     findings: tuple[Finding, ...]
     survey: Survey | None
     consistency: Consistency | None
-    errors: tuple[tuple[int, float], ...] = ()
     fault: Fault | None = None
     otherwise: bool = False
 
@@ -310,7 +309,6 @@ def examine(
     if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
         fault = survey.drift.fault(reference.scale)
     findings.append(_reference(subject, survey, tolerance, fault))
-    errors = tuple(survey.errors) if survey else ()
     otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
     if otherwise:
         message = "equals the reference in the measured calls, but not in others: "
@@ -323,7 +321,6 @@ def examine(
         tuple(findings),
         survey,
         nearest,
-        errors,
         fault,
         otherwise,
     )

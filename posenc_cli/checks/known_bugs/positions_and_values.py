@@ -17,7 +17,7 @@ from posenc_cli.checks.known_bugs.bug import (
     rows_text,
     wave_columns,
 )
-from posenc_cli.checks.measured import common_factors, nonfinite, row_maps
+from posenc_cli.checks.measured import FACTORS, common_factors, nonfinite, row_maps
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import COARSE, CUT_BFLOAT16, HALVES, on_grid, round_to_half
 from posenc_cli.records import replace
@@ -81,11 +81,8 @@ def _scaled(e: Expected) -> Iterator[Change]:
 
 def _usual_scales(e: Expected, _: int) -> Iterator[Change]:
     root = math.sqrt(e.content.width if e.form == "rows" else e.params.get("dim") or 64)
-    factors = {"2": 2.0, "1/2": 0.5, "√d": root, "1/√d": 1 / root}
-    if e.form == "scores":
-        factors |= {"log2 e": 1 / math.log(2), "ln 2": math.log(2)}
     yield multiplied("nothing is added", 0.0, code=BugCode.UNINITIALISED)
-    for text, factor in factors.items():
+    for text, factor in {**FACTORS, "√d": root, "1/√d": 1 / root}.items():
         yield multiplied(f"all values are multiplied by {text}", factor)
 
 
