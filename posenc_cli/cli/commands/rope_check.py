@@ -65,7 +65,7 @@ class SubjectOptions(OptionGroup):
         option(
             "--rotated",
             metavar="X Y",
-            help="check vectors before and after the rotation: (L, d), or with --len (heads, L, d)",
+            help="check vectors before and after the rotation, (L, d) each",
         ),
     ] = None
     impl: Annotated[
