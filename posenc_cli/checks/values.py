@@ -99,12 +99,8 @@ class ValueReport(Record):
             if places and 4 * self.differing <= self.compared:
                 return f"Look at what writes {', '.join(places)}; the other values are right."
             return "Compare the first differing row by hand, or ask posenc identify what it is."
-        steps = [dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained]
-        shared = [step for step in steps[0] if all(step in own for own in steps)]
-        choices = dict.fromkeys(" ".join(s for s in own if s not in shared) for own in steps)
-        first, *others = choices
-        either = ", or ".join([first, *(f"{step[0].lower()}{step[1:]}" for step in others)])
-        return " ".join([*shared, either.replace("., or", ", or")]).rstrip()
+        steps = (dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained)
+        return " Or: ".join(dict.fromkeys(" ".join(filter(None, own)) for own in steps))
 
     @property
     def verdict(self) -> str:

@@ -646,8 +646,8 @@ NEXT = {
     "reversed heads of the wrong sign": (
         *(-alibi(SIXTEEN[1::2][::-1]), {"heads": 8}, "alibi"),
         (
-            "Negate the values. Use the slopes that posenc alibi-slopes prints, or give each head "
-            "its own scores, or slope."
+            "Use the slopes that posenc alibi-slopes prints. Negate the values. Or: Negate the "
+            "values. Give each head its own scores, or slope."
         ),
     ),
     "one row": (

@@ -157,7 +157,7 @@ def test_the_next_step_names_what_each_of_several_causes_asks_for():
     report = ValueReport(
         ok=False, subject={}, reference={}, where={}, explained=[(bugs[0],), (bugs[1],)], **fields
     )
-    assert report.next_step == "Use this, or use that."
+    assert report.next_step == "Use this. Or: Use that."
     report = ValueReport(
         ok=False, subject={}, reference={}, where={}, explained=[tuple(bugs)], **fields
     )
