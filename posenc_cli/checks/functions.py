@@ -319,6 +319,7 @@ def _called_further(
             try:
                 if _tells_nothing(called, given, call):
                     continue
+                _begin(called, given, call)
                 found = _of_call(called, given, subject, call)
             except _IgnoredFormat as error:
                 told["untested"].append(error.message)
@@ -410,15 +411,19 @@ def _tells_nothing(called: CalledFunction, arguments: Arguments, call: FurtherCa
     return no_format or not (_carried(arguments, task) or _format_in(arguments, task))
 
 
+def _begin(called: CalledFunction, arguments: Arguments, call: FurtherCall) -> None:
+    """Make the first call of a new process, if the call asks for one."""
+    if call.first is not None:
+        called.renew()
+        _values(called, _given(arguments, call.first), call.first)
+
+
 def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: FurtherCall) -> Any:
     """The subject of a further call. If the result contains the input, the input is noise.
 
     Raises: InvalidInput.
     """
     task = call.tasks[0]
-    if call.first is not None:
-        called.renew()
-        _values(called, _given(arguments, call.first), call.first)
     results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     loaded = results[0][0]
     if _format_in(arguments, task) and unit(loaded.dtype) < unit(task.dtype):

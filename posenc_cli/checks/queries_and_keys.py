@@ -34,7 +34,7 @@ position 0 is less, and any other rotation is further."""
 
 _REORDERED = "q comes out in another order of columns than k"
 
-_CONSTANT = "at all positions alike, k is rotated or multiplied otherwise than q"
+_CONSTANT = "at all positions alike, k is rotated or multiplied differently from q"
 """The difference that leaves q·k a function of m − n."""
 
 _DRIFT = 2e-6
