@@ -137,13 +137,9 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         ("each frequency is its inverse, as of an exponent with the wrong sign", inverse),
         ("wavelengths, 2π/frequency, are used as frequencies", 2 * math.pi * inverse),
     ):
-        yield Alternative(Cause.FREQUENCY_RULE, message, _as_shown(values))
-
-
-def _as_shown(frequencies: Reals) -> Reals:
-    """Frequencies, those of high-frequency pairs as float32 has them."""
-    single = frequencies.astype(np.float32).astype(np.float64)
-    return np.where(np.abs(frequencies) > _FAST, single, frequencies)
+        for exact in (True, False):  # so fast that float32 shows at far positions
+            rates = values if exact else values.astype(np.float32).astype(np.float64)
+            yield Alternative(Cause.FREQUENCY_RULE, message, rates)
 
 
 def _differences(
@@ -174,7 +170,9 @@ def _mistakes(reference: Reference) -> Iterator[Alternative]:
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
             for mistake in scheme.mistakes(np, reference.params):
-                values = _as_shown(np.asarray(mistake.frequencies, np.float64))
+                values = np.asarray(mistake.frequencies, np.float64)
+                single = values.astype(np.float32).astype(np.float64)
+                values = np.where(np.abs(values) > _FAST, single, values)
                 messages.setdefault(values.tobytes(), []).append(mistake.message)
     except (PosencError, ArithmeticError, ValueError):
         pass  # parameters as large as float64 holds, of which a mistake makes larger ones

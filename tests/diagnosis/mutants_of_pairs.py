@@ -139,7 +139,7 @@ mutant("llama3_turn", "llama3", "unknown", "wavelengths without their 2π",
     inv_freq=llama3(128, 5e5, turn=1))
 mutant("llama3_linear", "llama3", "frequency-rule", "all of Llama 3's pairs divided",
     inv_freq=ladder(128, 5e5) / 8)
-mutant("llama3_multiplied", "llama3", "frequency-rule", "Llama 3's factor multiplies",
+mutant("llama3_multiplied", "llama3", "unknown", "Llama 3's factor multiplies",
     inv_freq=llama3(128, 5e5, 1 / 8))
 mutant("llama3_twice", "llama3", "unknown", "Llama 3's rule applied twice",
     inv_freq=llama3(128, 5e5) ** 2 / ladder(128, 5e5))
