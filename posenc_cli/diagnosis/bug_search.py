@@ -298,14 +298,6 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
             and abs(amplitude - change(right)) < max(1e-4 * change(right), sample.tolerance.floor)
         ),
         None,
-    ) or next(
-        (
-            f"was rounded to {half}: {amplitude:.9g}"
-            for half in HALVES
-            if abs(amplitude - float(round_to_half(np.array(right), half)))
-            <= sample.tolerance.floor
-        ),
-        None,
     )
     applied, wanted = distinct_digits(amplitude, right)
     if sample.tolerance.floor > _SHOWN:

@@ -342,7 +342,7 @@ def _known_rotations(pairs: int, bases: tuple[float, ...] = KNOWN_BASES) -> tupl
     """RoPE of the bases that people use, and the rotations of models."""
     guesses = (Guess({"dim": 2 * pairs, "base": base}, cost=_LOOKED_UP) for base in bases)
     ropes = filter(None, (proposal_of(rope, guess) for guess in guesses))
-    return (*ropes, *(preset.proposal for preset in presets_of(pairs)))
+    return (*ropes, *presets_of(pairs))
 
 
 @lru_cache(maxsize=64)

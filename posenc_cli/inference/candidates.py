@@ -80,31 +80,23 @@ class Proposal(Record):
     notes: tuple[str, ...] = ()
 
 
-class PresetProposal(Record):
-    """The rotary encoding of a model's layers, as a proposal."""
-
-    model: str
-    layer_type: str | None
-    proposal: Proposal
-
-
 @lru_cache(maxsize=1)
-def presets() -> tuple[PresetProposal, ...]:
+def presets() -> tuple[Proposal, ...]:
     """The rotary encodings of all models that posenc ships."""
     proposals = []
-    for model, layer_type, name, params in layers_of_models():
+    for _, _, name, params in layers_of_models():
         given = {key: value for key, value in params.items() if key != "layout"}
         scheme = catalogue.BUILT_IN[name]
         # Behind every rule that gives the same with numbers people use.
         proposal = proposal_of(scheme, Guess(given, cost=3.0))
         if proposal is not None and scheme.kind == "rotary":
-            proposals.append(PresetProposal(model, layer_type, proposal))
+            proposals.append(proposal)
     return tuple(proposals)
 
 
-def presets_of(pairs: int) -> list[PresetProposal]:
+def presets_of(pairs: int) -> list[Proposal]:
     """Those of so many pairs."""
-    return [preset for preset in presets() if preset.proposal.frequencies.size == pairs]
+    return [preset for preset in presets() if preset.frequencies.size == pairs]
 
 
 def known_schemes() -> tuple[Scheme, ...]:
@@ -194,9 +186,8 @@ def rotary_proposals(
     for scheme in schemes_of("rotary"):
         (plain if len(scheme.parameters) <= _PLAIN else others).append(scheme)
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
-    models = (preset.proposal for preset in presets_of(rates.values.size))
     yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), rates, measured)
-    yield from _agreeing(models, rates, measured)
+    yield from _agreeing(presets_of(rates.values.size), rates, measured)
     for scheme in others:
         yield from _agreeing(_proposals(scheme, measured), rates, measured)
 

@@ -23,12 +23,13 @@ from posenc_cli.formulas.context_extension.scaled import rope_dynamic
 from posenc_cli.formulas.inverse import (
     FACTORS,
     KNOWN_BASES,
+    Guess,
 )
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.formulas.rotary import rope
 from posenc_cli.inference.candidates import (
     is_number,
-    presets_of,
+    proposal_of,
     rotary_proposals,
     schemes_of,
     usual_values,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from posenc_cli.formulas.declare import Scheme
-    from posenc_cli.inference.candidates import PresetProposal
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Reference
     from posenc_cli.numerics.arrays import Reals
@@ -122,7 +122,6 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     for kind in COARSE:
         message = f"the frequencies were rounded to {kind}"
         yield Alternative(Cause.INV_FREQ_PRECISION, message, round_to_half(right, kind))
-    yield from layer_alternatives(reference)
     yield from _exponents(reference)
     if base is not None:
         yield from _with_values(reference, "base", known)
@@ -338,8 +337,6 @@ SHAPE = ("dim", "partial", "layout")
 """Parameters that say which columns rotate, not how fast."""
 _ALIKE = 1e-9
 """Of a frequency: rules evaluated in float64 that are the same differ by less."""
-_FEW_MODELS = 3
-"""That a message names."""
 
 
 def difference(
@@ -437,17 +434,6 @@ def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any])
     return f"the rule is that of {scheme.name}{''.join(shown)}"
 
 
-def _scale(scheme: Scheme, params: Mapping[str, Any]) -> float | None:
-    """The amplitude of a scheme with these parameters; None where it has none with them."""
-    given = {name: value for name, value in params.items() if value is not None}
-    try:
-        with scheme.answerable():
-            waves = scheme.bind(given).content.waves
-    except (PosencError, ArithmeticError):
-        return None
-    return None if waves is None else float(waves.scale)
-
-
 def has_amplitude(
     rule: Alternative | None, reference: Reference, amplitude: float, precise: float
 ) -> bool:
@@ -458,46 +444,10 @@ def has_amplitude(
     """
     if rule is None or rule.params is None:
         return True
-    scale = _scale(reference.encoding.bound.scheme, rule.params)
+    given = {name: value for name, value in rule.params.items() if value is not None}
+    changed = proposal_of(reference.encoding.bound.scheme, Guess(given))
     wanted = (amplitude, reference.scale)
-    return scale is not None and any(abs(scale - one) <= precise for one in wanted)
-
-
-def layer_alternatives(reference: Reference) -> Iterator[Alternative]:
-    """The frequencies of other layers of the models whose layers of one type the reference is."""
-    if reference.coordinates is not None:
-        return
-    same = {
-        preset.model
-        for preset in presets_of(reference.pairs)
-        if _same(preset.proposal.frequencies, reference.frequencies)
-    }
-    others = [preset for preset in presets_of(reference.pairs) if preset.model in same]
-    yield from _of_presets(reference, others)
-
-
-def _of_presets(reference: Reference, those: list[PresetProposal]) -> Iterator[Alternative]:
-    """An alternative for each set of frequencies that models have, with the names of these."""
-    groups: dict[bytes, list[PresetProposal]] = {}
-    for preset in those:
-        groups.setdefault(preset.proposal.frequencies.tobytes(), []).append(preset)
-    for group in groups.values():
-        proposal = group[0].proposal
-        if _same(proposal.frequencies, reference.frequencies):
-            continue
-        scheme = catalogue.BUILT_IN[proposal.scheme]
-        # Where one scheme stands for what two schemes give alike, the reference's own is said.
-        alternative = difference(reference, scheme, proposal.given)
-        if alternative is None:
-            continue
-        names = [
-            preset.model if preset.layer_type is None else f"{preset.model} ({preset.layer_type})"
-            for preset in group
-        ]
-        more = len(names) - _FEW_MODELS
-        listed = ", ".join(names[:_FEW_MODELS]) + (f" and {more} others" if more > 0 else "")
-        message = f"{alternative.message}: the frequencies of {listed}"
-        yield Alternative(alternative.cause, message, proposal.frequencies)
+    return changed is not None and any(abs(changed.amplitude - one) <= precise for one in wanted)
 
 
 def _same(a: Reals, b: Reals | None) -> bool:

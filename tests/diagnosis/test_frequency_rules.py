@@ -160,8 +160,13 @@ def changed(values, pair, number):
         # What stands in for frequencies.
         ({}, 1 / PLAIN, RULE, "each frequency is its inverse"),
         # The layers of one model exchanged.
-        (GEMMA_LOCAL, ladder(256, 1e6) / 8, RULE, "gemma-3-4b (full_attention)"),
-        (GEMMA_GLOBAL, ladder(256, 1e4), "scaling-missing", "gemma-3-4b (sliding_attention)"),
+        (
+            GEMMA_LOCAL,
+            ladder(256, 1e6) / 8,
+            RULE,
+            "of rope-linear is applied, factor 8",
+        ),
+        (GEMMA_GLOBAL, ladder(256, 1e4), "scaling-missing", "and the base is 10000"),
     ],
 )
 def test_a_wrong_rule_is_named(given, rates, cause, words):
