@@ -386,6 +386,11 @@ def _own_values(
         right = base if name == "base" else reference.params[name]
         meaning = f" ({scheme.parameters[name].rules.help})" if isinstance(right, bool) else ""
         texts.append(value_text(name, values[name], right) + meaning)
+    if not changed:  # other columns rotate
+        own = reference.params
+        shapes = [name for name in SHAPE if name in own and values[name] != own[name]]
+        texts = [value_text(name, values[name], own[name]) for name in shapes]
+        return Cause.ROTARY_DIM, ", and ".join(texts)
     cause = Cause.BASE if "base" in changed else Cause.FREQUENCY_RULE
     return cause, ", and ".join(texts)
 
