@@ -113,25 +113,26 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     pieces = [(piece.positions, plain.missed(piece)[1].all(axis=1)) for piece in whole.pieces()]
     positions, right = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     wrong = np.flatnonzero(~right)
-    start, stop = int(wrong[0]), int(wrong[-1]) + 1
-    if not _FEWEST_ROWS <= stop - start < whole.count or (np.diff(positions) <= 0).any():
+    if wrong.size < _FEWEST_ROWS or (np.diff(positions) <= 0).any():
         return []
+    start, stop = int(wrong[0]), int(wrong[-1]) + 1
     run = whole.rows(start, stop)
     part = run.read(_rows_of_a_run(run.count))
     part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
-    before, after = (
-        whole.read(rows[positions[rows] != 0])  # at position 0 any frequencies give the same
+    before, after = (  # at position 0 any frequencies give the same
+        rows[positions[rows] != 0]
         for rows in (np.arange(start)[-_BESIDE:], np.arange(stop, whole.count)[:_BESIDE])
     )
+    beside = [whole.read(rows) for rows in (before, after) if rows.size]
     claims = claims_that_hold(part, suspected_defects(part, nearest_rotations(part)))
-    claim = next((claim for claim in claims if _ends_with(run, claim, (before, after))), None)
-    if claim is None:
+    claim = next((claim for claim in claims if _ends_with(run, claim, beside)), None)
+    if claim is None or not beside:
         return []
     first, last = int(positions[start]), int(positions[stop - 1])
     place = f"positions {first}–{last}"
-    if not after.positions.size:
+    if not after.size:
         place = f"from position {first} on"
-    elif not before.positions.size:
+    elif not before.size:
         place = f"up to position {last}"
     here, where = replace(suspect, sample=part, whole=run), Where(f"{first}:{last + 1}", None)
     return [
@@ -140,16 +141,14 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     ]
 
 
-def _ends_with(run: Whole, claim: Claim, beside: tuple[Sample, Sample]) -> bool:
+def _ends_with(run: Whole, claim: Claim, beside: list[Sample]) -> bool:
     """Whether a claim explains a run of rows, and not the rows beside it.
 
     What is nearly right everywhere becomes wrong by and by.
     """
     residual = run.residual(claim)
     nearly = claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells
-    return (residual.whole or nearly) and not any(
-        rows.positions.size and claim.missed(rows)[1].all() for rows in beside
-    )
+    return (residual.whole or nearly) and not any(claim.missed(rows)[1].all() for rows in beside)
 
 
 def _rows_of_a_run(count: int) -> Integers:

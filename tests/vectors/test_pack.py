@@ -88,7 +88,7 @@ def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tm
 @pytest.mark.parametrize("name", ALONG_A_LINE)
 def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
     pack, _ = packs(name)
-    assert pack.killed == len(pack.known) > 120
+    assert pack.killed == len(pack.known) > 90
 
 
 OF_PACKS = {
@@ -243,7 +243,7 @@ def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
     second = rounded(rounded(b * cos) + rounded(a * sin))
     missed = np.abs(np.concatenate([first, second], 1) - pack.content.y)
     assert (missed <= pack.content.tolerance).all()
-    assert 180 < pack.killed < len(pack.known)  # half precision hides some roundings
+    assert 80 < pack.killed < len(pack.known)  # half precision hides some roundings
 
 
 @pytest.mark.long
