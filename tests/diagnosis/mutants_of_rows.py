@@ -60,11 +60,11 @@ def on_grid(p):
 
 # fmt: off
 # Positions.
-mutant("position_int8", "plain", "position-offset", "positions in int8", relative=False,
+mutant("position_int8", "plain", "unknown", "positions in int8", relative=False,
     remap=lambda p: p.astype(np.int8))
 mutant("position_uint8", "plain", "position-offset", "positions in uint8", relative=False,
     remap=lambda p: p.astype(np.uint8))
-mutant("position_int16", "plain", "position-offset", "positions in int16", relative=False,
+mutant("position_int16", "plain", "unknown", "positions in int16", relative=False,
     remap=lambda p: p.astype(np.int16), positions="0:512,32700:32800,40000:40100")
 mutant("position_uint16", "plain", "position-offset", "positions in uint16", relative=False,
     remap=lambda p: p.astype(np.uint16), positions="0:512,65500:65600,70000:70100")
@@ -102,7 +102,7 @@ mutant("pairs_late", "plain", "unknown", "the slow half of the pairs one positio
 # Lengths.
 mutant("log_n", "plain", "unknown", "vectors grow as ln(m + 1) / ln 512 from 512 on",
     relative=False, grow=lambda p: np.maximum(1, np.log1p(p) / np.log(512)))
-mutant("temperature", "llama3", "attention-factor", "vectors grow with Llama 4's temperature",
+mutant("temperature", "llama3", "unknown", "vectors grow with Llama 4's temperature",
     relative=False, grow=lambda p: 1 + 0.1 * np.log1p((p + 1) // 1024))
 
 # Rows from one on.
