@@ -136,8 +136,9 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         ("each frequency is its inverse, as of an exponent with the wrong sign", inverse),
         ("wavelengths, 2π/frequency, are used as frequencies", 2 * math.pi * inverse),
     ):
-        for exact in (True, False):  # so fast that float32 shows at far positions
-            rates = values if exact else values.astype(np.float32).astype(np.float64)
+        with np.errstate(over="ignore"):
+            single = values.astype(np.float32).astype(np.float64)
+        for rates in (values, single):  # so fast that float32 shows at far positions
             yield Alternative(Cause.FREQUENCY_RULE, message, rates)
 
 
