@@ -3,8 +3,7 @@
 Each claim says what the factors of the pairs would be if it held. It is found on a sample of
 positions, at every scale and around the first and the worst that are wrong; then it is compared
 with all rows, and printed with its residual. Claims are tried from the simplest on: one mistake
-before two, the whole before parts. Of what no claim explains wholly, parts are looked for: rows
-from some position on, some of the pairs. What is left is called unknown.
+before two, the whole before one run of rows. Anything else is unknown, with its place.
 """
 
 from __future__ import annotations

@@ -516,8 +516,8 @@ class Bound(Record):
 class Scheme(Record):
     """A positional encoding, as declared; ``origin`` is the user's name for one of their own.
 
-    ``inverse`` guesses its parameters from measured frequencies; there is a default for schemes
-    without one. ``mistakes`` are known bugs of its own formula. ``as_given`` says that its values
+    ``inverse`` guesses its parameters from measured frequencies; a scheme without one is tried with
+    its defaults. ``mistakes`` are known bugs of its own formula. ``as_given`` says that its values
     come from a user's function: not computed in posenc's arithmetic, and not exact.
     """
 

@@ -5,7 +5,7 @@ whose frequencies may be the measured ones. A guess may be wrong: the caller com
 frequencies and compares them with the measured ones. So an inverse may be generous, but must be
 fast, and must rate how special each guess is. Measured values are float64, and ``xp`` is NumPy.
 
-A scheme without an inverse of its own has a default one (:mod:`posenc_cli.inference.candidates`).
+A scheme without an inverse is tried with its defaults (:mod:`posenc_cli.inference.candidates`).
 """
 
 from __future__ import annotations
