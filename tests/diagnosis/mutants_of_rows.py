@@ -215,7 +215,7 @@ mutant("base_tables", "wide", "base|table-precision", "base, and tables in bfloa
     also="base|table-precision", relative=False, inv_freq=ladder(128, 1e4), table_in="bfloat16")
 mutant("base_offset", "wide", "base|position-offset", "base, and positions from 1 on",
     also="base|position-offset", inv_freq=ladder(128, 1e4), offset=1)
-mutant("base_clamped", "wide", "base|position-offset", "base, and positions end at 2047",
+mutant("base_clamped", "wide", "unknown", "base, and positions end at 2047",
     also="base|position-offset", relative=False, inv_freq=ladder(128, 1e4),
     remap=lambda p: np.minimum(p, 2047))
 mutant("factor_offset", "yarn", "attention-factor|position-offset",
@@ -329,8 +329,8 @@ mutant("mrope_image_from_zero", "mrope", "position-offset|axis",
     remap=lambda p: along(BLOCKS)(p) - np.where(p < 64, 0, 64)[:, None])
 
 # In float32, as most code computes: rows of far positions err by more than their own angle allows.
-mutant("turned_around_single", "linear", "position-offset", "positions count down, in float32",
-    relative=None, compute=np.float32, remap=lambda p: 4095 - p)
+mutant("turned_around_single", "linear", "direction", "positions count down, in float32",
+    also="position-offset", relative=None, compute=np.float32, remap=lambda p: 4095 - p)
 mutant("negative_single", "wide", "position-offset", "positions from −4095 to 0, in float32",
     relative=None, compute=np.float32, offset=-4095)
 mutant("striped", "plain", "position-offset", "rows dealt to 4 devices, in float32", relative=False,
