@@ -351,7 +351,7 @@ mutant("positions_infinite", "plain", "position-precision|position-offset",
     remap=lambda p: np.minimum(p, 65504).astype(np.float16).astype(float))
 
 # Formats.
-mutant("matrix_product", "wide", "position-precision|inv-freq-precision",
+mutant("matrix_product", "wide", "unknown",
     "angles by a matrix product in TF32", also="position-precision|inv-freq-precision",
     relative=False, remap=kept_by_matrix_products,
     inv_freq=kept_by_matrix_products(ladder(128, 5e5)))
@@ -419,15 +419,15 @@ mutant("blocks_overlap", "plain", "position-offset", "blocks of 100 rows begin e
     relative=False, remap=lambda p: p // 100 * 60 + p % 100)
 
 # Both factors of angles rounded.
-mutant("matrix_product_even", "llama3", "position-precision|inv-freq-precision",
+mutant("matrix_product_even", "llama3", "unknown",
     "angles by a matrix product in TF32, ties to even",
     also="position-precision|inv-freq-precision", relative=False, remap=kept_with_even_ties,
     inv_freq=kept_with_even_ties(llama3(128, 5e5)))
-mutant("matrix_product_cut", "plain", "position-precision|inv-freq-precision",
+mutant("matrix_product_cut", "plain", "unknown",
     "angles by a matrix product in TF32 that cuts",
     also="position-precision|inv-freq-precision", relative=False, remap=kept_bits_cut,
     inv_freq=kept_bits_cut(ladder(64, 1e4)))
-mutant("matrix_product_bfloat16", "wide", "position-precision|inv-freq-precision",
+mutant("matrix_product_bfloat16", "wide", "unknown",
     "both factors of angles cut to bfloat16", also="position-precision|inv-freq-precision",
     relative=False, remap=lambda p: cut(p).astype(float), inv_freq=cut(ladder(128, 5e5)))
 # fmt: on
