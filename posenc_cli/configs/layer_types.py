@@ -19,7 +19,6 @@ WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
 LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100
 _COUNT = "num_hidden_layers"
-_HYBRID = "hybrid_layer_pattern"
 _UNSCALED = "unscaled"
 _FULL, _SLIDING, _REST = "full_attention", "sliding_attention", "linear_attention"
 KNOWN = (
@@ -75,7 +74,6 @@ def groups(keys: FamilyKeys) -> list[Group]:
                 f"layer of {family.model_type} {family.last}, and warns"
             )
         types[-1] = family.last
-    _note_hybrid_pattern(keys, types)
     bases = _layer_bases(keys, len(types))
     turning = _rotations(keys, types) if bases is None else list(map(bool, bases))
     if family.nope_types and not keys.text.values.get("layer_types"):
@@ -101,23 +99,6 @@ def groups(keys: FamilyKeys) -> list[Group]:
         )
         for (label, turns), layers in by_kind.items()
     ]
-
-
-def _note_hybrid_pattern(keys: FamilyKeys, types: Sequence[str | None]) -> None:
-    """Warn where MiMo's own list of layers (1: sliding window) differs from the types in use."""
-    text = keys.text
-    listed = text.values.get(_HYBRID)
-    if not isinstance(listed, list | tuple) or not set(types) <= {_FULL, _SLIDING}:
-        return
-    stated = [_SLIDING if flag == 1 else _FULL for flag in listed]
-    apart = [i for i, (one, other) in enumerate(zip(types, stated, strict=False)) if one != other]
-    if apart or len(stated) != len(types):
-        where = f"layer {apart[0]} is {types[apart[0]]}" if apart else f"{len(types)} layers"
-        keys.notes.warn(
-            f"{text.path(_HYBRID)} has no effect: transformers reads layer_types alone, and takes "
-            f"those of the model type without it: {where}"
-        )
-        keys.notes.contradict(text.path(_HYBRID))
 
 
 def _types(keys: FamilyKeys) -> list[str | None]:
@@ -350,11 +331,11 @@ def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
             )
         turning = [bool(flag) for flag in flags]
         if interval is not None and turning != periodic:
-            keys.notes.warn(
+            keys.notes.doubt(
+                interval.source,
                 f"{interval.source} {interval.value} contradicts {text.path('no_rope_layers')}, by "
                 f"which {turning.count(False)} of {count} layers do not rotate, not "
-                f"{periodic.count(False)}: transformers takes the list"
+                f"{periodic.count(False)}: transformers takes the list",
             )
-            keys.notes.contradict(interval.source)
         return turning
     return periodic

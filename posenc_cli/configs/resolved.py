@@ -243,13 +243,17 @@ class Notes:
         """Name a key that contradicts the value in use, once."""
         self.contradicted.append(key)
 
+    def doubt(self, key: str, text: str) -> None:
+        """Say that a key contradicts the value in use, or another key."""
+        self.warn(text)
+        self.contradict(key)
+
     def ineffective(self, stated: Sourced, reason: str) -> None:
         """Say that a key has no effect, and why, and name it as one that says otherwise."""
         value = f"{stated.value:g}" if isinstance(stated.value, float) else stated.value
         value = str(value).lower() if isinstance(value, bool) else value
         value = abbreviated(value) if isinstance(stated.value, str) else value
-        self.warn(f"{stated.source} {value} has no effect: {reason}")
-        self.contradict(stated.source)
+        self.doubt(stated.source, f"{stated.source} {value} has no effect: {reason}")
 
     def size(self, key: str, size: Sourced) -> None:
         """Say that a size is the model type's, and name it as a default."""

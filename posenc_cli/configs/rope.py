@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.configs.keys import CONTEXT, SHARE, FamilyKeys, first, json_text
+from posenc_cli.configs.keys import CONTEXT, SHARE, FamilyKeys, first, json_text, quotient
 from posenc_cli.configs.layer_types import groups
 from posenc_cli.configs.resolved import Layers, Sourced, check_values
 from posenc_cli.configs.rope_objects import rope_objects
@@ -149,9 +149,7 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     key = (family.local or {}).get(label or "", "rope_theta")
     names = () if key is None else keys.names(key)
     base = rope.number("rope_theta")
-    if base is not None:
-        _note_second_base(keys, base, names)
-    else:
+    if base is None:
         base = first(*(text.number(name) for name in names))
     of_type = f" of {label} layers" if family.nested and label else ""
     if base is None:
@@ -207,21 +205,6 @@ def _is_stated(keys: FamilyKeys, label: str | None, base: float) -> bool:
     return any(keys.text.values.get(name) == base for name in names)
 
 
-def _note_second_base(keys: FamilyKeys, base: Sourced, names: tuple[str, ...]) -> None:
-    """Warn of a base beside the rope object that is not the object's."""
-    for name in names if not base.source.startswith("default of") else ():
-        second = keys.text.values.get(name)
-        if second is None or keys.text.path(name) in keys.text.read:
-            continue
-        if second == base.value:
-            keys.text.get(name)
-        else:
-            keys.notes.warn(
-                f"{keys.text.path(name)} {json_text(second)} has no effect: {base.source} "
-                f"{base.value:g} takes precedence"
-            )
-
-
 def _layout(keys: FamilyKeys) -> Sourced:
     layout = keys.family.layout
     if layout in ("half", "interleaved"):
@@ -240,7 +223,6 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
     """
     family, plain = keys.family, rope_type == "default"
     if family.partial_ignored and plain:
-        _note_ignored_share(keys, rope)
         return None
     share = _stated_share(keys, rope, head, plain=plain)
     has_own = family.partial != 1 and (plain or not family.nested)
@@ -278,11 +260,6 @@ def _stated_share(
         raise keys.error(f"{rope.path(SHARE)} is missing")
     if not (family.nested and plain):
         share = keys.number(SHARE)
-    elif text.values.get(SHARE) is not None:
-        keys.notes.warn(
-            f"{text.path(SHARE)} has no effect: for plain rope transformers' "
-            f"{family.model_type} looks for it in the object of each layer type"
-        )
     if share is None and (family.any_names or "rotary_dim" in family.keys):
         columns = text.count("rotary_dim")
         if columns is not None:
@@ -305,19 +282,6 @@ def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
             f"{share.source} {share.value:g}: the {head.value} columns of qk_rope_head_dim "
             "rotate as a whole"
         )
-
-
-def _note_ignored_share(keys: FamilyKeys, rope: RopeObject) -> None:
-    """Warn of a share that transformers does not look at."""
-    for part in (rope, keys.text):
-        ignored = part.values.get(SHARE)
-        if ignored == 1:
-            part.get(SHARE)
-        elif ignored is not None:
-            keys.notes.warn(
-                f"{part.path(SHARE)} {json_text(ignored)} has no effect: in "
-                f"transformers {keys.family.model_type} rotates the whole head"
-            )
 
 
 def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
@@ -428,14 +392,7 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
         )
     for key in ("hidden_size", "num_attention_heads"):
         keys.size(key)
-    head = _share_of_hidden(keys)
-    hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
-    if hidden.value % heads.value:
-        keys.notes.warn(
-            f"{hidden.source} {hidden.value} is not a multiple of {heads.source} {heads.value}: "
-            f"heads are {head.value} wide, rounded down as in transformers"
-        )
-    return head
+    return _share_of_hidden(keys)
 
 
 def _share_of_hidden(keys: FamilyKeys) -> Sourced:
@@ -449,7 +406,7 @@ def _share_of_hidden(keys: FamilyKeys) -> Sourced:
     elif hidden.value % heads.value and keys.family.model_type in WHOLE:
         rule = "a multiple of"
     else:
-        return Sourced(hidden.value // heads.value, f"derived: {hidden.source} / {heads.source}")
+        return quotient(hidden, heads)
     raise keys.error(f"{hidden.source} {hidden.value}: must be {rule} {heads.source} {heads.value}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import SHARE, Keys, printable
+from posenc_cli.configs.keys import SHARE, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,8 +98,6 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
     if family.local is not None and "scaled" in family.local:
         return _objects_by_base_key(text, family.local["scaled"], groups, scaling)
     rope = scaling or text.section("rope_parameters")
-    if scaling is not None:
-        _note_second_object(keys, scaling)
     if rope is None:
         rope = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
         if family.rope is not None:
@@ -238,28 +236,6 @@ def _objects_by_layer(
         listed = _of_layer(text, lists, group.layers[0] if group.layers else 0)
         merged[group.label] = RopeObject(*parts, listed, reads_type=False)
     return merged
-
-
-def _note_second_object(keys: FamilyKeys, scaling: Keys) -> None:
-    """Warn of a ``rope_parameters`` beside ``rope_scaling`` that does not say the same."""
-    text = keys.text
-    second = text.values.get("rope_parameters")
-    if not isinstance(second, Mapping) or not second:
-        return
-    first, other = (
-        {"rope_type" if key == "type" else key: value for key, value in values.items()}
-        for values in (scaling.values, second)
-    )
-    apart = [key for key in {**first, **other} if first.get(key) != other.get(key)]
-    if not apart:
-        text.get("rope_parameters")
-        for key in second:
-            text.read.add(f"{text.path('rope_parameters')}.{key}")
-        return
-    keys.notes.warn(
-        f"{text.path('rope_parameters')} has no effect: transformers reads rope_scaling alone "
-        f"where both are there, and they differ in {', '.join(map(printable, apart[:6]))}"
-    )
 
 
 def _objects_by_base_key(

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 RENAMED = {"su": "longrope", "mrope": "default"}
 """Older names of rope types; of transformers' own classes only a few know them."""
-MAGNITUDE = ("attention_factor", "logit_multiplier")
-"""The derived values that :func:`magnitude` gives."""
 _BETAS = {"beta_fast": 32, "beta_slow": 1}
 """The ends of YaRN's ramp, in rotations, where nothing says them."""
+MAGNITUDE = ("attention_factor", "logit_multiplier")
+"""The derived values that :func:`magnitude` gives."""
 
 
 def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
@@ -106,18 +106,13 @@ def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params
     fast, slow = (params[name].value if name in params else usual for name, usual in _BETAS.items())
     if fast < slow:
         path = rope.path("beta_fast")
-        keys.notes.warn(f"{path} {fast:g} is below beta_slow {slow:g}: transformers warns of it")
-        keys.notes.contradict(path)
+        text = f"{path} {fast:g} is below beta_slow {slow:g}: transformers warns of it"
+        keys.notes.doubt(path, text)
     params |= _yarn_magnitude(keys, rope)
     if not keys.family.nested:
         truncate = rope.flag("truncate")
         if truncate is not None:
             params["truncate"] = truncate
-    elif rope.values.get("truncate") is False:
-        keys.notes.warn(
-            f"{rope.path('truncate')} false has no effect: transformers looks for truncate beside "
-            "the layer types"
-        )
     return "rope-yarn", params
 
 
@@ -135,12 +130,12 @@ def _note_lengths(keys: FamilyKeys, rope: RopeObject, factor: Sourced, original:
     before = rope.count(ORIGINAL) or original
     if context is None or context.value in (before.value, factor.value * before.value):
         return
-    keys.notes.warn(
+    keys.notes.doubt(
+        factor.source,
         f"{factor.source} {factor.value:g} contradicts {CONTEXT} {context.value} / {before.source} "
         f"{before.value}, which is {context.value / before.value:g}: transformers warns of it, and "
-        "takes the factor"
+        "takes the factor",
     )
-    keys.notes.contradict(factor.source)
 
 
 def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
@@ -172,16 +167,12 @@ def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Para
         step = f"{high.source}, just above {low.source}: a step"
         params["high_freq_factor"] = Sourced(math.nextafter(high.value, math.inf), step)
     original, context = _original(keys, rope), keys.count(CONTEXT)
-    if (
-        context is not None
-        and original.value >= context.value
-        and original.source != context.source
-    ):
-        keys.notes.warn(
+    if context is not None and original.value >= context.value and original.source != CONTEXT:
+        keys.notes.doubt(
+            original.source,
             f"{original.source} {original.value} is not below {CONTEXT} {context.value}: "
-            "transformers warns of it"
+            "transformers warns of it",
         )
-        keys.notes.contradict(original.source)
     return "rope-llama3", {**params, ORIGINAL: original}
 
 
@@ -251,11 +242,11 @@ def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     own = rope.count(ORIGINAL)
     top = None if keys.family.nested else keys.count(ORIGINAL)
     if top is not None and own is not None and top.value != own.value:
-        keys.notes.warn(
+        keys.notes.doubt(
+            own.source,
             f"{top.source} {top.value} takes precedence over {own.source} {own.value}, as in "
-            "transformers"
+            "transformers",
         )
-        keys.notes.contradict(own.source)
     length = first(top, own)
     if length is None:
         length = _longest(keys)

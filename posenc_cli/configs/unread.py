@@ -55,6 +55,7 @@ _NEUTRAL = {
     "mscale_all_dim": (0, 1),
 }
 """Values without effect; those of YaRN's keys appear where the rule is another (HunYuan's)."""
+_OBJECTS = ("rope_parameters", "rope_scaling")
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
 _IDLE = ("offset_alibi",)
 """Keys without effect: a constant added to all biases of BLOOM cancels in the softmax."""
@@ -109,7 +110,8 @@ class Holding:
         if _says_nothing_of_nope(self, key, value):
             return True
         if spoken is not None and spoken[1]:
-            return all(_same(value, held) for held in spoken[1])
+            alike = any if self.text.has("layer_rope_theta") else all
+            return alike(_same(value, held) for held in spoken[1])
         return any(rule(self, key, value) for rule in _RULES)
 
 
@@ -339,7 +341,8 @@ def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str
             or isinstance(value, Mapping | list | str)
             or isinstance(value, bool) != isinstance(spoken[1][0], bool)
         ):
-            if not any(name == key and _says_the_same(value, other) for name, other in read):
+            own = _OBJECTS if key in _OBJECTS else (key,)
+            if not any(name in own and _says_the_same(value, other) for name, other in read):
                 yield path
         else:
             held = ", ".join(dict.fromkeys(map(_number_text, spoken[1])))

@@ -81,7 +81,7 @@ def test_what_transformers_ignores_is_warned_of():
     }
     truncate = resolve(gemma)
     assert "truncate" not in truncate.layer("full_attention").params
-    assert "full_attention.truncate false has no effect" in truncate.warnings[-1]
+    assert "nothing read rope_parameters.full_attention.truncate" in truncate.warnings[-1]
     assert truncate.unread == ("rope_parameters.full_attention.truncate",)
     legacy = {"model_type": "gemma3_text", "head_dim": 256}
     legacy |= {"rope_scaling": {"type": "linear", "factor": 8}}

@@ -93,9 +93,10 @@ def test_a_share_above_1_is_refused_where_it_is_read(share):
 
 @pytest.mark.parametrize(("share", "count"), [(0.5, 1), (1.0, 0), (1, 0), (None, 0)])
 def test_a_share_that_llama_ignores_is_told_unless_it_is_the_whole(share, count):
-    assert told({**LLAMA, "partial_rotary_factor": share}, "rotates the whole head") == count
+    words = "the rotated share here is 1"
+    assert told({**LLAMA, "partial_rotary_factor": share}, words) == count
     inside = {"rope_type": "default", "partial_rotary_factor": share}
-    assert told({**LLAMA, "rope_scaling": inside}, "rotates the whole head") == count
+    assert told({**LLAMA, "rope_scaling": inside}, words) == count
 
 
 def test_each_second_base_of_an_unknown_model_is_told():
@@ -103,18 +104,10 @@ def test_each_second_base_of_an_unknown_model_is_told():
     inside = {"rope_type": "default", "rope_theta": 1e6}
     config = {**given, "model_type": "qwerty", "rope_parameters": inside}
     for second in ("rope_theta", "rotary_emb_base", "rope_base"):
-        assert told({**config, second: 5000}, f"{second} 5000 has no effect") == 1
-        assert told({**config, second: 1e6}, "has no effect") == 0
+        assert told({**config, second: 5000}, f"{second} 5000 is not read") == 1
+        assert told({**config, second: 1e6}, "is not read") == 0
     both = {**config, "rope_theta": 1e6, "rope_base": 5000}
-    assert told(both, "rope_base 5000 has no effect") == 1
-
-
-def test_of_two_rope_objects_that_differ_much_six_keys_are_named():
-    second = {"rope_type": "linear", "factor": 3.0, **{f"k{i}": i for i in range(9)}}
-    first = {"rope_type": "linear", "factor": 2.0}
-    config = {**LLAMA, "rope_scaling": first, "rope_parameters": second}
-    assert told(config, "they differ in factor, k0, k1, k2, k3, k4") == 1
-    assert told(config, "k5") == 0
+    assert told(both, "rope_base 5000 is not read") == 1
 
 
 @pytest.mark.parametrize("model_type", ["deepseek_v3", "mistral4"])

@@ -395,8 +395,6 @@ class _GGUFModel(GGUFStretches):
 
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
-        if header.version == 1:
-            notes.headline("GGUF of version 1: llama.cpp reads it no more")
         if header.absent:
             shards = ", ".join(map(str, header.absent[:4])) + " …" * (len(header.absent) > 4)
             notes.lacking.append(f"shards {shards}")
@@ -410,25 +408,21 @@ class _GGUFModel(GGUFStretches):
             notes.headline(f"the file ends before {which} do: llama.cpp does not load it")
 
     def _note_tensors(self) -> None:
-        """Warn of tensors that llama.cpp does not look for, with which it loads no file."""
+        """Warn of tensors that llama.cpp does not use, and of factors that are not there."""
         kind = self._type().value
         wanted = self._wanted(kind)
         for name in FACTOR_TENSORS:
-            if name in self.header.tensors and name not in wanted:
+            unused = name not in wanted or self.architecture.divided == "none"
+            if name in self.header.tensors and unused:
                 self.notes.headline(
-                    f"llama.cpp does not look for the tensor {name} in {self.architecture_name} "
-                    f"of rope.scaling.type {kind}, and refuses a file with it"
-                )
-                self.notes.contradict(name)
-            elif name in self.header.tensors and self.architecture.divided == "none":
-                self.notes.headline(
-                    f"llama.cpp loads the tensor {name}, and divides no frequencies by it in "
-                    f"{self.architecture_name}"
+                    f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
+                    f"{name} (rope.scaling.type {kind})"
                 )
                 self.notes.contradict(name)
         if kind == "longrope" and set(wanted) - {*self.header.tensors}:
-            self.notes.warn(
-                f"{self.keys.path('rope.scaling.type')} longrope: there is no {LONG} or {SHORT}, "
-                "and llama.cpp scales nothing without"
+            path = self.keys.path("rope.scaling.type")
+            self.notes.doubt(
+                path,
+                f"{path} longrope: there is no {LONG} or {SHORT}, and llama.cpp scales nothing "
+                "without",
             )
-            self.notes.contradict(self.keys.path("rope.scaling.type"))
