@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import ANY_NAME
-from posenc_cli.configs.resolved import Sourced
+from posenc_cli.configs.resolved import Sourced, json_text
 from posenc_cli.errors import InvalidInput, abbreviated
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT = 1 << 53
 LONGEST_NAME = 64
-_LONGEST_VALUE = 60
 _ROPE_LIKE = re.compile(
     r"rope|rotary|theta|yarn|mscale|partial|alibi|_freq_factor|(short|long)_factor"
     r"|original_max_pos|max_sequence_length|attention_factor|llama_4_scaling|dual_chunk|dynamic_ntk|use_logn"
@@ -73,19 +72,6 @@ def printable(name: str) -> str:
     return abbreviated(name.encode("ascii", "backslashreplace").decode())
 
 
-def json_text(value: object) -> str:
-    """A value as its file spells it, on one line and shortened.
-
-    >>> json_text(True), json_text(None), json_text("1e4"), len(json_text("x" * 999))
-    ('true', 'null', '"1e4"', 60)
-    """
-    if isinstance(value, float) and not math.isfinite(value):
-        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "NaN")
-    text = json.dumps(value)
-    half = _LONGEST_VALUE // 2 - 1
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
-
-
 def broken_bound(number: float, above: float | None, minimum: float | None) -> str | None:
     """The rule that a number breaks: to be finite, and at least ``minimum``, else ``above``."""
     if not math.isfinite(number):
@@ -93,6 +79,10 @@ def broken_bound(number: float, above: float | None, minimum: float | None) -> s
     if minimum is not None:
         return f"must be at least {minimum:g}" if number < minimum else None
     return f"must be above {above:g}" if above is not None and number <= above else None
+
+
+def _is_above_zero(item: object) -> bool:
+    return type(item) in (int, float) and 0 < item <= sys.float_info.max  # type: ignore[operator]
 
 
 OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope", "rotary_value")
@@ -149,10 +139,7 @@ class Keys:
         value = stated.value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.invalid(key, "must be a number")
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
+        number = float(value) if abs(value) <= sys.float_info.max else math.inf
         if rule := broken_bound(number, above, minimum):
             raise self.invalid(key, rule)
         return Sourced(number, stated.source)
@@ -193,16 +180,11 @@ class Keys:
 
         Raises: InvalidInput for anything else.
         """
-        rule = "must be a list of numbers"
-        listed = self._of_kind(key, list | tuple, rule)
-        if listed is None:
-            return None
-        items = {str(i): item for i, item in enumerate(listed.value)}
-        below = Keys(items, name=self.name, prefix=f"{listed.source}.")
-        numbers = [number.value for number in map(below.number, items) if number is not None]
-        if not numbers or len(numbers) < len(items):
+        rule = "must be a list of numbers above 0"
+        listed = self._list(key, rule, _is_above_zero)
+        if listed is not None and not listed.value:
             raise self.invalid(key, rule)
-        return Sourced(tuple(numbers), listed.source)
+        return listed and Sourced(tuple(map(float, listed.value)), listed.source)
 
     def counts(self, key: str) -> Sourced | None:
         """A list of whole numbers from 0 on, as a tuple.

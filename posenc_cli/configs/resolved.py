@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,7 @@ WINDOWS_UNREAD = "posenc has not read how {} limits attention"
 BIAS_TABLES = "bias_tables"
 """What is derived of a learned bias: whether layers share its table, or each has one."""
 SHARED, SEPARATE = "one for all layers", "one for each layer"
-_SHOWN_NUMBERS = 8
+_LONGEST_VALUE = 60
 TRANSFORMERS = "transformers"
 """The runtime whose reading of a config is meant where none is named."""
 ALL = "all"
@@ -104,15 +106,21 @@ def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
             parameters[parameter].value(stated.value)
         except InvalidInput as error:
             rule = error.message.partition(": ")[2]
-            value = _value_text(stated.value)
+            value = json_text(stated.value)
             raise InvalidInput(f"{name}: {stated.source} {value}: {rule}") from error
 
 
-def _value_text(value: Any) -> str:
-    """A value for a message, which has no room for a number of each pair."""
-    if isinstance(value, tuple) and len(value) > _SHOWN_NUMBERS:
-        return f"({len(value)} numbers)"
-    return abbreviated(value) if isinstance(value, str) else str(value)
+def json_text(value: object) -> str:
+    """A value as its file spells it, on one line and shortened.
+
+    >>> json_text(True), json_text(None), json_text("1e4"), len(json_text("x" * 999))
+    ('true', 'null', '"1e4"', 60)
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return {math.inf: "inf", -math.inf: "-inf"}.get(value, "NaN")
+    text = json.dumps(value)
+    half = _LONGEST_VALUE // 2 - 1
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:half]} … {text[1 - half :]}"
 
 
 class Departure(Record):
@@ -250,9 +258,8 @@ class Notes:
 
     def ineffective(self, stated: Sourced, reason: str) -> None:
         """Say that a key has no effect, and why, and name it as one that says otherwise."""
-        value = f"{stated.value:g}" if isinstance(stated.value, float) else stated.value
-        value = str(value).lower() if isinstance(value, bool) else value
-        value = abbreviated(value) if isinstance(stated.value, str) else value
+        held = stated.value
+        value = f"{held:g}" if isinstance(held, float) else json_text(held)
         self.doubt(stated.source, f"{stated.source} {value} has no effect: {reason}")
 
     def size(self, key: str, size: Sourced) -> None:

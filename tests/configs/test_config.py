@@ -87,7 +87,7 @@ def test_what_transformers_ignores_is_warned_of():
     legacy |= {"rope_scaling": {"type": "linear", "factor": 8}}
     ignored = resolve({**legacy, "rope_theta": 1e6, "rope_local_base_freq": 1e4})
     assert ignored.layer("full_attention").scheme == "rope"
-    assert "rope_scaling.type 'linear' has no effect" in ignored.warnings[0]
+    assert 'rope_scaling.type "linear" has no effect' in ignored.warnings[0]
     assert ignored.unread == ("rope_scaling.factor",)
 
 
@@ -195,7 +195,9 @@ def test_longrope_lists_must_have_a_number_for_each_pair():
     with pytest.raises(InvalidInput, match="must be a list of numbers"):
         resolve({**LLAMA, "rope_scaling": scaling})
     scaling["long_factor"] = [2.0] * 63 + [0]
-    with pytest.raises(InvalidInput, match=r"rope_scaling\.long_factor\.63 0: must be above 0"):
+    with pytest.raises(
+        InvalidInput, match=r"rope_scaling\.long_factor .*: must be a list of numbers above 0"
+    ):
         resolve({**LLAMA, "rope_scaling": scaling})
 
 
@@ -646,7 +648,7 @@ def test_of_two_rope_types_transformers_takes_rope_type_and_the_other_is_told():
     assert found.layer().scheme == "rope-yarn"
     assert "rope_scaling.type" in found.contradicted
     assert any(
-        "type 'linear' has no effect: rope_scaling.rope_type 'yarn'" in w for w in found.warnings
+        "type \"linear\" has no effect: rope_scaling.rope_type 'yarn'" in w for w in found.warnings
     )
     assert resolve({**LLAMA, "rope_scaling": {**YARN, "type": "yarn"}}).contradicted == (
         "rope_scaling.factor",

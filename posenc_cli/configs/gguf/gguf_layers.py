@@ -68,7 +68,7 @@ class GGUFKeys:
 
         Raises: InvalidInput for anything else, or one out of bounds.
         """
-        stated = self._of_kind(key, "float32")
+        stated = self.of_type(key, "float32")
         if stated is not None and (rule := broken_bound(stated.value, above, minimum)):
             raise self._invalid(key, stated.value, rule)
         return stated
@@ -80,7 +80,7 @@ class GGUFKeys:
         """
         if self._is_array(key):
             return None
-        stated = self._of_kind(key, "uint32")
+        stated = self.of_type(key, "uint32")
         if stated is not None and stated.value < minimum:
             raise self._invalid(key, stated.value, f"must be at least {minimum}")
         return stated
@@ -101,7 +101,7 @@ class GGUFKeys:
         Raises: InvalidInput for anything else.
         """
         arrays = (f"array of {kind}" for kind in _WHOLE)
-        stated = self._of_kind(key, "uint32", *arrays)
+        stated = self.of_type(key, "uint32", *arrays)
         if stated is None:
             return None
         values = stated.value if isinstance(stated.value, tuple | list) else (stated.value,)
@@ -113,22 +113,8 @@ class GGUFKeys:
         """An array of booleans or of uint32, as a tuple; None for a single number."""
         if not self._is_array(key):
             return None
-        stated = self._of_kind(key, *(f"array of {kind}" for kind in ("bool", *_WHOLE)))
+        stated = self.of_type(key, *(f"array of {kind}" for kind in ("bool", *_WHOLE)))
         return stated and Sourced(tuple(map(bool, stated.value)), stated.source)
-
-    def flag(self, key: str) -> Sourced | None:
-        """True or false.
-
-        Raises: InvalidInput for anything else.
-        """
-        return self._of_kind(key, "bool")
-
-    def text(self, key: str) -> Sourced | None:
-        """A text.
-
-        Raises: InvalidInput for anything else.
-        """
-        return self._of_kind(key, "string")
 
     def unread(self, context: int) -> Iterator[str]:
         """The rope-like keys that nothing read, those of other architectures too."""
@@ -147,7 +133,7 @@ class GGUFKeys:
         stated = self.header.metadata.get(self.path(key))
         return stated is not None and stated.type.startswith("array")
 
-    def _of_kind(self, key: str, *kinds: str) -> Sourced | None:
+    def of_type(self, key: str, *kinds: str) -> Sourced | None:
         """A value of some types, whose number or text could be read.
 
         Raises: InvalidInput for one of another.
@@ -264,7 +250,7 @@ class GGUFLayers:
             listed = self.keys.flags("attention.rope_pattern")
             return listed is None or layer >= len(listed.value) or listed.value[layer]
         if rule == "unless finetuned":
-            flag = self.keys.flag("rope.scaling.finetuned")
+            flag = self.keys.of_type("rope.scaling.finetuned", "bool")
             return flag is None or bool(flag.value)
         # llama.cpp's Llama 4 without chunks means all layers to rotate, and leaves the last out
         step = self.blocks if rule.endswith("the last") and not any_slide else 4

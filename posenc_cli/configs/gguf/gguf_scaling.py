@@ -67,7 +67,7 @@ class GGUFStretches(GGUFLayers):
 
     def _type(self) -> Sourced:
         """The rule by which frequencies are scaled."""
-        stated = self.keys.text("rope.scaling.type")
+        stated = self.keys.of_type("rope.scaling.type", "string")
         if stated is None:
             return self.keys.default("rope.scaling.type", "linear")
         if stated.value not in _TYPES:
