@@ -1,159 +1,50 @@
-"""The keys of a GGUF file, each with the type llama.cpp requires, and its layers.
+"""The layers of a GGUF file: which attend, slide and rotate, and how rotations are scaled.
 
-Which of them attend, which see a window only, and which rotate.
+What llama.cpp does of YaRN, of a linear factor and of divisors is put into the scheme of the
+catalogue that gives the same frequencies and the same amplitude.
+
+Source: the constructor of src/llama-context.cpp, src/models/*.cpp, and rope_yarn of
+ggml/src/ggml-cpu/ops.cpp, at https://github.com/ggml-org/llama.cpp.
 """
 
 from __future__ import annotations
 
-import re
+import math
+import struct
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.gguf.gguf_architectures import ARCHITECTURES, SPECIAL, WITHOUT_ATTENTION
-from posenc_cli.configs.keys import broken_bound, printable
+from posenc_cli.configs.gguf.gguf_architectures import (
+    ARCHITECTURES,
+    FREQS,
+    LONG,
+    SHORT,
+    SPECIAL,
+    WITHOUT_ATTENTION,
+)
+from posenc_cli.configs.gguf.gguf_file import WINDOW, GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
+from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from posenc_cli.configs.gguf.gguf_architectures import Architecture
     from posenc_cli.files.gguf import GGUFHeader
 
+    Params = dict[str, Sourced]
 
-_ROPE_LIKE = re.compile(
-    r"rope|alibi|sliding_window|attention\.(?:scale|temperature_\w+)$|attn_logit_softcapping"
-)
-PLAIN = re.compile(r"\.rope\.(?:freq_base|dimension_count|scaling\.finetuned)$")
-"""Keys that say nothing where no layer rotates, as of Granite 4's hybrids."""
-_WHOLE = ("uint32", "int32")
-_WINDOW = "attention.sliding_window"
-_QUIET = {
-    "rope.scaling.finetuned": False,
-    "rope.scaling.yarn_beta_fast": 32.0,
-    "rope.scaling.yarn_beta_slow": 1.0,
-    "rope.scaling.yarn_attn_factor": 1.0,
-    "rope.scaling.yarn_ext_factor": 1.0,
-    _WINDOW: 0,
-}
-"""Keys that say nothing where they hold what llama.cpp takes anyway."""
+ORIGINAL = "original_max_position_embeddings"
 
+SINGLE = 1e-6
+"""The relative error of what was computed and kept in float32."""
 
-class GGUFKeys:
-    """The metadata of an architecture; None stands for a key that is absent."""
-
-    def __init__(self, header: GGUFHeader, architecture: str, notes: Notes) -> None:
-        self.header, self.architecture, self.notes = header, architecture, notes
-        self.read: set[str] = set()
-
-    def path(self, key: str) -> str:
-        """The whole key."""
-        return f"{self.architecture}.{key}"
-
-    def missing(self, key: str) -> InvalidInput:
-        """The error for a key without which llama.cpp loads no file."""
-        return InvalidInput(
-            f"{self.header.name}: {self.path(key)} is missing: llama.cpp does not load the file"
-        )
-
-    def default(self, key: str, value: Any, *, stated: Sourced | None = None) -> Sourced:
-        """What llama.cpp takes where a key is absent, or ``stated`` is 0."""
-        why = "key absent" if stated is None else "key is 0"
-        return Sourced(value, f"DEFAULT: {why} ({self.path(key)})")
-
-    def number(
-        self, key: str, *, above: float | None = 0, minimum: float | None = None
-    ) -> Sourced | None:
-        """A float32.
-
-        Raises: InvalidInput for anything else, or one out of bounds.
-        """
-        stated = self.of_type(key, "float32")
-        if stated is not None and (rule := broken_bound(stated.value, above, minimum)):
-            raise self._invalid(key, stated.value, rule)
-        return stated
-
-    def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
-        """A uint32; an array of them is none.
-
-        Raises: InvalidInput for a number of another type, or one below the minimum.
-        """
-        if self._is_array(key):
-            return None
-        stated = self.of_type(key, "uint32")
-        if stated is not None and stated.value < minimum:
-            raise self._invalid(key, stated.value, f"must be at least {minimum}")
-        return stated
-
-    def needed(self, key: str, *, minimum: int = 1) -> Sourced:
-        """A uint32 that must be there.
-
-        Raises: InvalidInput where it is not.
-        """
-        stated = self.count(key, minimum=minimum)
-        if stated is None:
-            raise self.missing(key)
-        return stated
-
-    def counts(self, key: str) -> Sourced | None:
-        """A uint32, or an array of them, as a tuple.
-
-        Raises: InvalidInput for anything else.
-        """
-        arrays = (f"array of {kind}" for kind in _WHOLE)
-        stated = self.of_type(key, "uint32", *arrays)
-        if stated is None:
-            return None
-        values = stated.value if isinstance(stated.value, tuple | list) else (stated.value,)
-        if not values or min(values) < 0:
-            raise self._invalid(key, list(values[:8]), "must be whole numbers from 0 on")
-        return Sourced(tuple(values), stated.source)
-
-    def flags(self, key: str) -> Sourced | None:
-        """An array of booleans or of uint32, as a tuple; None for a single number."""
-        if not self._is_array(key):
-            return None
-        stated = self.of_type(key, *(f"array of {kind}" for kind in ("bool", *_WHOLE)))
-        return stated and Sourced(tuple(map(bool, stated.value)), stated.source)
-
-    def unread(self, context: int) -> Iterator[str]:
-        """The rope-like keys that nothing read, those of other architectures too."""
-        own = f"{self.architecture}."
-        for key, stated in self.header.metadata.items():
-            name = key.removeprefix(own)
-            if key in self.read or key.startswith(("general.", "tokenizer.", "split.")):
-                continue
-            quiet = name != key and name in _QUIET and _QUIET[name] == stated.value
-            # Phi 4's window is its context or more, which leaves nothing out
-            quiet |= name == _WINDOW and type(stated.value) is int and stated.value >= context
-            if _ROPE_LIKE.search(key) and not quiet:
-                yield printable(key)
-
-    def _is_array(self, key: str) -> bool:
-        stated = self.header.metadata.get(self.path(key))
-        return stated is not None and stated.type.startswith("array")
-
-    def of_type(self, key: str, *kinds: str) -> Sourced | None:
-        """A value of some types, whose number or text could be read.
-
-        Raises: InvalidInput for one of another.
-        """
-        path = self.path(key)
-        stated = self.header.metadata.get(path)
-        if stated is None:
-            return None
-        self.read.add(path)
-        if stated.value is None:
-            raise InvalidInput(f"{self.header.name}: {path} is too long, or is not UTF-8 text")
-        if stated.type not in kinds:
-            raise InvalidInput(
-                f"{self.header.name}: {path} is of type {stated.type}: llama.cpp takes "
-                f"{' or '.join(kinds)} alone, and does not load the file"
-            )
-        return Sourced(stated.value, path)
-
-    def _invalid(self, key: str, value: object, rule: str) -> InvalidInput:
-        return InvalidInput(f"{self.header.name}: {self.path(key)} {value}: {rule}")
+_CLOSE = 1e-5
+"""The relative error of divisors that were computed in float32 from a power of the base."""
+_TYPES = ("none", "linear", "yarn", "longrope")
+_AT_REST = 1e15
+"""A divisor from which on a pair stands still: Gemma 4's converter writes 1e30."""
 
 
 MOST_LAYERS = 512  # LLAMA_MAX_LAYERS
@@ -263,13 +154,13 @@ class GGUFLayers:
         sliding = self.architecture.sliding
         if sliding is None:
             return None
-        stated = self.keys.count(_WINDOW, minimum=0)
+        stated = self.keys.count(WINDOW, minimum=0)
         if stated is None:
             if sliding.optional:
                 return None
             if sliding.window is None:
-                raise self.keys.missing(_WINDOW)
-            return self.keys.default(_WINDOW, sliding.window)
+                raise self.keys.missing(WINDOW)
+            return self.keys.default(WINDOW, sliding.window)
         if not stated.value:
             if sliding.optional or sliding.fixed:
                 return None
@@ -308,6 +199,386 @@ class GGUFLayers:
             return [True] * self.blocks
         dense = 0 if sliding.dense_first else every - 1
         return [layer % every != dense for layer in range(self.blocks)]
+
+
+class Sizes(Record):
+    """How wide a head is, how many dimensions rotate, their share, and those beside a slice.
+
+    ``stated`` is the key of how many rotate, where the file has it.
+    """
+
+    dim: Sourced
+    turning: int
+    share: Sourced | None
+    beside: Sourced | None
+    stated: Sourced | None = None
+
+
+class Stretching(Record):
+    """How layers are scaled: by which type and factor, whether YaRN ramps, and how amplified."""
+
+    kind: Sourced
+    factor: Sourced
+    yarn: bool
+    amplitude: Sourced
+
+
+class GGUFStretches(GGUFLayers):
+    """The layers of a GGUF file, and how each kind of them is scaled."""
+
+    def _rule(self, what: str) -> str:
+        return f"llama.cpp's rule for {self.architecture_name}: {what}"
+
+    def _type(self) -> Sourced:
+        """The rule by which frequencies are scaled."""
+        stated = self.keys.of_type("rope.scaling.type", "string")
+        if stated is None:
+            return self.keys.default("rope.scaling.type", "linear")
+        if stated.value not in _TYPES:
+            raise self.error(
+                f"{stated.source} {abbreviated(stated.value)}: llama.cpp knows {', '.join(_TYPES)}",
+                hint=nearest(stated.value, _TYPES),
+            )
+        return stated
+
+    def _factor(self) -> Sourced:
+        """What frequencies are divided by; 0 and nothing are 1."""
+        for key in ("rope.scaling.factor", "rope.scale_linear"):
+            stated = self.keys.number(key, minimum=0)
+            if stated is not None:
+                return stated if stated.value else self.keys.default(key, 1.0, stated=stated)
+        return self.keys.default("rope.scaling.factor", 1.0)
+
+    def _original(self) -> Sourced:
+        """The length that the model was trained on first."""
+        stated = self.keys.count("rope.scaling.original_context_length", minimum=0)
+        if stated is not None and stated.value:
+            return stated
+        default = self.keys.default(
+            "rope.scaling.original_context_length", self.context.value, stated=stated
+        )
+        return Sourced(default.value, f"{default.source}: {self.context.source}")
+
+    def _stretch(self, group: AlikeLayers) -> Stretching:
+        """How the layers of a group are scaled."""
+        kind, factor = self._type(), self._factor()
+        one = Sourced(1.0, f"{kind.source} {kind.value}")
+        if self.architecture.plain:
+            return Stretching(kind, self._unstretched(factor), False, Sourced(1.0, ""))
+        yarn = kind.value == "yarn"
+        amplitude = self.keys.number("rope.scaling.attn_factor", above=None) or Sourced(1.0, "")
+        log = self._log_multiplier()
+        over_all = 1.0
+        if yarn:
+            # Divided by what ggml's rope_yarn multiplies by, which layers of another factor miss.
+            over_all = self._attention(factor.value, log) / gain(factor.value)
+        sliding = self.architecture.sliding if group.slides else None
+        if sliding is not None and sliding.plain:
+            return Stretching(kind, one, False, Sourced(1.0, ""))
+        if sliding is not None and not sliding.stretched:
+            factor = Sourced(1.0, self._rule("sliding layers are not scaled"))
+        elif kind.value == "none" and not (sliding is not None and sliding.keyed):
+            factor = one
+        if yarn:
+            over_all *= gain(factor.value)
+        value = over_all * amplitude.value
+        source = amplitude.source or (
+            f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
+        )
+        if yarn and log:
+            source = f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}"
+        return Stretching(kind, factor, yarn, Sourced(value, source))
+
+    def _attention(self, factor: float, log: float) -> float:
+        own = log if self.architecture.weighted and log != 1 else 1.0
+        return attention(factor, own) / attention(factor, log) if log else attention(factor)
+
+    def _unstretched(self, factor: Sourced) -> Sourced:
+        """The factor 1 of an architecture whose graph scales nothing, whatever its keys say."""
+        if factor.value != 1:
+            self.notes.ineffective(factor, f"{self.architecture_name} scales nothing")
+        return Sourced(1.0, self._rule("its graph scales nothing"))
+
+    def _note_ignored_factor(self, params: Params) -> None:
+        """Take the attention factor that a file states for read where it is what holds."""
+        stated = self.keys.number("rope.scaling.yarn_attn_factor", above=None)
+        if stated is None or "factor" not in params:
+            return
+        values = {name: param.value for name, param in params.items()}
+        amplitude = attention_factor("rope-yarn", values)
+        if not math.isclose(stated.value, amplitude or 1.0, rel_tol=SINGLE):
+            self.keys.read.discard(stated.source)
+
+    def _log_multiplier(self) -> float:
+        """YaRN's mscale_all_dim, 0 where there is none."""
+        if "yarn_log_multiplier" not in self.architecture.yarn:
+            return 0.0
+        stated = self.keys.number("rope.scaling.yarn_log_multiplier", above=None)
+        if stated is None:
+            return 0.0
+        # DeepSeek's converter writes a tenth of it, which llama.cpp takes back.
+        return shortest(stated.value / 0.1 if self.architecture.tenth else stated.value)
+
+    def _softmax_multiplier(self, stretch: Stretching) -> Sourced | None:
+        """What latent attention multiplies the scores by, beside the rotation: mscale squared."""
+        if not self.architecture.mscaled:
+            return None
+        grown = gain(stretch.factor.value)
+        log = self._log_multiplier()
+        mscale = stretch.amplitude.value * (1.0 if stretch.yarn else grown)
+        mscale *= 1 + log * (grown - 1)
+        if math.isclose(mscale, 1, rel_tol=SINGLE):
+            return None
+        keys = ["rope.scaling.yarn_log_multiplier"] if log else []
+        paths = " and ".join(map(self.keys.path, [*keys, "rope.scaling.factor"]))
+        return Sourced(mscale**2, f"derived: {paths}")
+
+    def _scheme(self, group: AlikeLayers, sizes: Sizes, params: Params) -> tuple[str, Params]:
+        """The scheme that stands for the rotation, and its further parameters."""
+        stretch = self._stretch(group)
+        divisors = self._divisors(stretch, sizes, group)
+        if divisors:
+            if stretch.yarn and stretch.factor.value != 1:
+                raise self.error(
+                    f"is scaled by YaRN and divided by {' and '.join(divisors)}: no scheme is"
+                )
+            scheme, more = self._divided(divisors, stretch, sizes, params)
+        elif stretch.yarn and stretch.factor.value != 1:
+            scheme, more = self._yarn(stretch)
+        elif stretch.amplitude.value != 1:
+            # Plain frequencies of another amplitude: factors of 1.
+            one = Sourced((1.0,) * (sizes.turning // 2), "no tensor divides frequencies")
+            scheme, more = self._longrope(one, one, stretch)
+        elif stretch.factor.value != 1:
+            scheme, more = "rope-linear", {"factor": stretch.factor}
+        else:
+            scheme, more = "rope", {}
+        return self._with_axes(scheme, more, sizes)
+
+    def _yarn(self, stretch: Stretching) -> tuple[str, Params]:
+        original = self._original()
+        more = {"factor": stretch.factor, ORIGINAL: original}
+        if original.source.startswith("DEFAULT"):
+            key = "rope.scaling.original_context_length"
+            self.notes.default(self.keys.path(key))
+            given = "0" if original.source.startswith("DEFAULT: key is 0") else "not given"
+            self.notes.warn(f"{self.keys.path(key)} is {given}: llama.cpp takes the context")
+        for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
+            if key in self.architecture.yarn:
+                beta = self.keys.number(f"rope.scaling.{key}")
+                if beta is not None:
+                    more[name] = beta
+        rule = attention(stretch.factor.value)
+        if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
+            more["attention_factor"] = stretch.amplitude
+        if rule != 1 and math.isclose(stretch.amplitude.value, rule**2, rel_tol=SINGLE):
+            self.notes.warn(
+                f"{stretch.amplitude.source} is YaRN's own attention factor, which llama.cpp "
+                "multiplies by again: older converters wrote it for OLMo 3; convert the model again"
+            )
+        return "rope-yarn", more
+
+    def _longrope(self, short: Sourced, long: Sourced, stretch: Stretching) -> tuple[str, Params]:
+        factor = stretch.factor.value
+        if factor != 1:
+            short, long = (
+                Sourced(
+                    tuple(factor * value for value in each.value), f"{each.source} × {factor:g}"
+                )
+                for each in (short, long)
+            )
+        amplitude = stretch.amplitude
+        key = self.keys.path("rope.scaling.attn_factor")
+        if not amplitude.source:
+            amplitude = Sourced(amplitude.value, f"DEFAULT: key absent ({key})")
+        return "rope-longrope", {
+            "short_factor": short,
+            "long_factor": long,
+            ORIGINAL: self._original(),
+            "attention_factor": amplitude,
+            "seq_len": Sourced(self.context.value, f"{self.context.source}, which it allocates"),
+        }
+
+    def _divisors(
+        self, stretch: Stretching, sizes: Sizes, group: AlikeLayers
+    ) -> Mapping[str, tuple[float, ...]]:
+        """The tensors that divide the frequencies of a group.
+
+        Raises: InvalidInput where one has another length than there are pairs.
+        """
+        wanted = self._wanted_in(group, stretch.kind.value)
+        found = {name: self.header.numbers[name] for name in wanted if name in self.header.numbers}
+        pairs = sizes.turning // 2
+        for name, values in found.items():
+            if len(values) != pairs:
+                raise self.error(
+                    f"the tensor {name} has {len(values)} numbers: {sizes.turning} rotated "
+                    f"dimensions make {pairs} pairs"
+                )
+            if not all(math.isfinite(value) and value > 0 for value in values):
+                raise self.error(f"the tensor {name} holds a number that is not above 0")
+        return found
+
+    def _wanted_in(self, group: AlikeLayers, kind: str) -> tuple[str, ...]:
+        """The tensors that llama.cpp looks for in some layers."""
+        divided = self.architecture.divided
+        in_vain = divided == "none" or (divided == "full" and group.slides)
+        return () if in_vain else self._wanted(kind)
+
+    def _wanted(self, kind: str) -> tuple[str, ...]:
+        """The tensors that llama.cpp looks for."""
+        factors = self.architecture.factors
+        if factors == "long" or (factors == "either" and kind == "longrope"):
+            return LONG, SHORT
+        return (FREQS,) if factors else ()
+
+    def _divided(
+        self,
+        divisors: Mapping[str, tuple[float, ...]],
+        stretch: Stretching,
+        sizes: Sizes,
+        params: Params,
+    ) -> tuple[str, Params]:
+        """The scheme of frequencies that tensors divide."""
+        if FREQS not in divisors:
+            ones = (1.0,) * (sizes.turning // 2)
+            short, long = (
+                Sourced(tuple(map(shortest, divisors[name])), name)
+                if name in divisors
+                else Sourced(ones, f"DEFAULT: tensor absent ({name})")
+                for name in (SHORT, LONG)
+            )
+            return self._longrope(short, long, stretch)
+        values = divisors[FREQS]
+        if stretch.amplitude.value == 1:
+            turning = [value for value in values if value < _AT_REST]
+            if len(turning) < len(values):
+                return self._proportional(values, stretch, params)
+            llama3 = None
+            if stretch.factor.value == 1:
+                llama3 = llama3_parameters(values, float(params["base"].value), sizes.turning)
+            if llama3 is not None:
+                return "rope-llama3", {
+                    name: Sourced(value, f"derived: {FREQS}") for name, value in llama3.items()
+                }
+        factors = Sourced(tuple(map(shortest, values)), FREQS)
+        return self._longrope(factors, factors, stretch)
+
+    def _proportional(
+        self, values: tuple[float, ...], stretch: Stretching, params: Params
+    ) -> tuple[str, Params]:
+        """Pairs of which the slow ones stand still.
+
+        Raises: InvalidInput where others do.
+        """
+        turning = sum(value < _AT_REST for value in values)
+        divisors = set(values[:turning])
+        if any(value < _AT_REST for value in values[turning:]) or len(divisors) != 1:
+            raise self.error(f"the tensor {FREQS} holds still other pairs than the slowest")
+        if "partial" in params:
+            raise self.error(f"the tensor {FREQS} holds pairs still, of a part of the head")
+        share = turning / len(values)
+        factor = divisors.pop() * stretch.factor.value
+        more = {"partial": Sourced(share, f"derived: {FREQS}")}
+        if factor != 1:
+            more["factor"] = Sourced(factor, f"derived: {FREQS}")
+        return "rope-proportional", more
+
+    def _has_axes(self) -> bool:
+        """Whether there are sections for more than one axis."""
+        sections = self.keys.counts("rope.dimension_sections")
+        return sections is not None and len(sections.value) > 1 and all(sections.value[:2])
+
+    def _with_axes(self, scheme: str, more: Params, sizes: Sizes) -> tuple[str, Params]:
+        """The scheme of several axes, where there are and nothing is scaled."""
+        turns = self.architecture.turns
+        if "mrope" not in turns:
+            return scheme, more
+        key = "rope.dimension_sections"
+        sections = self.keys.counts(key)
+        if sections is None:
+            if turns in ("mrope", "imrope"):
+                raise self.keys.missing(key)
+            return scheme, more
+        numbers = (*sections.value, 0, 0, 0, 0)[:4]
+        if " or " in turns and not self._has_axes():
+            return scheme, more
+        if scheme != "rope" or numbers[3] or sum(numbers) != sizes.turning // 2:
+            self.notes.warn(
+                "the axes of images and video are left out: the encoding is that of text"
+            )
+            return scheme, more
+        more = {**more, "sections": Sourced(numbers[:3], sections.source)}
+        if turns == "imrope":
+            more["interleaved"] = Sourced(True, self._rule("its rope type IMROPE"))
+        return "mrope", more
+
+
+def gain(factor: float) -> float:
+    """What ggml's rope_yarn multiplies cosines and sines by, of a factor."""
+    return 1 + 0.1 * math.log(factor)
+
+
+def attention(factor: float, weight: float = 1.0) -> float:
+    """What YaRN multiplies cosines and sines by, of a factor and a weight of its logarithm."""
+    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
+
+
+def shortest(value: float) -> float:
+    """The number of fewest digits that float32 rounds to the same, as which files state numbers.
+
+    >>> import struct
+    >>> shortest(struct.unpack("f", struct.pack("f", 1.05))[0])
+    1.05
+    """
+    shorter = (float(f"{value:.{digits}g}") for digits in range(1, 10))  # nine always do
+    return next(short for short in shorter if struct.pack("f", short) == struct.pack("f", value))
+
+
+def llama3_parameters(
+    values: tuple[float, ...], base: float, turning: int
+) -> dict[str, Any] | None:
+    """Llama 3.1's parameters, where its rule with the usual ends 1 and 4 gives these divisors.
+
+    >>> llama3_parameters((1.0, 1.0), 10000.0, 4)
+    """
+    factor = shortest(max(values))
+    if factor <= 1 or values[-1] != max(values):
+        return None
+    waves = [2 * math.pi * base ** (2 * i / turning) for i in range(len(values))]
+    blended = [
+        (wave, value)
+        for wave, value in zip(waves, values, strict=True)
+        if 1 + 1e-3 < value < factor * (1 - 1e-3)
+    ]
+    lengths = [8192]
+    if blended:
+        wave, value = max(blended, key=lambda each: each[1])
+        share = (1 / value - 1 / factor) / (1 - 1 / factor)
+        lengths.append(round(wave * (1 + 3 * share)))
+    for length in lengths:
+        if all(
+            math.isclose(_llama3_divisor(wave, factor, length), value, rel_tol=_CLOSE)
+            for wave, value in zip(waves, values, strict=True)
+        ):
+            return {
+                "factor": factor,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                ORIGINAL: length,
+            }
+    return None
+
+
+def _llama3_divisor(wave: float, factor: float, length: int) -> float:
+    """What Llama 3.1's rule divides the frequency of a wavelength by, with the ends 1 and 4."""
+    turns = length / wave
+    if turns > 4:
+        return 1.0
+    if turns < 1:
+        return factor
+    share = (turns - 1) / 3
+    return 1 / ((1 - share) / factor + share)
 
 
 def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:

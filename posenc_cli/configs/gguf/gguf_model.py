@@ -22,8 +22,8 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     SHORT,
     WITHOUT_BASE,
 )
-from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, PLAIN, AlikeLayers
-from posenc_cli.configs.gguf.gguf_scaling import GGUFStretches, Sizes
+from posenc_cli.configs.gguf.gguf_file import PLAIN
+from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, AlikeLayers, GGUFStretches, Sizes
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
