@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import FamilyReader, json_text, printable, product, quotient
+from posenc_cli.configs.keys import FamilyReader, printable, product, quotient
 from posenc_cli.configs.layer_types import numbered
-from posenc_cli.configs.resolved import WINDOW, Layers, Sourced
+from posenc_cli.configs.resolved import WINDOW, Layers, Sourced, json_text
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh
 

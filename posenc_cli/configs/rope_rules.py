@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.keys import CONTEXT, ORIGINAL, first, json_text
-from posenc_cli.configs.resolved import Sourced
+from posenc_cli.configs.keys import CONTEXT, ORIGINAL, first
+from posenc_cli.configs.resolved import Sourced, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

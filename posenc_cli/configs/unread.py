@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
-from posenc_cli.configs.keys import Keys, json_text, printable, tells_layers, tells_window
+from posenc_cli.configs.keys import Keys, printable, tells_layers, tells_window
 from posenc_cli.configs.layer_types import KNOWN
-from posenc_cli.configs.resolved import WINDOW_OF_ALL
+from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
 from posenc_cli.configs.rope_rules import RENAMED
 from posenc_cli.records import Record
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import FamilyReader, json_text, quotient
+from posenc_cli.configs.keys import FamilyReader, quotient
 from posenc_cli.configs.layer_types import LARGEST_LAYERS, numbered
-from posenc_cli.configs.resolved import Layers, Sourced
+from posenc_cli.configs.resolved import Layers, Sourced, json_text
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
