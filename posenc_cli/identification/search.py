@@ -224,10 +224,10 @@ def identify(evidence: Evidence) -> Identification:
     >>> found.scheme, found.params["base"], found.tables
     ('rope', 10000.0, ('cos-sin',))
     """
-    notes = [*_emptiness(evidence)]
     candidates: list[Candidate] = []
     # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
     with np.errstate(all="ignore"):
+        notes = [*_emptiness(evidence)]
         if not notes:
             attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
             if evidence.quantum and not any(attempt.trial.fits for attempt in attempts):
