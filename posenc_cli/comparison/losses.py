@@ -244,21 +244,14 @@ class Comparing:
 
     def architectures(self, a: Model, b: Model) -> None:
         """Compare the architecture of a file with the model type of a config, where it is known."""
-        one, other = a.reading.model_type, b.reading.model_type
-        expected = OF_MODEL_TYPES.get(one if a.reading.noun != NOUN else other)
-        files = [model.reading for model in (a, b) if model.reading.noun == NOUN]
-        if expected is None or len(files) != 1:
-            return
-        stated = files[0].model_type
-        self.compared.add("architecture")
-        if stated not in expected:
-            values = [
-                Sourced(
-                    each.model_type, "general.architecture" if each.noun == NOUN else "model_type"
-                )
-                for each in (a.reading, b.reading)
-            ]
-            self.losses.append(Loss("architecture", None, *values))
+        keys = ["general.architecture" if m.reading.noun == NOUN else "model_type" for m in (a, b)]
+        types = [Sourced(m.reading.model_type, key) for m, key in zip((a, b), keys, strict=True)]
+        file, config = types if a.reading.noun == NOUN else types[::-1]
+        expected = OF_MODEL_TYPES.get(config.value)
+        if self.converted and expected is not None:
+            self.compared.add("architecture")
+            if file.value not in expected:
+                self.losses.append(Loss("architecture", None, *types))
 
     def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
         """Compare which layers there are, which slide and which do not rotate."""
