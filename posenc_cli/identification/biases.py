@@ -177,7 +177,8 @@ places, and float64 takes 128 MiB for so many entries."""
 class BiasProfile(Record):
     """A bias as a number for each offset j − i, key or pair. Shape: ``values`` (heads, indices).
 
-    What a mask hides is NaN. ``scatter`` is the largest difference of entries that must be equal.
+    What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place, as in the
+    code of KERPLE's authors. ``scatter`` is the largest difference of entries that must be equal.
     ``number(xp, queries, keys)`` numbers pairs.
     """
 
@@ -188,6 +189,7 @@ class BiasProfile(Record):
     queries: int
     single: bool
     scatter: float
+    causal: bool = False
     number: PairNumber | None = None
 
     @property
@@ -281,14 +283,17 @@ def _profile_of_rows(
     sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
     hidden = hidden_scores(sample)
-    sample[hidden] = np.nan
+    future = np.broadcast_to(offsets > 0, sample.shape)
+    zeros = not sample[future].any() and sample[~future].any()
+    causal = bool(zeros and not hidden.any() and queries > 1)
+    sample[future if causal else hidden] = np.nan
     if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
         return None
     indices, values, scatter = _gather(sample, _indices(by, offsets, number))
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
-    return BiasProfile(by, indices, values, keys, queries, False, scatter, number)
+    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:
@@ -456,6 +461,9 @@ def _score_part(
     where = profile.places(offsets)
     predicted, allowed = scores[where], limits[where]
     hidden = hidden_scores(cells) & (mask[0][offsets - (1 - profile.keys)] | mask[1])
+    if profile.causal:
+        predicted[offsets > 0] = 0.0
+        hidden |= (offsets > 0) & (cells == 0)
     cells[hidden] = 0.0
     predicted[hidden] = 0.0
     rows = head * profile.queries + queries

@@ -354,7 +354,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         rounded=trial.rounded.name,
         attention_factor=scale,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
-        notes=(*hypothesis.notes, *_omissions(tally)),
+        notes=(*hypothesis.notes, *_omissions(attempt, tally)),
         models=equal_models,
         fitting_models=fitting_models,
         commands=commands_of(trial, evidence, positions),
@@ -386,7 +386,7 @@ def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tu
     return (), names
 
 
-def _omissions(tally: Census | None) -> Iterator[str]:
+def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
     """What was not compared with the hypothesis, each with how much it is."""
     blank = tally.padding if tally else ()
     if blank:
@@ -396,6 +396,8 @@ def _omissions(tally: Census | None) -> Iterator[str]:
     if tally is not None and tally.hidden:
         hides = "1 cell" if tally.hidden == 1 else f"{tally.hidden} cells"
         yield f"a mask hides {hides}; the other {tally.cells} were compared"
+    if attempt.profile is not None and attempt.profile.causal:
+        yield "keys to the right have 0, as behind a causal mask"
 
 
 def _positions(
