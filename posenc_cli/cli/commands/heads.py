@@ -6,7 +6,12 @@ from functools import partial
 from typing import Annotated, Any
 
 from posenc_cli.choice import DRAWN_TABLE, Choice
-from posenc_cli.cli.choosing import ComputeOptions, ParameterOptions, PositionOptions
+from posenc_cli.cli.choosing import (
+    ComputeOptions,
+    ParameterOptions,
+    PositionOptions,
+    named_choices,
+)
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
