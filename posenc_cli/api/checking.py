@@ -404,8 +404,8 @@ def check(
         if choice.scheme.kind == "rotary":
             shared = {"inv_freq": frequencies, "rotated": vectors, "impl": impl, "python": python}
             given: dict[str, Any] = {**shared, "positions": positions, "tol": tol, **parameters}
-            others = {"values": values, "slopes": slopes, "buckets": buckets, "head": head}
-            for name, value in {**others, "causal": causal or None}.items():
+            unfit = {"values": values, "slopes": slopes, "buckets": buckets, "head": head}
+            for name, value in {**unfit, "causal": causal or None}.items():
                 if value is not None:
                     raise ArgumentError(
                         f"{name}: a rotary encoding has none; rope_check takes tables"
