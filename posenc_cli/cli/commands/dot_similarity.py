@@ -34,6 +34,8 @@ _PANEL, _WIDEST = 825, 9600
 
 _PAGE = 24
 """Lines of the pictures if they do not go to a screen."""
+_BESIDE = 76
+"""The width from which a map and its curve stand side by side."""
 _ROOM_FOR_MAPS, _LEAST_CURVES = 24, 10
 """The least lines for several maps with their curves, and for two sets of curves."""
 
@@ -266,7 +268,8 @@ def _print(
     height = look.height or _PAGE
     if look.height is None and sys.stdout.isatty():
         height = console.height - 1 - len(words)
-    if len(judged) > 1 and not profile and height < _ROOM_FOR_MAPS:
+    stacked = len(judged) > 1 or console.width < _BESIDE  # maps stand above their curves
+    if stacked and not profile and height < _ROOM_FOR_MAPS:
         profile, height = True, height - 1
         words.append("no room here for the maps; --out NAME.png draws them")
     measures = {item.similarity.measure for item in judged}  # each has axes of its own
