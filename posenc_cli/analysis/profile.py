@@ -44,16 +44,14 @@ class Profile(Record):
 
     ``at(offsets)`` → float64 values of int64 offsets (n,); a value does not depend on the other
     offsets in the call. ``even`` says that values at −Δ and Δ are proven equal. If values are means
-    of a random distribution, ``deviation(offsets)`` is their standard deviation. If they belong to
-    one random draw, ``draws(offsets)`` → (draws, n) are the values of many, with this draw first.
-    ``bound`` is RoFormer's, if there is one.
+    of a random distribution, ``deviation(offsets)`` is their standard deviation. ``bound`` is
+    RoFormer's, if there is one.
     """
 
     at: Callable[[Integers], Reals]
     even: bool
     proof: str
     deviation: Callable[[Integers], Reals] | None = None
-    draws: Callable[[Integers], Reals] | None = None
     bound: RoFormerBound | None = None
 
 
@@ -131,24 +129,6 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
             bound=roformer_bound(waves, engine, weights),
         )
     return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
-
-
-def drawn_values(waves: Waves, weights: Reals, engine: Engine) -> Callable[[Integers], Reals]:
-    """The dot products of rows of ``waves``, with one row of ``weights`` per random draw.
-
-    Shape: weights (draws, waves); result offsets (n,) → (draws, n).
-    """
-    tables = _wave_tables(waves, engine, ("cos",))
-    weights = weights * float(waves.scale) ** 2
-
-    def at(offsets: Integers) -> Reals:
-        values = np.empty((len(weights), len(offsets)))
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            for part, table in tables(offsets):
-                values[:, part] = weights @ table.T
-        return values
-
-    return at
 
 
 def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFormerBound:

@@ -27,7 +27,6 @@ from posenc_cli.analysis.profile import (
     RoFormerBound,
     bias_profile,
     content_weights,
-    drawn_values,
     independent_profile,
     wave_profile,
     wave_weights,
@@ -58,10 +57,7 @@ QueryKeyContent = Literal["ones", "random", "independent"]
 Normalization = Literal["dot", "cosine"]
 
 SEED = 0
-"""The seed of random contents, which q and k share."""
-
-DRAWS = 200
-"""The number of random contents to draw: the share below a value is then known to about 4 %."""
+"""The seed of random content, which q and k share."""
 
 _CONTENT_WORDS = {"ones": "ones", "random": f"random (one draw, seed {SEED})"}
 
@@ -104,19 +100,6 @@ class Similarity(Record):
         """The standard deviation of S at some offsets, or None if S is one value."""
         rule = self.source.deviation if isinstance(self.source, Profile) else None
         return None if rule is None else rule(offsets)
-
-    def draws(self, offsets: Integers) -> Reals | None:
-        """S of many random contents at some offsets, or None if S is not of one.
-
-        Shape: (draws, offsets).
-        """
-        rule = self.source.draws if isinstance(self.source, Profile) else None
-        return None if rule is None else rule(offsets)
-
-    @property
-    def is_drawn(self) -> bool:
-        """Whether S is of one random content, with the values of many available."""
-        return isinstance(self.source, Profile) and self.source.draws is not None
 
     @property
     def bound(self) -> RoFormerBound | None:
@@ -275,14 +258,13 @@ def similarity(
         source = independent_profile(waves, engine)
     elif waves is not None:
         if turns:
-            drawn = _content_weights(bound.rotation, content)  # (draws, pairs)
-            factors = np.sqrt(np.concatenate([drawn[0], drawn[0]]))  # (2 · pairs,)
+            weights = _content_weights(bound.rotation, content)
+            factors = np.sqrt(np.concatenate([weights, weights]))  # (2 · pairs,)
             detail = f"content {_CONTENT_WORDS[content]}{detail}"
             quantity = measure if normalize == "cosine" else f"{measure}, {detail}"
         else:
             weights = wave_weights(waves.count, given.columns().placements)
-            drawn = np.empty((0, waves.count)) if weights is None else weights[None]
-        source = _of_waves(waves, drawn, engine, normalize)
+        source = _of_waves(waves, weights, engine, normalize)
     if source is None:
         source = rows_of(request, engine, factors)
         source = source.directions() if normalize == "cosine" else source
@@ -299,17 +281,14 @@ def similarity(
 
 
 def _of_waves(
-    waves: Waves, drawn: Reals, engine: Engine, normalize: Normalization
+    waves: Waves, weights: Reals | None, engine: Engine, normalize: Normalization
 ) -> Profile | None:
-    """The profile of waves with weights ``drawn``, (draws, waves); None without a draw."""
-    if not len(drawn):
+    """The profile of waves, each counted by its weight; None without weights."""
+    if weights is None:
         return None
-    if normalize == "cosine":
-        drawn = drawn / drawn.sum(axis=1, keepdims=True)
-    profile = wave_profile(waves, drawn[0], engine)
-    if profile is None or len(drawn) == 1:
-        return profile
-    return replace(profile, draws=drawn_values(waves, drawn, engine))
+    return wave_profile(
+        waves, weights / weights.sum() if normalize == "cosine" else weights, engine
+    )
 
 
 def _name(request: Request) -> str:
@@ -395,16 +374,12 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
 
 
 def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
-    """The squared length of the content of each pair, divided by the number of columns, per draw.
-
-    Shape: (draws, pairs); content of ones is a single draw.
-    """
-    contents = np.ones((1, rotation.width))
+    """The squared length of each pair of the content, divided by its columns: (pairs,)."""
+    values = np.ones(rotation.width)
     if content == "random":
-        contents = np.random.default_rng(SEED).standard_normal((DRAWS, rotation.width))
-    pairs, placements = rotation.waves.count, rotation.columns("cos-full").placements
-    weights = [content_weights(values, pairs, placements) for values in contents]
-    return np.stack(weights) / rotation.width
+        values = np.random.default_rng(SEED).standard_normal(rotation.width)
+    placements = rotation.columns("cos-full").placements
+    return content_weights(values, rotation.waves.count, placements) / rotation.width
 
 
 def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> MatrixRows:

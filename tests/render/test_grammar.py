@@ -294,7 +294,7 @@ def test_what_is_drawn_as_a_bound_is_one_and_has_axes_of_its_own(several, figure
     drawn = {curve.color: curve for curve in bounds.curves}
     assert len(drawn) == len(bounds.curves) == 4 if several else 2  # of independent ones none
     bounded = [curve for curve in curves.curves if curve.envelope is None]
-    assert len(bounded) == (2 if several else 1)
+    assert len(bounded) == (4 if several else 2)
     for curve in bounded:
         assert drawn[curve.color].x == curve.x
         assert (np.abs(curve.y) <= drawn[curve.color].y).all()

@@ -103,7 +103,7 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
     """
     rows = rows.in_memory()
     values = rows.read(range(rows.count))  # (rows, width)
-    same = distinct_rows(_pieces(values), rows.count)
+    same = distinct_rows(_pieces(values))
     if same.first is not None:
         return NearestRows(0.0, same.first)
     if rows.count**2 // 2 * max(_LEAST_WIDTH, rows.width) > MOST_PRODUCTS:
@@ -159,32 +159,20 @@ def _nearest_neighbours(values: RealRows) -> NearestRows:
     return NearestRows(best, pair, sampled=True)
 
 
-def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
-    """How many of ``count`` rows differ from all before them, entry by entry; −0 equals 0.
+def distinct_rows(blocks: Iterable[StoredRows]) -> DistinctRows:
+    """How many rows differ from all before them, entry by entry; −0 equals 0.
 
-    >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
+    >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])])
     DistinctRows(count=2, first=(0, 2))
     """
-    held: StoredRows | None = None
-    done = 0
-    for block in blocks:
-        bits = _bits(block)
-        if held is None:
-            held = np.empty((count, bits.shape[1]), bits.dtype)
-        held[done : done + len(bits)] = bits
-        done += len(bits)
-    assert held is not None
-    # Rows as bytes: numpy sorts and compares them whole.
-    keys = held.view(np.dtype((np.void, held.shape[1] * held.itemsize)))[:, 0]
-    order = np.argsort(keys, kind="stable")
-    same = keys[order[1:]] == keys[order[:-1]]
-    if not same.any():
-        return DistinctRows(count, None)
-    # Within a group rows ascend, so the second one is the group's first repetition.
-    seconds = order[1:][same]
-    place = int(np.flatnonzero(same)[np.argmin(seconds)])
-    first = int(order[place]), int(order[place + 1])
-    return DistinctRows(count - int(same.sum()), first)
+    held = np.concatenate([*map(_bits, blocks)])
+    rows = held.view(np.dtype((np.void, held.shape[1] * held.itemsize)))[:, 0]  # whole, as bytes
+    _, firsts, groups = np.unique(rows, return_index=True, return_inverse=True)
+    equal_row = firsts[groups]  # the first row that each one equals
+    repeated = np.flatnonzero(equal_row != np.arange(len(rows)))
+    if not repeated.size:
+        return DistinctRows(len(rows), None)
+    return DistinctRows(firsts.size, (int(equal_row[repeated[0]]), int(repeated[0])))
 
 
 def _bits(block: StoredRows) -> StoredRows:

@@ -96,8 +96,7 @@ def dot_similarity(
     For absolute encodings, S is the dot product of two rows. For RoPE, it is q·k / d for one vector
     rotated to positions m and n, with the attention factor. For biases, it is the score added for
     query m and key n. Several encodings share one set of axes if their measures are the same,
-    above a table of their differences. With --content random, the curve is the mean of many draws,
-    and the band holds 5–95 % of them. Without --len, the first 512 positions are compared.
+    above a table of their differences. Without --len, the first 512 positions are compared.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import spread
-from posenc_cli.analysis.similarity import DRAWS, SEED, Similarity, SimilarityPart, finite_or_none
+from posenc_cli.analysis.similarity import SEED, Similarity, SimilarityPart, finite_or_none
 from posenc_cli.analysis.verdict import ProfileDifference, Verdict, profile_difference
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import (
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers
 
 
-DRAWN_SHARES = 0.05, 0.95
-"""The quantiles of many draws at the ends of an envelope."""
-
-
 class Judged(Record):
     """A similarity, the verdict on it, and its names.
 
@@ -54,8 +50,7 @@ class Judged(Record):
     @property
     def title(self) -> str:
         """The title of a picture of it alone."""
-        drawn = f", by offset of {DRAWS} draws" if self.similarity.is_drawn else ""
-        return f"{self.label}: {self.similarity.quantity}{drawn}"
+        return f"{self.label}: {self.similarity.quantity}"
 
     @property
     def is_mean(self) -> bool:
@@ -90,16 +85,13 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
         drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
         curves += drawn
         if group[1:]:
-            detail = "content random" if item.similarity.is_drawn else item.similarity.detail
-            told = (item.label, detail if len(details) > 1 else "")
+            told = (item.label, item.similarity.detail if len(details) > 1 else "")
             notes[", ".join(filter(None, told))] = None
         notes |= dict.fromkeys(more)
     first = group[0]
     quantity = first.similarity.quantity if len(details) == 1 else first.similarity.measure
-    if len(details) == 1 and first.similarity.is_drawn:
-        quantity = f"{first.similarity.measure}, content random, {DRAWS} draws"
     verdict = first.verdict
-    halved = not first.similarity.of_scores and verdict.peak > 0 and not first.similarity.is_drawn
+    halved = not first.similarity.of_scores and verdict.peak > 0
     alone = len(group) == 1
     whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
     return Curves(
@@ -119,8 +111,8 @@ def _curves_of(
     similarity, verdict = item.similarity, item.verdict
     shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
     offsets = verdict.offsets[shown]
-    if similarity.deviation(offsets[:1]) is not None or similarity.draws(offsets[:1]) is not None:
-        return _curves_of_draws(item, offsets, most, label)
+    if similarity.deviation(offsets[:1]) is not None:
+        return _curves_of_deviation(item, offsets, most, label)
     looked = looked_offsets(item)
     notes = [looked] if looked else [] if verdict.measured_all else [sample_size(verdict)]
     values, least, highest = (
@@ -152,35 +144,21 @@ def _curves_of(
     return [curve], notes
 
 
-def _curves_of_draws(
+def _curves_of_deviation(
     item: Judged, offsets: Integers, most: int, label: str
 ) -> tuple[list[Curve], list[str]]:
-    """The mean of many random contents with an envelope, by formula or from draws."""
+    """The mean of independent q and k, which is 0, with its standard deviation."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
     notes += filter(None, [looked_offsets(item)])
-    deviation, draws = item.similarity.deviation(offsets), item.similarity.draws(offsets)
-    first: list[Curve] = []
-    if deviation is not None:
-        mean = np.zeros(len(offsets))
-        low, high, between = (
-            mean - deviation,
-            mean + deviation,
-            "± 1 standard deviation, by formula",
-        )
-    else:
-        assert draws is not None
-        with np.errstate(invalid="ignore"):  # infinite values have no quantiles between them
-            mean, (low, high) = draws.mean(axis=0), np.quantile(draws, DRAWN_SHARES, axis=0)
-        between = f"5–95 % of {DRAWS} draws"
-        if not label:
-            first = [replace(Curve.of(offsets, draws[0], f"one draw, seed {SEED}"), thin=True)]
-    envelope = Envelope(tuple(low.tolist()), tuple(high.tolist()), between)
-    name = "mean" if deviation is not None else f"mean of {DRAWS} draws"
-    name = f"{label}, {name}" if label else name
-    curve = replace(Curve.of(offsets, mean, name), envelope=envelope)
-    return [replace(curve, color=item.place) for curve in (curve, *first)], notes
+    deviation = item.similarity.deviation(offsets)
+    assert deviation is not None
+    low, high = tuple((-deviation).tolist()), tuple(deviation.tolist())
+    envelope = Envelope(low, high, "± 1 standard deviation, by formula")
+    name = f"{label}, mean" if label else "mean"
+    curve = Curve.of(offsets, np.zeros(len(offsets)), name)
+    return [replace(curve, envelope=envelope, color=item.place)], notes
 
 
 def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
@@ -194,7 +172,7 @@ def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
     for items, name in ((known, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
         if items:
             curves = [_bound_curve(item, most, mirrored=mirrored) for item in items]
-            if len(curves) == 1 and not items[0].similarity.is_drawn:
+            if len(curves) == 1:
                 curves = [replace(curves[0], name="")]
             title = f"{', '.join(item.short for item in items)}: {name}, by offset"
             figures.append(Curves(tuple(curves), title, "offset m − n", name))
@@ -207,8 +185,7 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
     offsets = offsets if mirrored else offsets[offsets >= 0]
     offsets = offsets[spread(len(offsets), most)]
     values = bound.average(offsets) * (1.0 if bound.constant is None else bound.constant)
-    drawn = f", one draw, seed {SEED}" if item.similarity.is_drawn else ""
-    return replace(Curve.of(offsets, values, f"{item.short}{drawn}"), color=item.place)
+    return replace(Curve.of(offsets, values, item.short), color=item.place)
 
 
 def looked_offsets(item: Judged) -> str:
@@ -229,9 +206,6 @@ _IN_JSON = 64
 
 _OFFSETS_IN_JSON = 1 << 14
 """The most offsets in JSON."""
-
-_DRAWN_IN_JSON = 1 << 11
-"""The most offsets in JSON for many draws."""
 
 _NEARLY = 0.01
 """A spread relative to the peak that is not visible."""
@@ -341,8 +315,8 @@ def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False
 SHOWS = {
     "ones": "content ones: q and k are equal, 1 in every dimension; --content independent shows "
     "independent vectors",
-    "random": f"content random: q and k are the same normal draw (seed {SEED}); the curve is of "
-    f"{DRAWS} draws; --content independent shows independent ones",
+    "random": f"content random: q and k are the same normal draw (seed {SEED}); "
+    "--content independent shows independent ones",
     "independent": "content independent: q and k are independent normal vectors, by formula, not "
     "sampled; --content ones shows equal vectors",
 }
@@ -410,7 +384,6 @@ def similarity_fields(
         "profile": finite_or_none(verdict.profile[listed]),
         "extremes": extremes,
         "deviation": None if deviation is None else finite_or_none(deviation),
-        "draws": _draws_fields(similarity, verdict),
         **({"bound": told} if bounded else {}),
         "toeplitz": verdict.toeplitz,
         "toeplitz_spread": verdict.spread if math.isfinite(verdict.spread) else None,
@@ -429,26 +402,6 @@ def similarity_fields(
             "columns": list(shown.columns),
             "values": shown.fields()["values"],
         },
-    }
-
-
-def _draws_fields(similarity: Similarity, verdict: Verdict) -> dict[str, Any] | None:
-    """The results of many random contents at some of the offsets, for JSON."""
-    every = -(-len(verdict.offsets) // _DRAWN_IN_JSON)
-    offsets = verdict.offsets[int(np.searchsorted(verdict.offsets, 0)) % every :: every]
-    draws = similarity.draws(offsets)
-    if draws is None:
-        return None
-    with np.errstate(invalid="ignore"):  # infinite values have no quantiles between them
-        low, high = np.quantile(draws, DRAWN_SHARES, axis=0)
-    return {
-        "count": len(draws),
-        "seed": SEED,
-        "shares": list(DRAWN_SHARES),
-        "offsets": offsets.tolist(),
-        "mean": finite_or_none(draws.mean(axis=0)),
-        "low": finite_or_none(low),
-        "high": finite_or_none(high),
     }
 
 
@@ -554,8 +507,7 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
             )
         )
     even = "yes" if verdict.symmetric else "no"
-    name = f"{item.short}, one draw" if item.similarity.is_drawn else item.short
-    return [name, answer, even, f"{verdict.peak:.4g}", half, apart]
+    return [item.short, answer, even, f"{verdict.peak:.4g}", half, apart]
 
 
 def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
@@ -567,8 +519,6 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
     lines: list[str] = []
     if any(item.similarity.of_scores for item in judged):
         lines.append("half at: of a bias, where the weight of attention halves; else where S does")
-    if any(item.similarity.is_drawn for item in judged):
-        lines.append(f"one draw: the row is of seed {SEED}; its curve is the mean of {DRAWS} draws")
     if differences:
         of = "values" if all(difference.exact for difference in differences) else "means"
         where = "all offsets of both"
