@@ -43,8 +43,8 @@ def resize(
         prefix: the number of first rows that are kept unchanged, such as class and register tokens.
         antialias: the argument of torch's ``interpolate``, which timm sets.
         interpolate_offset: DINOv2's offset: scale by (C + offset)/A and (D + offset)/B.
-        arithmetic: ``exact``, correctly rounded, or ``float32`` or ``float64``: the bits of torch
-            on x86 processors.
+        arithmetic: ``exact``, correctly rounded, or ``float32`` or ``float64``: computed by
+            torch, which must be installed.
 
     Returns: the rows in the format of the table, (…, rows, d).
 

@@ -1,7 +1,7 @@
 """Learned position tables, resized as vision models and BERTs do.
 
 This module selects the rows to resize (after a prefix, along one axis or on a grid), splits the
-result into blocks, and chooses between exact numbers and torch's.
+result into blocks, and chooses between exact numbers and torch itself.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -13,23 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.encoding.interpolation import (
-    ResizedAxis,
-    along,
-    bilinear,
-    float_nearest,
-    float_taps,
-    has_vector_kernel,
-)
+from posenc_cli.backends.torch import library
+from posenc_cli.encoding.interpolation import ResizedAxis
 from posenc_cli.encoding.methods import NEAREST
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.blends import Blend
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.rounding import narrow
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from posenc_cli.encoding.methods import Method, ResizeArithmetic
     from posenc_cli.numerics.arrays import Floats, NumberArray, StoredRows
@@ -158,8 +152,10 @@ class Resizing(Record):
         """Yield the rows of the result in the storage of ``dtype``, some at a time.
 
         ``table`` is (rows, d), of float16, float32 or float64, and finite. Every value is correctly
-        rounded, or is the value that torch computes in float32 or float64 (`interpolation`) from a
-        table of that format; it is then rounded to ``dtype``.
+        rounded, or is the value that torch computes in float32 or float64 from a table of that
+        format; it is then rounded to ``dtype``.
+
+        Raises: Unavailable if torch is to compute and is not installed.
         """
         outputs = max(1, min(_MOST_OUTPUTS, _BLOCK_VALUES // table.shape[1]))
         for first, last in _spans(self.prefix, outputs):
@@ -168,11 +164,10 @@ class Resizing(Record):
         if arithmetic != "exact":
             form = np.float32 if arithmetic == "float32" else np.float64
             with np.errstate(over="ignore"):
-                table = table.astype(form, copy=False)
-            for block in self._float_blocks(table, form, outputs):
-                yield narrow(block.astype(np.float64), None, dtype)
+                resized = self._by_torch(table.astype(form))
+            yield narrow(resized.astype(np.float64), None, dtype)
         elif self.method in NEAREST:
-            for block in self._nearest(table, outputs, ResizedAxis.nearest):
+            for block in self._nearest(table, outputs):
                 yield narrow(block.astype(np.float64), None, dtype)
         else:
             for blend in self._blends(outputs):
@@ -196,59 +191,33 @@ class Resizing(Record):
                     cells = above[0][0][None, :, None] * inner.source + rows[:, None, :]
                     yield Blend(cells.reshape(rows.shape[0], -1), own, above[1])
 
-    def _nearest(
-        self, table: NumberArray, outputs: int, nearest: Callable[..., Any]
-    ) -> Iterator[NumberArray]:
+    def _nearest(self, table: NumberArray, outputs: int) -> Iterator[NumberArray]:
         *outer, inner = self.axes
         for place in range(outer[0].target if outer else 1):
-            row = nearest(outer[0], self.method, place, place + 1)[0] if outer else 0
+            row = outer[0].nearest(self.method, place, place + 1)[0] if outer else 0
             for first, last in _spans(inner.target, outputs):
-                yield table[row * inner.source + nearest(inner, self.method, first, last)]
+                yield table[row * inner.source + inner.nearest(self.method, first, last)]
 
-    def _float_blocks(self, table: Floats, form: Any, outputs: int) -> Iterator[Floats]:
-        """Yield the result as torch computes it, at most ``outputs`` rows at a time."""
-        *outer, inner = self.axes
-        vector = bool(outer) and has_vector_kernel(outer[0].target, inner.target, table.shape[1])
-        if self.method in NEAREST:
-
-            def nearest(axis: ResizedAxis, method: Method, first: int, last: int) -> Any:
-                return float_nearest(axis, method, first, last, form, vector=vector)
-
-            yield from self._nearest(table, outputs, nearest)
-            return
-
-        def resized(values: Floats, axis: ResizedAxis, first: int, last: int) -> Floats:
-            """Return target rows along the first axis of some values."""
-            taps = float_taps(axis, self.method, first, last, form, antialias=self.antialias)
-            return along(values, taps)
-
-        if not outer:
-            for span in _spans(inner.target, outputs):
-                yield resized(table, inner, *span)
-            return
-        cells = table.reshape(outer[0].source, inner.source, -1)
-        in_vectors = vector and self.method == "linear" and not self.antialias
-        for place in range(outer[0].target):
-            for span in _spans(inner.target, outputs):
-                if in_vectors:
-                    yield self._bilinear(cells, place, span, form)
-                    continue
-                taps = float_taps(
-                    outer[0], self.method, place, place + 1, form, antialias=self.antialias
-                )
-                rows, places = np.unique(taps.rows[0], return_inverse=True)
-                columns = resized(cells[rows].swapaxes(0, 1), inner, *span).swapaxes(0, 1)
-                yield along(columns, replace(taps, rows=places.reshape(1, -1)))[0]
-
-    def _bilinear(self, cells: Floats, place: int, span: Sides, form: Any) -> Floats:
-        outer, inner = self.axes
-        above = float_taps(outer, "linear", place, place + 1, form, antialias=False)
-        beside = float_taps(inner, "linear", *span, form, antialias=False)
-        pairs = [(row, column) for row in (0, 1) for column in (0, 1)]
-        return bilinear(
-            [cells[above.rows[0, row], beside.rows[:, column]] for row, column in pairs],
-            [above.weights[0, row] * beside.weights[:, column] for row, column in pairs],
+    def _by_torch(self, table: Floats) -> Floats:
+        """Return the rows that torch's ``interpolate`` computes, in the layout of vision models."""
+        torch = library()
+        sources, targets = ([getattr(axis, side) for axis in self.axes] for side in _SIDES)
+        scales = [axis.scale for axis in self.axes]
+        mode, more = str(self.method), dict[str, Any]()
+        if self.method not in NEAREST:
+            more = {"align_corners": False, "antialias": self.antialias}
+            if len(sources) == 1 and (self.antialias or mode == "bicubic"):
+                sources, targets, scales = [1, *sources], [1, *targets], [1.0, *scales]
+            mode = "bilinear" if mode == "linear" and len(sources) == 2 else mode
+        scaled = scales[-1] is not None
+        resized = torch.nn.functional.interpolate(
+            torch.from_numpy(table).reshape(1, *sources, -1).movedim(-1, 1),  # (1, d, …)
+            size=None if scaled else tuple(targets),
+            scale_factor=tuple(scales) if scaled else None,
+            mode=mode,
+            **more,
         )
+        return np.asarray(resized[0].flatten(1).T.numpy())
 
 
 def _spans(count: int, most: int) -> Iterator[Sides]:
