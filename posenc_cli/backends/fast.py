@@ -111,7 +111,7 @@ def _library() -> ctypes.CDLL:
         out = np.zeros((2, 2), dtype.numpy)
         waves.compute(out, np.array([1, 2**53]), both, dtype)
         if out.view(f"u{dtype.itemsize}").reshape(-1).tolist() != bits:
-            raise Unavailable("--backend fast: its library computes wrong cells here")
+            raise Unavailable("--backend fast: its library computes wrong values here")
     return library
 
 

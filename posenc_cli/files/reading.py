@@ -112,7 +112,7 @@ class FileStack:
         if isinstance(given, str):
             return cls.read(given)
         if given.values.dtype.kind == "c":
-            raise NoMatrix(given.path, "complex numbers")
+            raise NoMatrix(quoted_name(given.path), "complex numbers")
         return cls(Stored(given.values, given.dtype), None, given.path)
 
     @classmethod

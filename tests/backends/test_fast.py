@@ -571,7 +571,7 @@ def test_generate_says_what_it_costs_to_have_no_kernel_where_one_would_repay(
         ("int nothing;", "its library is damaged (AttributeError: "),
         (
             "int posenc_instructions(void) { return 0; }\nlong posenc_fill(void) { return 0; }",
-            "its library computes wrong cells here",
+            "its library computes wrong values here",
         ),
     ],
     ids=["another", "wrong"],
