@@ -258,13 +258,14 @@ def similarity(
         source = independent_profile(waves, engine)
     elif waves is not None:
         if turns:
-            weights = _content_weights(bound.rotation, content)
-            factors = np.sqrt(np.concatenate([weights, weights]))  # (2 · pairs,)
+            shares = _content_weights(bound.rotation, content)
+            factors = np.sqrt(np.concatenate([shares, shares]))  # (2 · pairs,)
             detail = f"content {_CONTENT_WORDS[content]}{detail}"
             quantity = measure if normalize == "cosine" else f"{measure}, {detail}"
+            source = _of_waves(waves, shares, engine, normalize)
         else:
             weights = wave_weights(waves.count, given.columns().placements)
-        source = _of_waves(waves, weights, engine, normalize)
+            source = _of_waves(waves, weights, engine, normalize)
     if source is None:
         source = rows_of(request, engine, factors)
         source = source.directions() if normalize == "cosine" else source

@@ -41,7 +41,7 @@ def lecture_of(choice: Choice) -> list[Section]:
         report = choice_report(choice)
         words = f"{_WAVES} {report.sentences[0][:1].upper()}{report.sentences[0][1:]}."
         heading = f"{len(sections) + 1}. The wavelengths"
-        sections.append(Section(report.drawable(), heading, words, ladder_of(choice)))
+        sections.append(Section(report.picture, heading, words, ladder_of(choice)))
     if choice.scheme.kind == "rotary":
         sections.append(_rotation(choice, f"{len(sections) + 1}. The rotation"))
     sections.append(_similarity(choice, f"{len(sections) + 1}. Similarity by distance"))
