@@ -10,7 +10,6 @@ from posenc_cli.cli.choosing import (
     ComputeOptions,
     ParameterOptions,
     PositionOptions,
-    named_choices,
 )
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
