@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Bias, bias
-from posenc_cli.formulas.inverse import Guess, digit_count, snap, unguessed
+from posenc_cli.formulas.inverse import KNOWN_BASES, Guess, digit_count, snap
 from posenc_cli.formulas.parameters import Base, Heads, Param, as_text
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ Strengths = Annotated[
 
 _FALLING = 1.6
 """The cost of KERPLE, all of whose numbers are fitted."""
+_RARER = 1.7
+"""The cost of the sandwich, chosen by judgement: rarer than KERPLE."""
+
 _WRITTEN = 5
 """The most digits of a strength that somebody wrote."""
 
@@ -158,6 +161,65 @@ def _root(rising: Callable[[float], float], low: float, high: float) -> float | 
     return low
 
 
+def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
+    """Guess the sum of cosines that the heads share, each with its own ratio."""
+    sided = measured.of_distances(xp)
+    if sided is None:
+        return
+    where, values = sided
+    limit = measured.rounding + 1e-6
+    if where.size < 3 or where[0] != 0:
+        return
+    for heads in (8, 12, 16, 1, 2, 4, 32) if measured.single else (measured.heads,):
+        ratios = heads / (8 * xp.arange(1, measured.heads + 1))
+        shared = values / ratios[:, None]
+        if xp.abs(shared - shared[:1]).max() > limit * max(xp.abs(shared).max(), 1e-30):
+            continue
+        for given in _cosines(xp, where, shared[0], limit, single=measured.single):
+            cost = _RARER + 0.1 * (given["base"] != KNOWN_BASES[0])
+            head = 0 if measured.single else None
+            yield Guess({"heads": heads, **given}, cost=cost, head=head)
+
+
+def _cosines(
+    xp: Any, where: Any, similarity: Any, limit: float, *, single: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield dims, conventions and bases whose sums of cosines match the first similarities."""
+    few = slice(0, min(where.size, 64))
+    for dim, convention in _sandwich_dims(xp, similarity, single=single):
+        first = 2 if convention == "nemo" else 0
+        index = xp.arange(first, dim + first, 2) / dim
+        for base in (*KNOWN_BASES, *_sandwich_bases(xp, similarity, where, dim, first)):
+            cosines = xp.cos(where[few, None] * base**-index).sum(axis=1)
+            expected = cosines - (dim // 2 if convention == "nemo" else 0)
+            if xp.abs(expected - similarity[few]).max() <= 2 * limit * dim:
+                yield {"dim": dim, "base": base, "convention": convention}
+                break
+
+
+def _sandwich_dims(xp: Any, similarity: Any, *, single: bool) -> Iterator[tuple[int, str]]:
+    start = float(similarity[0])
+    if start > 0.5:
+        yield 2 * round(start), "sinusoidal"
+    if not single and abs(start) <= 1e-6 * float(xp.abs(similarity).max()):
+        for dim in range(2, 513, 2):
+            yield dim, "nemo"
+
+
+def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) -> Iterator[float]:
+    """Yield the base that fits the value at the smallest distance, which grows with the base."""
+    index = xp.arange(first, dim + first, 2) / dim
+    target = float(similarity[1]) + (dim // 2 if first else 0)
+
+    def value(logarithm: float) -> float:
+        return float(xp.cos(where[1] * xp.exp(-logarithm * index)).sum()) - target
+
+    logarithm = None if first else _root(value, 0.01, 40.0)
+    if logarithm is not None:
+        base = math.exp(logarithm)
+        yield from (snap(base, error * base) for error in (1e-3, 1e-5))
+
+
 @bias(
     source=f"{_KERPLE}; the authors' ParallelKerpleLog",
     formula="bias_h(i, j) = −r1_h · ln(1 + r2_h · |i − j|)",
@@ -261,7 +323,7 @@ def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
         "base. nemo: the exponents start at 2/dim, and the bias is 0 at distance 0. The softmax "
         "removes a constant, but not the different exponents."
     ),
-    inverse=unguessed,
+    inverse=_sandwich_inverse,
 )
 def sandwich(
     *,

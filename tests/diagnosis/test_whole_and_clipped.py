@@ -1,4 +1,4 @@
-"""RoPE with whole wavelengths, and with slow pairs clipped, done wrong."""
+"""RoPE with whole wavelengths, and with slow pairs clipped: recognised, and done wrong."""
 
 from __future__ import annotations
 
@@ -6,9 +6,42 @@ import numpy as np
 import pytest
 
 from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.identification.search import identify
+from posenc_cli.inference.evidence import Evidence
 from tests.checks import rope
+from tests.matrices import matrix
 
 PLAIN = 10_000.0 ** (-np.arange(32) / 32)
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(
+    ("scheme", "given"),
+    [
+        ("rope-resonance", {"dim": 64}),
+        ("rope-resonance", {"dim": 32, "base": 12_345.0}),
+        ("rope-resonance", {"dim": 64, "factor": 8.0}),
+        ("rope-clipped", {"dim": 64}),
+        ("rope-clipped", {"dim": 64, "base": 1e7, "clipped": 9}),
+        ("rope-clipped", {"dim": 32}),
+    ],
+)
+def test_they_are_identified_with_their_parameters(scheme, given):
+    table = matrix(scheme, "0:150", dtype="float64", **given)
+    match = identify(Evidence.of_arrays(table)).match
+    assert match.scheme == scheme
+    assert given.items() <= match.params.items()
+    if scheme == "rope-clipped":
+        assert match.params["clipped"] == given.get("clipped", 20)
+
+
+@pytest.mark.slow
+def test_wavelengths_that_are_not_whole_are_no_resonance():
+    moved = 2 * np.pi / (np.round(2 * np.pi / PLAIN) + 0.25)
+    table = np.concatenate([np.cos(np.outer(np.arange(300), moved))] * 2, axis=1)
+    match = identify(Evidence.of_arrays(table)).match
+    assert match is None or match.scheme != "rope-resonance"
 
 
 @pytest.mark.long

@@ -69,6 +69,20 @@ def test_a_penalty_that_falls_again_with_distance_is_of_no_kernel(scheme):
     assert not guesses(scheme, scores_of([0.0, -1.0, -2.0, -1.5, -2.5]))
 
 
+def test_a_sandwich_is_read_from_its_cosines():
+    found = guesses("sandwich", scores_of(column("sandwich", heads=4, dim=34)))
+    assert found[0].params == {"heads": 4, "dim": 34, "base": 10_000.0, "convention": "sinusoidal"}
+
+
+@pytest.mark.long
+def test_a_sandwich_whose_zero_is_rounded_is_read_all_the_same():
+    values = column("sandwich", heads=2, dim=34, convention="nemo")
+    values[:, 0] = 1e-6 / np.arange(1, 3)
+    found = guesses("sandwich", scores_of(values, rounding=1e-6))
+    read = {"heads": 2, "dim": 34, "base": 10_000.0, "convention": "nemo"}
+    assert read in [guess.params for guess in found]
+
+
 def test_ends_of_a_blend_of_llama_3_that_nobody_published_are_read_to_few_digits():
     given = {"factor": 8.0, "low_freq_factor": 1.3, "high_freq_factor": 5.5}
     measured = rates_of("rope-llama3", original_max_position_embeddings=8192, **given)
@@ -77,6 +91,12 @@ def test_ends_of_a_blend_of_llama_3_that_nobody_published_are_read_to_few_digits
         for guess in guesses("rope-llama3", measured)
     ]
     assert (1.3, 5.5) in ends
+
+
+def test_rounded_wavelengths_of_a_published_base_are_believed_before_any_fitted_number():
+    found = guesses("rope-resonance", rates_of("rope-resonance"))
+    assert found[0].params["base"] == 10_000.0
+    assert found[0].cost == pytest.approx(1.2)
 
 
 def test_dynamic_scaling_is_guessed_only_where_it_stretches_as_much():

@@ -222,6 +222,12 @@ def test_kernels_of_peers_are_identified_with_their_scalars(golden):
     power = found_in([kerple["pow_bias"]])
     assert power.scheme == "kerple-power"
     assert power.params["r2"] == pytest.approx(kerple["pow_p"].tolist(), rel=1e-4)
+    sandwich = found_in([golden("sandwich_nemo")[1]["h12_d128"]])
+    assert (sandwich.scheme, sandwich.params["dim"], sandwich.params["base"]) == (
+        "sandwich",
+        128,
+        10_000.0,
+    )
 
 
 @pytest.mark.long
@@ -442,6 +448,7 @@ def test_absolute_and_relative_matrices_are_found_again(scheme, params, dtype):
         ("t5-clipped", {"max_distance": 16}),
         ("kerple-log", {"r1": (1.2,), "r2": (0.3,)}),
         ("kerple-power", {"r2": (1.5,)}),
+        ("sandwich", {"dim": 32, "base": 20_000.0}),
     ],
 )
 def test_biases_are_found_again(scheme, params):

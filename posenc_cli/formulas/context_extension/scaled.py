@@ -20,12 +20,12 @@ from posenc_cli.formulas.inverse import (
     NEAR,
     SPARE,
     Guess,
+    fast_bases,
     fitted_base,
     ladder_bases,
     plain_ladder,
     snap,
     turning_count,
-    unguessed,
     written_numbers,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
@@ -76,6 +76,9 @@ AttentionFactor = Annotated[
     ),
 ]
 
+
+_CLIPPED = 20
+"""The number of pairs that the authors clip, of the 64 of Llama 3."""
 
 _OTHER_BASES = 4 * len(COMMON_BASES)
 """The number of tries to explain a ladder by a factor and a base other than the most common one;
@@ -404,6 +407,23 @@ def rope_proportional(
     return Rotation(Waves(dim // 2, frequencies), layout)
 
 
+def _clipped_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """Guess from ladders whose last pairs fall below their frequencies as the taper does."""
+    pairs, values, errors = measured.pairs, measured.values, measured.errors
+    if pairs < 3 or abs(values[-1]) > 2 * errors[-1] + 1e-11:
+        return
+    for clipped in range(3, pairs + 1):
+        taper = _taper(xp, pairs, clipped)
+        kept = xp.maximum(taper, xp.finfo(float).eps)
+        unclipped = replace(measured, values=values / kept, errors=errors / kept)
+        for base in fast_bases(unclipped):
+            plain = plain_ladder(xp, base, pairs)
+            if (xp.abs(plain * taper - values) <= 4 * errors + 1e-9 * plain).all():
+                settled = max(clipped, _CLIPPED) if clipped == pairs else clipped
+                cost = 1.2 if settled == _CLIPPED else 1.5
+                yield Guess({**measured.given, "base": base, "clipped": settled}, cost)
+
+
 def _taper(xp: Any, pairs: int, clipped: int) -> Any:
     """Return the factor of each frequency: 1, then 1 to 0 along half a cosine over the last pairs.
 
@@ -426,7 +446,7 @@ def _taper(xp: Any, pairs: int, clipped: int) -> Any:
         "of Llama 3, whose base they raise to 10^7. Contextual position encoding (Golovneva et al. "
         "2024), also called CoPE, is another encoding: it depends on the content."
     ),
-    inverse=unguessed,
+    inverse=_clipped_inverse,
 )
 def rope_clipped(
     *,
@@ -442,7 +462,7 @@ def rope_clipped(
             maximum=32768,
             source="the authors' clip_low_n",
         ),
-    ] = 20,
+    ] = _CLIPPED,
     clip: Annotated[
         Literal["soft", "hard"],
         Param("fade their frequencies out along half a cosine, or cut them off", source="CoPE"),

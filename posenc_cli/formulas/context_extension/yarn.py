@@ -18,12 +18,14 @@ from posenc_cli.formulas.declare import Mistake, Rotation, Waves, rotary
 from posenc_cli.formulas.inverse import (
     CONTEXTS,
     FACTORS,
+    KNOWN_BASES,
+    STEEPEST,
     Guess,
+    digit_count,
     scaled_bases,
     slowed_shares,
     slowings,
     snap,
-    unguessed,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param
 from posenc_cli.formulas.rotary import (
@@ -76,12 +78,15 @@ _FAR = 8
 and looks like noise.
 """
 
+_RARER = 0.2
+"""The extra cost of rounding, over the rule whose wavelengths are rounded."""
+
 _MANY_RAMPS = (
     "only the ends of the ramp show: context, beta_fast and beta_slow are one choice of many",
 )
 
 
-def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
     """Yield parameters of YaRN that may give the measured frequencies."""
     if measured.pairs < 4:
         return
@@ -262,7 +267,7 @@ def _ends(params: Mapping[str, Any]) -> tuple[float, float]:
         "amplitude is g(mscale)/g(mscale_all_dim), g(m) = 0.1 · m · ln(factor) + 1, as in "
         "DeepSeek."
     ),
-    inverse=_inverse,
+    inverse=yarn_guesses,
     mistakes=_mistakes,
 )
 def rope_yarn(
@@ -373,6 +378,43 @@ def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
     return 1 + exact.asarray(mscales) * exact.log(exact.asarray([max(factor, 1.0)])) / 10
 
 
+def _resonance_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
+    """Guess rules whose wavelengths, once rounded, may be the integers measured."""
+    rates, errors = measured.values, measured.errors
+    if (rates <= 0).any():
+        return
+    wavelengths = 2 * math.pi / rates  # (pairs,)
+    uncertain = wavelengths * errors / rates
+    if (xp.abs(wavelengths - xp.round(wavelengths)) > 4 * uncertain + 1e-9 * wavelengths).any():
+        return
+    for base in _resonance_bases(xp, wavelengths, uncertain):
+        digits = 0 if base in KNOWN_BASES else 0.3 * digit_count(base)
+        yield Guess({**measured.given, "base": base}, 1 + _RARER + digits)
+    # Rounding moves a wavelength by at most half a position, which YaRN's fit treats as an error.
+    unrounded = replace(measured, errors=errors + rates**2 / (4 * math.pi))
+    for guess in yarn_guesses(xp, unrounded):
+        if not {"mscale", "mscale_all_dim"} & guess.params.keys():
+            yield replace(guess, cost=guess.cost + _RARER)
+
+
+def _resonance_bases(xp: Any, wavelengths: Any, uncertain: Any) -> Iterator[float]:
+    """Yield bases of plain ladders whose wavelengths round to these: published, or the shortest."""
+    pairs = wavelengths.size
+    if pairs < 2:
+        yield KNOWN_BASES[0]
+        return
+    half = 0.5 + uncertain[1:]  # (pairs − 1,)
+    nearest = xp.asarray([xp.maximum(wavelengths[1:] - half, 1), wavelengths[1:] + half])
+    ends = xp.log(nearest / (2 * math.pi))
+    low, high = ends * pairs / xp.arange(1, pairs)  # of ln base
+    least, most = float(low.max()), float(high.min())
+    if not 0 < least <= most < STEEPEST:
+        return
+    yield from (base for base in KNOWN_BASES if least <= math.log(base) <= most)
+    middle, reach = (math.exp(least) + math.exp(most)) / 2, (math.exp(most) - math.exp(least)) / 2
+    yield snap(middle, reach)
+
+
 @rotary(
     source="Wang et al. 2024, arXiv:2403.00071 §4; the authors' code",
     formula=(
@@ -384,7 +426,7 @@ def _magnitudes(factor: float, mscales: tuple[float, ...]) -> Any:
         "LlamaYaRNScaledResonanceRotaryEmbedding a factor above it. They compute wavelengths in "
         "float32, so a wavelength near a half may be rounded to the other integer."
     ),
-    inverse=unguessed,
+    inverse=_resonance_inverse,
 )
 def rope_resonance(
     *,
