@@ -179,24 +179,52 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """One row of numbers: frequencies, or slopes; a row of a table shows too little to choose."""
+    """One row of numbers: frequencies, slopes, or a row of a table."""
     if evidence.count < _LEAST_NUMBERS:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
             notes.append("two numbers show too little to choose: they may be of any ladder")
         return _attempt_all(usual, evidence, None)
+    if len(evidence.arrays) > 1:
+        return _placed_row_attempts(evidence, notes) or []
     hypotheses = [*frequency_hypotheses(evidence), *slope_hypotheses(evidence)]
     attempts = _attempt_all(hypotheses, evidence, None)
-    fits = any(attempt.trial.fits for attempt in attempts)
-    if not fits and (inner := periods_read(evidence)) is not None:
+    if attempts and attempts[0].trial.fits:
+        return attempts
+    if (inner := periods_read(evidence)) is not None:
         # Any ladder is one of periods, too: only the bases that people use are believed.
         usual = [
             each
             for each in frequency_hypotheses(inner)
             if each.cost <= _USUAL and each.given.get("base") in KNOWN_BASES
         ]
-        attempts = best_of([attempts, _attempt_all(usual, inner, None)])
-    return attempts
+        if (of_periods := _attempt_all(usual, inner, None)) and of_periods[0].trial.fits:
+            return of_periods
+    placed = _placed_row_attempts(evidence, notes)
+    return attempts if placed is None else placed
+
+
+def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] | None:
+    """One row of a table, wherever it stands; none where several fit, None where nothing does."""
+    row = replace(evidence, arrays=tuple(array[None] for array in evidence.arrays))
+    placed = _attempt_all(placed_hypotheses(row), row, None)
+    fitting = [attempt.trial for attempt in placed if attempt.trial.fits]
+    if not fitting:
+        return None
+    if all(_same_rates(fitting[0], trial) for trial in fitting[1:]):
+        return placed
+    notes.append("one row shows too little to choose: several encodings fit it")
+    return []
+
+
+def _same_rates(a: Trial, b: Trial) -> bool:
+    """Whether two trials put the same waves at the same positions."""
+    first, second = a.bound.content.waves, b.bound.content.waves
+    where, there = a.hypothesis.positions, b.hypothesis.positions
+    if first is None or second is None or where is None or there is None:
+        return False
+    same = np.array_equal(np.asarray(first.frequencies(np)), np.asarray(second.frequencies(np)))
+    return same and np.array_equal(where, there)
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:

@@ -361,8 +361,7 @@ def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
 def periods_read(evidence: Evidence) -> Evidence | None:
     """The frequencies whose reciprocals one row may hold: MLX's ``freqs`` of ``mx.fast.rope``."""
     values = np.asarray(evidence.sample[0])
-    real = len(evidence.arrays) == 1 and values.dtype.kind != "c"
-    if not real or not (np.isfinite(values) & (values > 0)).all():
+    if values.dtype.kind == "c" or not (np.isfinite(values) & (values > 0)).all():
         return None
     stored = real_format(evidence.stored)
     rounded = widen(narrow(1 / np.asarray(values, np.float64), None, stored), stored)

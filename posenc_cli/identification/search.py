@@ -320,13 +320,21 @@ def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     """Attempts without those that say the same again."""
-    distinct: dict[tuple[object, ...], Attempt] = {}
+    distinct, seen = [], set()
     for attempt in attempts:
-        bound, hypothesis = attempt.trial.bound, attempt.trial.hypothesis
+        trial = attempt.trial
+        bound, hypothesis = trial.bound, trial.hypothesis
         shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
-        where = hypothesis.tables, hypothesis.denominator, hypothesis.multiplier
-        distinct.setdefault((bound.scheme.name, repr(shown), *where), attempt)
-    return [*distinct.values()]
+        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
+        key = (
+            *(bound.scheme.name, repr(shown), hypothesis.tables),
+            *(hypothesis.denominator, hypothesis.multiplier),
+            where if attempt.evidence.count == 1 else None,
+        )
+        if key not in seen:
+            seen.add(key)
+            distinct.append(attempt)
+    return distinct
 
 
 def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:

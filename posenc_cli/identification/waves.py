@@ -215,6 +215,8 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             continue
         if view.parts > 1 or view.pairs.shape[0] != evidence.rows.size:
             continue
+        if view.tables == ("angles",) and evidence.rows.size == 1:
+            continue  # any frequencies are angles, at position 1
         multiplier = _multiplier(view, evidence)
         for scheme, given, frequencies, cost in _placeable(view, evidence.shape[1]):
             if any(find(view.pairs[r], frequencies)[1].max() > limit for r in (few[-2:], few)):

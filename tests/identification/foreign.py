@@ -113,6 +113,8 @@ KEPT = {
     "shuffled": (_TABLE[_ORDER], *_ROPE, ""),
     "sinusoids shuffled": (vaswani()[_ORDER], *_SINUSOIDAL, ""),
     "from the last row to the first": (_TABLE[::-1].copy(), *_ROPE, ""),
+    "row 5 alone": (_TABLE[5:6], *_ROPE, ""),
+    "row 17 alone": (vaswani()[17:18], *_SINUSOIDAL, ""),
     # several times over
     "a batch": (np.repeat(_TABLE[None], 3, 0), *_ROPE, "3 times over"),
     "heads": (np.repeat(halves(_COS)[:, None], 4, 1), *_ROPE, "4 times over"),

@@ -83,6 +83,13 @@ def test_shuffled_rows_are_listed_where_they_stand():
 
 
 @pytest.mark.slow
+def test_one_row_that_many_encodings_have_is_said_to_show_too_little():
+    found = identify(Evidence.of_arrays(UNLIKE["row 0, which all have"]))
+    assert found.match is None
+    assert "one row shows too little to choose" in found.notes[0]
+
+
+@pytest.mark.slow
 def test_batches_that_differ_in_one_cell_are_not_taken_for_one():
     array = KEPT["a batch"][0].copy()
     array[2, 70, 3] += np.float32(0.25)
@@ -123,10 +130,18 @@ def test_a_longer_file_takes_no_more_memory(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_angles_of_another_step_from_some_row_on_are_named_by_the_others():
+def test_halves_are_tried_of_angles_only_where_their_rows_are_evenly_spaced(monkeypatch):
+    tried = []
+    attempt = attempts._wave_and_row_attempts
+    monkeypatch.setattr(
+        attempts, "_wave_and_row_attempts", lambda part: [tried.append(part), *attempt(part)][1:]
+    )
     row, frequencies = np.arange(128.0), 10_000.0 ** -(np.arange(32) / 32)
     twice = identify(Evidence.of_arrays(np.outer(np.where(row < 64, row, 2 * row), frequencies)))
     assert (twice.match, twice.nearest and twice.nearest.scheme) == (None, "rope")
+    assert any(part.only is not None for part in tried)
+    tried.clear()
     decay = np.outer(0.95**row, np.random.default_rng(0).normal(size=64))
     found = identify(Evidence.of_arrays(decay))
     assert (found.match, found.nearest) == (None, None)
+    assert all(part.only is None for part in tried)
