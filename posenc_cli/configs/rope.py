@@ -111,7 +111,7 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     new, old = rope.text("rope_type"), rope.text("type")
     if old is not None and new is None and not rope.reads_type:
         keys.notes.warn(
-            f"{old.source} {abbreviated(old.value)} has no effect: transformers' "
+            f"{old.source} {json_text(old.value)} has no effect: transformers' "
             f"{keys.family.model_type} reads rope_type alone, and scales nothing"
         )
         return "default"
@@ -121,7 +121,7 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     if old and new and renamed.get(old.value, old.value) != renamed.get(new.value, new.value):
         keys.notes.ineffective(
             old,
-            f"{new.source} {abbreviated(new.value)} says otherwise, and transformers reads that",
+            f"{new.source} {json_text(new.value)} says otherwise, and transformers reads that",
         )
     if keys.by_own_class:
         renamed = {**keys.family.renamed}

@@ -648,7 +648,7 @@ def test_of_two_rope_types_transformers_takes_rope_type_and_the_other_is_told():
     assert found.layer().scheme == "rope-yarn"
     assert "rope_scaling.type" in found.contradicted
     assert any(
-        "type \"linear\" has no effect: rope_scaling.rope_type 'yarn'" in w for w in found.warnings
+        'type "linear" has no effect: rope_scaling.rope_type "yarn"' in w for w in found.warnings
     )
     assert resolve({**LLAMA, "rope_scaling": {**YARN, "type": "yarn"}}).contradicted == (
         "rope_scaling.factor",
