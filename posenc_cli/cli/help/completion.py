@@ -71,12 +71,13 @@ def completion(
     """Print the script for shell completion.
 
     A shell that runs the script completes commands, options, schemes, models, parameters, formats
-    and files. Load it in the startup file of the shell to have it in every session.
+    and files. For every session of bash, put the first line below into ~/.bashrc. zsh loads _posenc
+    from a folder of its fpath, fish loads posenc.fish from ~/.config/fish/completions.
 
     Examples:
-      posenc completion zsh >~/.zfunc/_posenc
-      posenc completion fish >~/.config/fish/completions/posenc.fish
       eval "$(posenc completion bash)"
+      posenc completion zsh > _posenc
+      posenc completion fish > posenc.fish
     """
     name = PurePath(os.environ.get("SHELL", "")).name if shell is None else shell
     if name not in SHELLS:
