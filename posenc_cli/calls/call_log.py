@@ -360,16 +360,21 @@ class _Calls:
         for known, rule in CALL_RULES:
             if all(self._reader.right(call, rule(call)).all() for call in self._wrong):
                 return (_irregular(Cause.POSITION_OFFSET, known + some, self._evidence),)
-        shown, unrotated = [], True
+        shown, unrotated, ends = [], True, set[int | None]()
         for call in self._wrong:
             own = self._reader.positions(call)
             if own is None:
                 return ()
             unrotated = unrotated and not own[own != call.positions].any()
+            end = int(own.max())
+            ends.add(end if np.array_equal(own, np.minimum(call.positions, end)) else None)
             row = int(np.argmax(own != call.positions))
             at = f"position {call.positions[row]} is rotated as {own[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
-        evidence = f"{'; '.join(shown[:_SHOWN])}; {self._evidence}"
+        if None not in ends and len(ends) == 1:
+            message = f"positions are clamped at {ends.pop()}"
+            return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
+        evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
         if unrotated:
             message = "in some calls rows come back unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)

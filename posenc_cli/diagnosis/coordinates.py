@@ -29,6 +29,7 @@ from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.frequency_rules import value_text
 from posenc_cli.inference.position_maps import read_coordinates
 from posenc_cli.inference.rules import Alternative
+from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 from posenc_cli.rotary.verdict import Explanation, Where, axis_notes
 
@@ -100,7 +101,8 @@ def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, 
 def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Reals]]:
     """What one other value of a parameter gives: it in words, the axes of pairs, and their rates.
 
-    Of flags and of words; what other models do is no mistake of one parameter.
+    Of flags, of words, and of the shares that axes have of the pairs, in every order; what other
+    models do is no mistake of one parameter.
     """
     scheme, coordinates = reference.encoding.bound.scheme, reference.coordinates
     assert coordinates is not None
@@ -112,6 +114,9 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
         choices: tuple[Any, ...] = () if name == "convention" else parameter.choices or ()
         if parameter.type is bool:
             choices = (not own,)
+        if name == "sections":
+            own = own or tuple(np.bincount(coordinates.axes).tolist())
+            choices = tuple(itertools.permutations(own))
         for value in choices:
             try:
                 waves = scheme.bind({**params, name: value}).rotation.waves
@@ -120,8 +125,11 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
             axes = () if waves.coordinates is None else waves.coordinates.axes
             if own in (None, value) or len(axes) != len(coordinates.axes):
                 continue
-            text = f"{value_text(name, value, own)} ({parameter.rules.help})"
-            yield text, np.array(axes), reference.frequencies
+            rates = reference.frequencies
+            if name == "sections":  # an axis may have a ladder of its own, as long as its share
+                exactly = [float(rate) for rate in waves.frequencies(exact)]
+                rates = np.array(exactly) / coordinates.denominator
+            yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
 
 
 def following(reference: Reference, axes: Integers) -> RowCoordinates:

@@ -410,7 +410,8 @@ def test_a_call_that_does_not_fit_is_answered_by_the_one_that_does(name, more, s
 def test_how_to_call_goes_with_a_function(flag, call):
     status, _, err = call("rope-check", *HALF, *flag)
     assert status == 2
-    assert f"{flag[0]}: goes with --impl" in err
+    assert flag[0] in err
+    assert "goes with --impl" in err
 
 
 @pytest.mark.long
