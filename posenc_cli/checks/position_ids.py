@@ -114,7 +114,7 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
         if grid.rows % rule.merge or grid.columns % rule.merge:
             raise InvalidInput(
                 f"--grid {grid.frames},{grid.rows},{grid.columns}: rows and columns must be "
-                f"multiples of {rule.merge}, the patches to a side of a token"
+                f"multiples of {rule.merge}, the side of a token in patches"
             )
         if grid.video and grid.frames > 1 and rule.frames == APART:
             raise InvalidInput(

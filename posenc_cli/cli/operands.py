@@ -174,7 +174,7 @@ def engines_of(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | 
         raise InvalidInput(f"--as {names[2]}: is a third engine; give at most two")
     if alone and not names:
         raise InvalidInput(
-            "B is missing; give something to compare A with",
+            "B is missing: name a second file, scheme, config or model",
             hint="--as vllm compares how two engines read one config",
         )
     if alone and len(names) == 1:

@@ -186,7 +186,7 @@ def difference(a: Operand, b: Operand) -> Difference:
     if a.shape != b.shape:
         raise InvalidInput(
             f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}",
-            hint="--len, --dim, --head and --table choose what is computed of a scheme",
+            hint="--len, --dim, --head and --table choose the array of a scheme",
         )
     formats = (_format(operand.dtype) for operand in (a, b))
     tally = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))

@@ -256,7 +256,7 @@ def _printable_type(keys: Keys, model_type: str | None) -> str:
     """
     path = f"{keys.name}: {keys.path('model_type')}"
     if model_type is None:
-        raise InvalidInput(f"{path} is missing: it says how the rest is meant")
+        raise InvalidInput(f"{path} is missing; posenc needs it to read the other keys")
     if not model_type or not model_type.isprintable() or len(model_type) > LONGEST_NAME:
         raise InvalidInput(
             f"{path} {abbreviated(model_type)}: must be a name of 1 to {LONGEST_NAME} printable "
@@ -323,12 +323,12 @@ def _unknown(model_type: str, keys: Keys) -> InvalidInput:
     unread = [*keys.unread()]
     if keys.get("position_embedding_type"):
         unread.append("position_embedding_type")
-    reason = "no key of the config speaks of rope"
+    reason = "the config has no RoPE keys"
     if unread:
         reason = f"its keys ({', '.join(unread[:4])}) are those of its own code, which is not read"
     return InvalidInput(
         f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {reason}",
-        hint=_nearest(model_type) or "--scheme and --set say what a config does not",
+        hint=_nearest(model_type) or "use --scheme and --set instead of a config",
     )
 
 

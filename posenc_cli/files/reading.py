@@ -283,7 +283,7 @@ def _format(source: Source) -> Format | InputFormat:
         source.start(1)
         if inside is None:
             known = ", ".join(READ_BY_SUFFIX)
-            raise InvalidInput(f"{source.name} is in no format that is read: {known}")
+            raise InvalidInput(f"{source.name} has an unsupported format: {known}")
         form = inside
     elif inside is not None and inside.binary and inside is not form:
         raise InvalidInput(

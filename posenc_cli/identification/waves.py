@@ -584,9 +584,9 @@ def _row_positions(
 
 
 def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
-    """Whether so few pairs are somewhere at any angles: so far away, or two rows of one pair."""
+    """Whether so few pairs are somewhere at any angles: far away, or one pair at two positions."""
     far = int(np.abs(positions).max()) > _FARTHEST_PLACED
-    fewest = _FEWEST_PLACED if far else 2 if positions.size < 3 else 1
+    fewest = _FEWEST_PLACED if far else 2 if np.unique(positions).size < 3 else 1
     return int(np.count_nonzero(frequencies)) < fewest
 
 

@@ -123,7 +123,7 @@ class PackContent(Record):
         rotates = e.form == "rotations"
         right = _values(e)
         for bug, change in changes_of(e, solved=False, context=self.context[0]):
-            if change.text in seen and not rotates:
+            if change.text in seen:
                 continue
             seen.add(change.text)
             cause = str(change.code or bug.code)

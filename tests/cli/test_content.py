@@ -124,4 +124,4 @@ def test_the_means_of_several_are_called_means(call):
 def test_half_at_says_where_it_is_of_the_attention_weight(call):
     out = call("dot-similarity", "-s", "rope", "-s", "alibi", "-l", "16", "--profile")[1]
     assert "2 (weight)" in out
-    assert "half at: of a bias, where the weight of attention halves; else where S does" in out
+    assert "half at: the offset where S halves (for a bias: the attention weight)" in out

@@ -170,9 +170,10 @@ def test_layers_that_are_alike_share_a_table(call, config):
 @pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", names())
 def test_nothing_is_wider_than_80_columns(call, config, name):
-    status, out, _ = call("explain", config(find(name).config))
+    path = config(find(name).config)
+    status, out, _ = call("explain", path)
     assert status == 0
-    assert max(map(len, out.splitlines())) <= 80
+    assert max(len(line) for line in out.splitlines() if str(path) not in line) <= 80
 
 
 @pytest.mark.long
@@ -182,7 +183,8 @@ def test_a_narrow_terminal_and_one_of_ascii(call, config, posenc, monkeypatch):
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.isascii()
     monkeypatch.setenv("COLUMNS", "40")
-    assert max(map(len, call("explain", path)[1].splitlines())) <= 40
+    lines = call("explain", path)[1].splitlines()
+    assert max(len(line) for line in lines if str(path) not in line) <= 40
 
 
 def test_names_and_key_paths_are_never_cut(call, config):

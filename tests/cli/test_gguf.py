@@ -196,7 +196,6 @@ def test_a_file_that_ends_too_soon_is_told_and_fails_where_asked(call, gguf):
     ):
         status, _, err = call("explain", path, *options)
         assert (status, reason in err) == (1, True)
-    assert ends in call("identify", path)[2]
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_what_cannot_be_compared_is_not(call):
     assert [each["compared"] for each in document["differences"]] == [False, False]
     status, out, _ = call("spectrum", "-s", "rope", "-s", "transformer-xl", "-m", "llama-3-8b")
     assert status == 0
-    assert "–: pairs or wavelengths are not those of rope" in " ".join(out.split())
+    assert "–: not comparable with rope" in " ".join(out.split())
     assert "up: wavelength in" in out
 
 

@@ -223,7 +223,7 @@ def test_an_unknown_model_with_rope_is_read_as_llama_and_says_so():
     }  # fmt: skip
     assert resolved.layer().layers == (0, 1)
     assert "read as if it were like Llama" in resolved.warnings[0]
-    with pytest.raises(InvalidInput, match="is unknown, and no key of the config speaks of rope"):
+    with pytest.raises(InvalidInput, match="is unknown, and the config has no RoPE keys"):
         resolve({"model_type": "my_model", "hidden_size": 512})
     by_type = {"full_attention": {"rope_theta": 5}, "sliding_attention": None}
     resolved = resolve(

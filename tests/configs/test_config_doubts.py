@@ -101,7 +101,7 @@ def test_an_unknown_model_type_counts_as_a_default_and_none_that_is_only_alike_i
         assert resolve({**LLAMA, "model_type": alike}).warnings[0].endswith("like Llama"), alike
     with pytest.raises(InvalidInput) as refused:
         resolve({"model_type": "telechat", "hidden_size": 4096})
-    assert refused.value.hint == "--scheme and --set say what a config does not"
+    assert refused.value.hint == "use --scheme and --set instead of a config"
 
 
 @pytest.mark.parametrize(("written", "name"), [("Llama", "llama"), ("gpt-neox", "gpt_neox")])

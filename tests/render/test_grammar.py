@@ -359,7 +359,7 @@ def test_of_many_alike_there_are_as_many_as_have_room_and_the_note_says_so(count
     assert (drawn == count) == (f"of {count} heads" not in text)
     if drawn < count:
         assert f"shows {drawn} of {count} heads" in text
-        needed = int(re.search(r"all have room in (\d+) lines", text)[1])
+        needed = int(re.search(r"--height (\d+) shows all", text)[1])
         full = picture_text(panels, Page(80, needed, Medium())).content
         assert len(re.findall(r"head \d", full)) == count
         assert len(full.splitlines()) <= needed

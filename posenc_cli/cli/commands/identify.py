@@ -336,15 +336,15 @@ def _unknown(result: Identification) -> str:
     """Return why nothing was identified."""
     if not any(math.isfinite(candidate.residual) for candidate in result.candidates):
         return "; ".join(result.notes) or (
-            f"none of posenc's {_scheme_count()} schemes gives all these values; posenc check "
-            "names what differs from a scheme that you expect"
+            f"of {_scheme_count()} schemes tried, none was found to give these values; "
+            "posenc check compares them with a scheme that you expect"
         )
     finite = [each for each in result.candidates if math.isfinite(each.residual)]
     nearest = min(finite or result.candidates, key=lambda each: each.residual)
     return (
-        f"none of {_scheme_count()} schemes fits: the nearest is {nearest.scheme}, with a largest "
-        f"error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than the "
-        "number format and right code explain; a trained or random table has no formula"
+        f"of {_scheme_count()} schemes tried, none fits: the nearest is {nearest.scheme}, with a "
+        f"largest error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than "
+        "the number format and right code explain; a trained or random table has no formula"
     )
 
 

@@ -81,7 +81,7 @@ def order_check(
     choices = encodings.items
     if output.draws and not choices:
         raise InvalidInput(
-            f"{'--plot' if output.plot else '--out'}: draws the scores of the encodings named",
+            f"{'--plot' if output.plot else '--out'}: needs an encoding to draw",
             hint="-s rope",
         )
     from posenc_cli.checks.order import OrderCheck

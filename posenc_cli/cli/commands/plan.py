@@ -41,7 +41,7 @@ def plan(
     ] = None,
     settings: Annotated[
         list[Setting] | None,
-        settings_option("a parameter in place of the config's, repeatable"),
+        settings_option("a parameter to use instead of the config's, repeatable"),
     ] = None,
     to: Annotated[
         int | None,

@@ -24,6 +24,7 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
         known = (
             [flag for option in context.command.params for flag in option.opts] if context else []
         )
+        known = [flag for flag in known if flag[:1] != "-" or flag[:2] == "--"]
         near = nearest(option, known)
         if near is not None and "--" not in near:
             near = f"{path} takes it as an argument, without {option}"

@@ -518,7 +518,7 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
     )
     lines: list[str] = []
     if any(item.similarity.of_scores for item in judged):
-        lines.append("half at: of a bias, where the weight of attention halves; else where S does")
+        lines.append("half at: the offset where S halves (for a bias: the attention weight)")
     if differences:
         of = "values" if all(difference.exact for difference in differences) else "means"
         where = "all offsets of both"

@@ -327,7 +327,7 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
     ]
     first = subjects[0].spectrum
     differences = [wave_difference(first, other.spectrum) for other in subjects[1:]]
-    unlike = [f"–: pairs or wavelengths are not those of {names[0]}"] * (None in differences)
+    unlike = [f"–: not comparable with {names[0]}"] * (None in differences)
     picture = _picture(subjects)
     picture = replace(picture, title=_finding(names, differences) or picture.title)
     rows = [_row(subjects[0], None, first=True)]

@@ -303,7 +303,7 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
     subject = ", ".join(dict.fromkeys(names)) if len(heads) > 1 else _label(head)
     return Curves(
         tuple(curves),
-        f"{subject}: scores of a head that looks at {head.target.name}",
+        f"{subject}: scores of a head that attends to {head.target.name}",
         x_label="offset i − j, in positions",
         y_label="score",
         spans=((0.0, float(min(head.trained, longest, _MOST_OFFSETS) - 1), "trained"),),

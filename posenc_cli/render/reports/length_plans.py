@@ -251,7 +251,7 @@ def _sum(planned: LengthPlan) -> str:
     found, whole = planned.negative_from, planned.negative_with_rest
     text = "Sum: of the cosines of all pairs, which should stay ≥ 0 (Men et al. 2024); as is, "
     if found is None:
-        return f"{text}it does below distance {planned.to}."
+        return f"{text}it is not negative below distance {planned.to}."
     text += f"it is negative from distance {found}"
     if planned.at_rest:
         rest = "never" if whole is None else f"from {whole}"

@@ -94,7 +94,7 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
     missing = panels.missing_notes(len(chosen))
     if missing and len(heatmaps) == (panels.total or len(heatmaps)):
         rows = -(-len(heatmaps) // max(1, (page.width - inset) // _LEAST[0]))
-        missing += (f"all have room in {rows * _LEAST[1] + page.height - height} lines",)
+        missing += (f"--height {rows * _LEAST[1] + page.height - height} shows all",)
     notes = notes_of(shown, page.medium, first=(*missing, *panels.notes))
     axes = f"down: {chosen[0].rows.label}, across: {chosen[0].columns.label}"
     return [
