@@ -137,6 +137,9 @@ def _is_layers(holding: Holding, key: str, value: Any) -> bool:
     """Whether a cycle, a list or layer numbers distinguish the same layers as those read."""
     if not tells_layers(key):
         return False
+    if key == "hybrid_layer_pattern":  # MiMo's own list: 1 is a sliding window
+        slides = {layer: group.slides for group in holding.layers for layer in group.layers}
+        return bool(value == [int(slides[layer]) for layer in sorted(slides)])
     kinds = {layer: i for i, group in enumerate(holding.layers) for layer in group.layers}
     every = range(max(kinds) + 1 if kinds else 0)
     held = _told_apart(map(kinds.get, every))

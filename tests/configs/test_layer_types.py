@@ -83,8 +83,8 @@ def test_mimos_own_list_of_layers_is_no_doubt_where_it_says_what_transformers_de
         "sliding_attention": (1, 2, 3, 4, 6),
     }
     assert resolved.unread == ()
-    other = resolve({**MIMO, "hybrid_layer_pattern": [0, 1, 1, 0, 1, 0, 1]})
-    assert other.unread == ("hybrid_layer_pattern",)
+    for other in ([0, 1, 1, 0, 1, 0, 1], [1, 0, 0, 0, 0, 1, 0]):
+        assert resolve({**MIMO, "hybrid_layer_pattern": other}).unread == ("hybrid_layer_pattern",)
 
 
 MIMO_V2 = {
