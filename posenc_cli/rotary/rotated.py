@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import LAYOUTS, ColumnPairing, PositionRows, SubjectBlock, Turning
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject, complex_of, row_positions
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import GivenRows, Matrices
 
 _TURNS = 1e-2
-"""Of sizes: those of pairs that rotate, if too many do, scatter less in any format."""
+"""Of sizes: those of pairs that rotate, if too many or too few do, scatter less in any format."""
 
 
 def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
@@ -75,13 +75,20 @@ def rotated_subject(
     def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
         return x[rows], y[rows]
 
-    turnings = [*map(turning_of, reference.likely_pairings(width))]
+    # Code may rotate a half or a quarter of the columns that it should.
+    fewer = [
+        ColumnPairing.named(layout, reference.pairs // share)
+        for share in (2, 4)
+        for layout in LAYOUTS
+        if reference.pairs % share == 0
+    ]
+    turnings = [*map(turning_of, [*reference.likely_pairings(width), *fewer])]
     own = _likeliest_turning(turnings)
     if own.pairs != reference.pairs and _size_scatter(own) > _TURNS:
         own = _likeliest_turning([each for each in turnings if each.pairs == reference.pairs])
     notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
-        mismatch = f"{2 * own.pairs} dimensions change; the reference rotates {2 * reference.pairs}"
+        mismatch = f"{2 * own.pairs} dimensions rotate; the reference rotates {2 * reference.pairs}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     alike = own.pairing is not None and own.pairing.layout == reference.content.layout
     return Subject(

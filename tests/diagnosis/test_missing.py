@@ -45,6 +45,23 @@ def test_turned_vectors_that_have_the_digits_of_a_half_precision_are_said_to(hal
     assert diagnose(rope.of_rotated(x, rounded, RIGHT, "0:600"))[0].cause == "unknown"
 
 
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("share", [2, 4])
+def test_vectors_of_which_too_few_columns_turn_are_said_to(share):
+    right = rope.reference("rope", dim=2 * PAIRS, layout="half")
+    x = rope.vectors(600, 2 * PAIRS)
+    few = 2 * PAIRS // share
+    rates = 1e4 ** -(np.arange(few // 2) / (few // 2))
+    y = x.copy()
+    halves = np.arange(few).reshape(2, -1).T.reshape(-1)
+    y[:, halves] = turned(x[:, halves], np.multiply.outer(np.arange(600), rates))
+    (cause,) = diagnose(rope.of_rotated(x, y, right, "0:600"))
+    assert (cause.cause, cause.message) == (
+        "rotary-dim",
+        f"{few} dimensions rotate; the reference rotates {2 * PAIRS}",
+    )
+
+
 def turned(x, angles):
     """Neighbouring columns, as the reference pairs them."""
     z = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
