@@ -365,6 +365,17 @@ SCORES = {
 """Wrong scores of ALiBi: the code, the words, the values."""
 
 
+@pytest.mark.parametrize("heads", [8, 12])
+def test_coarse_distances_are_named_beside_all_that_gives_the_same_scores(heads):
+    """Falcon rounds them; of slopes that are powers of 2, rounded distances are rounded scores."""
+    away = np.abs(np.arange(300) - np.arange(300)[:, None])
+    scores = -PRESS[:heads, None, None] * round_to_half(away.astype(float), "bfloat16")
+    report = checked("alibi", scores.astype(np.float32), heads=heads, positions="0:300")
+    own = "position-precision: distances were rounded to bfloat16"
+    both = f"either table-precision: the values were rounded to bfloat16, or {own}"
+    assert report.cause_text == (both if heads == 8 else own)
+
+
 @pytest.mark.parametrize("last", [True, False])
 def test_waves_computed_in_bfloat16_throughout_are_named(last):
     at, own = (round_to_half(each, "bfloat16") for each in (np.arange(512.0), rates()))

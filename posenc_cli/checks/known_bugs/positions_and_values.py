@@ -241,12 +241,22 @@ def _rounded_steps(e: Expected, half: str) -> Iterator[Change]:
             make=lambda s: s.waves(_rounded(s.angles(), half)),
         )
         yield Change(f"positions, frequencies and their products were rounded to {half}", make=make)
+    if e.params.get("form") == "symmetric":  # ALiBi's scores are multiples of distances
+        values = partial(_at_coarse_distances, half=half)
+        yield Change(f"distances were rounded to {half}", values=values)
 
 
 def _all_coarse(e: Expected, *, half: str) -> RealRows:
     plain = replace(e, stretch=1.0)  # exact numbers, which an extension would move across ties
     along, rates = (_rounded(each, half) for each in (plain.followed(), plain.frequencies))
     return e.waves(_rounded(along * rates, half) * e.stretch)
+
+
+def _at_coarse_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
+    assert e.places.keys is not None
+    away = np.maximum(np.abs(e.places.keys - e.places.at[:, None]), 1)
+    shares: NumberArray = _rounded(away, half) / away
+    return values * shares
 
 
 def _rounded(values: NumberArray, half: str) -> NumberArray:
