@@ -13,8 +13,8 @@ finds the worst change up to a factor of two, and finds 0 only where it is 0.
 **Added to scores.** A bias that is a function of the offset j − i depends on m − n by its form. One
 of the key alone, c·j = c·(j − i) + c·i, differs from such a function by a number that all keys of
 a query share, which the softmax takes out again. Of one by pairs the declaration says whether what
-these share is an offset on a grid, and up to which position. Where it is not, the scores of
-neighbouring positions of one offset are compared, of the first positions and of the last.
+these share is an offset on a grid, and up to which position. Where it is not, the scores of one
+offset are compared, of the first positions and of the last.
 
 **Met by queries.** The row of an offset depends on the offset.
 """
@@ -100,17 +100,20 @@ def _offset_finding(request: Request) -> Finding:
 
 
 def _largest_change(request: Request, last: int) -> float:
-    """The largest change of a score where both positions move by one, at both ends."""
+    """How far the scores of one offset lie apart, among the first positions and the last ones."""
     encoding, worst = request.encoding, 0.0
     content, precision = encoding.bound.content, Precision.of(FLOAT64, None)
     rule = score_rule(content, encoding.lookup, precision=precision, engine=Engine())
-    for first in (0, max(0, last + 1 - _LOOKED)):
-        at = np.arange(first, min(first + _LOOKED, last + 1))
-        with encoding.bound.scheme.answerable():
-            for head in scores_of_heads(content, rule, range(content.heads or 0), at, at):
-                scores = head.astype(np.float64)
-                change = np.abs(scores[1:, 1:] - scores[:-1, :-1]).max(initial=0)
-                worst = max(worst, float(change))
+    at = np.arange(min(_LOOKED, last + 1))
+    ends = (
+        scores_of_heads(content, rule, range(content.heads or 0), rows, rows)
+        for rows in (at, at + last + 1 - at.size)
+    )
+    with encoding.bound.scheme.answerable():
+        for scores in zip(*ends, strict=True):
+            for offset in range(1 - at.size, at.size):
+                alike = np.concatenate([end.diagonal(offset) for end in scores])
+                worst = max(worst, float(np.ptp(alike.astype(np.float64))))
     return worst
 
 
