@@ -253,10 +253,8 @@ def _all_coarse(e: Expected, *, half: str) -> RealRows:
 
 
 def _at_coarse_distances(values: NumberArray, e: Expected, *, half: str) -> NumberArray:
-    assert e.places.keys is not None
-    away = np.maximum(np.abs(e.places.keys - e.places.at[:, None]), 1)
-    shares: NumberArray = _rounded(away, half) / away
-    return values * shares
+    away = np.maximum(np.abs(np.asarray(e.places.keys) - e.places.at[:, None]), 1)
+    return np.asarray(values * (_rounded(away, half) / away))
 
 
 def _rounded(values: NumberArray, half: str) -> NumberArray:
