@@ -396,7 +396,7 @@ def test_of_very_many_offsets_those_nearest_to_0_are_looked_at_and_that_is_said(
     said = " ".join(call(*line)[1].split())
     assert "the 2097151 of 3999999 offsets nearest to 0" in said
     drawn = " ".join(call(*line, "--content", "independent")[1].split())
-    assert "at 320 of 1048576 offsets; the 2097151 of 3999999 offsets nearest to 0" in drawn
+    assert "of 1048576 offsets; the 2097151 of 3999999 offsets nearest to 0" in drawn
     document, _ = asked(call, "-s", "rope", "-d", "4", "-l", "2000000")
     assert (document["looked_offsets"], document["all_offsets"]) == (2097151, 3999999)
 
