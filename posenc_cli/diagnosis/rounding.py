@@ -76,7 +76,7 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     if cells is None:
         asked = f"asked for is {examination.tolerance.reason}"
         message = "less precise than asked for, but within what float32 code can reach"
-        return Explanation(Cause.TABLE_PRECISION, message, asked, residual=residual)
+        return Explanation(Cause.UNKNOWN, message, asked, residual=residual)
     units = f"{cells.units:.3g}"
     return Explanation(
         Cause.TABLE_PRECISION,

@@ -203,8 +203,7 @@ def test_frequencies_that_are_no_numbers_are_said_to_be():
     assert not found.ok
     (cause,) = diagnose(found)
     assert cause.cause == "uninitialised"
-    assert cause.message.startswith("of the 32 frequencies 1 is no finite number: ")
-    assert cause.evidence == "pair 3 has nan, not 0.421697"
+    assert cause.message.startswith("1 of the 32 frequencies is of no size that a rule gives: ")
 
 
 @pytest.mark.long
@@ -214,19 +213,6 @@ def test_the_format_of_frequencies_is_no_excuse(dtype):
     found = rope.of_frequencies(values, rope.reference("rope", dim=64), "0:8")
     assert not found.ok
     assert [cause.cause for cause in diagnose(found)] == ["inv-freq-precision"]
-
-
-@pytest.mark.parametrize("what", ["positions_in", "angles_in"])
-def test_float16_that_overflows_is_named(what):
-    wrong = replace(CASES["plain"].right, **{what: "float16"})
-    where = np.arange(65000, 66000)
-    found = rope.of_tables(
-        *wrong.tables(where), rope.reference("rope", dim=64, layout="half"), "65000:66000"
-    )
-    assert not found.ok
-    precision, missing = diagnose(found)
-    assert (precision.cause, missing.cause) == ("position-precision", "not-a-number")
-    assert "from position 65520 on" in missing.message
 
 
 @pytest.mark.parametrize("kind", ["tables", "rotated", "frequencies"])
@@ -499,15 +485,6 @@ def test_a_bound_that_holds_names_a_position_and_no_pair_of_them():
     assert set(finding(found, "relative").at) == {"position", "pair"}
 
 
-def test_the_error_by_position_is_that_of_the_finding_where_the_layout_is_wrong():
-    wrong = replace(CASES["plain"].right, layout="interleaved")
-    right = rope.reference("rope", dim=64, layout="half")
-    found = rope.of_tables(*wrong.tables(np.arange(100)), right, "0:100")
-    largest = max(error for _, error in found.errors)
-    assert largest == pytest.approx(finding(found, "reference").worst)
-    assert largest > 0.1
-
-
 def test_tolerances_follow_the_coordinates_of_pairs_that_have_axes_of_their_own(tmp_path):
     axes = 200000 + np.stack([np.arange(64), np.arange(64) // 8, np.arange(64) % 8])
     np.save(tmp_path / "axes.npy", axes)
@@ -588,8 +565,8 @@ def test_what_is_wrong_with_a_ramp_is_named(rates, words):
 @pytest.mark.parametrize(
     ("given", "cause", "words"),
     [
-        (1 / ladder(64, 1e4), "frequency-rule", "1/frequency were given"),
-        (2 * np.pi / ladder(64, 1e4), "frequency-rule", "wavelengths were given"),
+        (1 / ladder(64, 1e4), "frequency-rule", "each frequency is its inverse"),
+        (2 * np.pi / ladder(64, 1e4), "frequency-rule", "wavelengths, 2π/frequency, are used"),
         (np.repeat(ladder(64, 1e4), 2), "rotary-dim", "given twice"),
         (np.tile(ladder(64, 1e4), 2), "rotary-dim", "given twice"),
     ],

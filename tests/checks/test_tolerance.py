@@ -229,21 +229,8 @@ def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
     tables = [function(angles).astype(np.float32) for function in (np.cos, np.sin)]
     subject = table_subject(*tables, "float32", right(), Positions.parse("131056:131072"))
     (why,) = diagnose(examine(subject, right(), "float64"))
-    assert (why.cause, why.where.pairs) == ("inv-freq-precision", "1:8")
-    assert why.message.startswith("pairs 1–7 of 16: relative error of frequencies up to ")
-    assert why.message.endswith(", no more than one rounding to float32 may have")
-
-
-def test_frequencies_off_by_units_in_the_last_place_are_told_as_such():
-    units = np.zeros(PAIRS)
-    units[[2, 3]] = -2
-    (cause,) = causes_of(perturbed(units), LONG[0], "float32")
-    assert (cause.cause, cause.where.pairs) == ("inv-freq-precision", "2:4")
-    assert cause.message == (
-        "pairs 2–3 of 16: relative error of frequencies up to 2e-07, no more than powers "
-        "computed in float32 may have"
-    )
-    assert cause.residual.whole
+    assert why.cause == "unknown"
+    assert why.message.endswith("within what float32 code can reach")
 
 
 @pytest.mark.long

@@ -129,9 +129,7 @@ def test_it_is_a_part_of_a_hybrid_and_a_plus_in_its_path_joins_nothing(call, tmp
 @pytest.mark.usefixtures("folder")
 def test_identify_tries_it_where_it_is_named(call, tmp_path):
     bent = "./code/mine.py:bent"
-    assert (
-        call("generate", "-s", bent, "--table", "inv-freq", "--base", "500", "-o", "a.npy")[0] == 0
-    )
+    assert call("generate", "-s", bent, "--table", "inv-freq", "-o", "a.npy")[0] == 0
     status, out, _ = call("identify", "a.npy", "-s", bent, "--json")
     assert status == 0
     answer = json.loads(out)

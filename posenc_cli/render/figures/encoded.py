@@ -130,11 +130,11 @@ def figure_of_choices(
 
 def _at_first(choice: Choice, count: int) -> Choice:
     """The choice at its first positions by default; a grid is shown in full."""
-    if choice.positions is None and not choice.parts:
-        content = choice.encoding().bound.content
-        if content.waves is None or not content.capacity:
-            return choice.at_first(count)
-    return choice
+    if choice.positions is not None:
+        return choice
+    contents = [part.encoding().bound.content for part in choice.parts or (choice,)]
+    grid = any(content.waves is not None and content.capacity for content in contents)
+    return choice if grid else choice.at_first(count)
 
 
 def sourced(text: str, source: str) -> str:
