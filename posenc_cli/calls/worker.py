@@ -55,13 +55,14 @@ def main(target: str, find: Callable[[str], Any]) -> None:
     process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     greet(answers)
+    before = belongings()
     function, failure = None, Refused("cannot be loaded")
     try:
         function = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
     leave_copy(process)
-    copied = function is not None and has_one_thread()
+    copied = function is not None and before == belongings() != [] and not keeps_process(function)
     if copied:
         become_copy(answers)
     serve(requests, answers, function, failure, copied=copied)
@@ -162,12 +163,24 @@ def end_with_parent(requests: int, answers: int) -> None:
     os._exit(0)
 
 
-def has_one_thread() -> bool:
-    """Whether this process has one thread, so that a copy of it has all; not if unknown."""
+def belongings() -> list[list[str]]:
+    """The threads, the children and the open files of this process; nothing if unknown.
+
+    A copy of a process has one thread and no children, and reads on where the process stopped: if
+    loading a function adds to these, the process cannot be copied.
+    """
+    own = Path("/proc/self")
     try:
-        return len([*Path("/proc/self/task").iterdir()]) == 1
+        children = [path.read_text() for path in own.glob("task/*/children")]
+        return [children, *(sorted(map(str, (own / of).iterdir())) for of in ("task", "fd"))]
     except OSError:  # no Linux
-        return False
+        return []
+
+
+def keeps_process(function: Any) -> bool:
+    """Whether the module of a function has kept which process it is in, and may compare it."""
+    kept = getattr(innermost(function), "__globals__", {}).values()
+    return any(type(value) is int and value == os.getpid() for value in list(kept))
 
 
 def become_copy(answers: BinaryIO) -> None:

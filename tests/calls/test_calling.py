@@ -618,6 +618,7 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
         "os.fork()\nf = good",
         "def f(x, p):\n    if not os.fork(): sys.exit(3)\n    return good(x, p)",
         "os.close(2)\nsys.stderr = None\ndef f(x, p): return good(x, p)",
+        "own = os.getpid()\ndef f(x, p):\n    assert os.getpid() == own\n    return good(x, p)",
     ],
 )
 def test_a_right_function_may_read_print_and_copy_its_process(body, check):
