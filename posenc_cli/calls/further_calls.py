@@ -266,11 +266,13 @@ _STRIDED = {
 }
 
 
-def _values_beside(tried: Tried) -> Iterator[_Pair]:
+def _values_beside(tried: Tried) -> Iterator[Irregularity]:
     """v, which is given beside q and k and must not change."""
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_beside(first, heads)
-        yield left, given.astype(np.float32)
+        if tried.differs(left, given.astype(np.float32)):
+            text = f"v comes back otherwise from position {first} on"
+            yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k rotate", text)
 
 
 def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
