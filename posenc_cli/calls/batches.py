@@ -218,7 +218,8 @@ class Together:
         place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
         known = f"rows of {self.where} are rotated at other positions: {place}, as {read[index]}"
         along_heads = self.by_head and all(
-            np.isin(own, part.places).all() or (own.shape[2] > 1 and np.ptp(own, axis=2).max() == 0)
+            np.diff(own, axis=1).all()
+            and (np.isin(own, part.places).all() or (own.shape[2] > 1 and not np.ptp(own, 2).any()))
             for own, part in zip(self.read, self.wrong, strict=True)
         )
         return known, Cause.AXIS if along_heads else Cause.POSITION_OFFSET

@@ -325,3 +325,29 @@ def test_line_one_names_a_batch_whose_results_are_put_aside(call, tmp_path):
         0,
         True,
     )
+
+
+FIRST_ROWS = """
+import numpy as np
+
+
+def turned(x, positions):
+    angles = np.multiply.outer(positions, 1e4 ** (-np.arange(16) / 16))
+    cos, sin = np.cos(np.tile(angles, 2)), np.sin(np.tile(angles, 2))
+    return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
+
+
+def first_of_each(x, positions):
+    y = turned(x, positions)
+    if x.ndim == 3:
+        y[1:] = turned(x[1:], positions[..., :1])
+    return y
+"""
+
+
+@pytest.mark.long
+def test_rows_at_the_position_of_the_first_are_not_said_to_follow_their_head(call, tmp_path):
+    (tmp_path / "own.py").write_text(FIRST_ROWS)
+    status, out, _ = call(*HALF, "--impl", f"{tmp_path}/own.py:first_of_each")
+    (why,) = json.loads(out)["diagnosis"]
+    assert (status, why["cause"]) == (1, "position-offset")
