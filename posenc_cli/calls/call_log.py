@@ -77,6 +77,10 @@ CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
         "the positions that it is given are ignored: it counts rows",
         lambda call: np.arange(call.rows),
     ),
+    (
+        "rows are rotated at other positions than theirs, which count on from the first",
+        lambda call: call.start + np.arange(call.rows),
+    ),
 )
 """Rules for the positions of wrong calls that public libraries follow, and their names."""
 
@@ -109,7 +113,7 @@ class RowReader:
         return right
 
     def positions(self, call: MadeCall) -> Integers | None:
-        """The position at which each row is rotated; None if some row shows none from 0 on."""
+        """The position of each row by its rotation; None if some row shows none, or all are negative."""
         if self.reference.coordinates is not None or not np.isfinite(call.values).all():
             return None  # on several axes there are only the positions that calls have
         before, after = self._factors(call)
@@ -123,7 +127,7 @@ class RowReader:
             self.reference,
         )
         read, explained = rows_of_any_turn(sample)
-        shown = explained.all() and read.min() >= 0
+        shown = explained.all() and (read.min() >= 0 or read.max() > 0)
         return read if shown and self.right(call, read).all() else None
 
     def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
