@@ -113,7 +113,7 @@ class RowReader:
         return right
 
     def positions(self, call: MadeCall) -> Integers | None:
-        """The position of each row by its rotation; None if some row shows none, or all are negative."""
+        """The position that each row is rotated at; None if one shows none, or all run backward."""
         if self.reference.coordinates is not None or not np.isfinite(call.values).all():
             return None  # on several axes there are only the positions that calls have
         before, after = self._factors(call)

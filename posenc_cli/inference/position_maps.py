@@ -202,9 +202,10 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
     if tail == read.size > 1 and last:
         yield _map("one", last=last)
     if 1 < tail < read.size and not lags[:-tail].any():
-        # The position that the others stand still at is among them.
+        # The position that the others stand still at is among them, or between rows of the sample.
         start = int(positions[-tail])
-        yield _map("end" if start == last else "decoding", start=start, last=last)
+        name = "end" if positions[-tail - 1] < last <= start else "decoding"
+        yield _map(name, start=start, last=last)
     head = _run(read[::-1])
     rest = np.unique(lags[head:])
     if 1 < head < read.size and rest.size == 1:

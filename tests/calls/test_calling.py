@@ -720,6 +720,13 @@ def test_with_columns_paired_otherwise_other_mistakes_are_named_too(body, failed
 
 
 @pytest.mark.long
+def test_positions_that_are_clamped_between_rows_of_the_sample_are_said_to_be(check):
+    clamped = "def f(x, p): return good(x, np.minimum(p, 300))"
+    (why,) = diagnose(check(clamped, positions="0:64,509:512"))
+    assert why.message == "positions are clamped at 300"
+
+
+@pytest.mark.long
 def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
     found = check("def f(q, k, positions): return good(q, positions) / 8, good(k, positions)")
     (why,) = diagnose(found)
