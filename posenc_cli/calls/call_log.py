@@ -342,7 +342,10 @@ class _Calls:
 
     def __init__(self, log: CallLog, made: Sequence[MadeCall], dtype: str) -> None:
         self._reader, self._made = RowReader(log.reference, dtype), made
-        self._wrong = [call for call in made if not self._reader.right(call, call.positions).all()]
+        right = [bool(self._reader.right(call, call.positions).all()) for call in made]
+        self._wrong = [call for call, all_right in zip(made, right, strict=True) if not all_right]
+        ends = (call.end for call, all_right in zip(made, right, strict=True) if all_right)
+        self._right_up_to = max(ends, default=0)
 
     @property
     def right(self) -> bool:
@@ -375,8 +378,9 @@ class _Calls:
             row = int(np.argmax(own != call.positions))
             at = f"position {call.positions[row]} is rotated as {own[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
-        if None not in ends and len(ends) == 1:
-            message = f"positions are clamped at {ends.pop()}"
+        end = ends.pop() if len(ends) == 1 else None
+        if end is not None and self._right_up_to <= end + 1:
+            message = f"positions are clamped at {end}"
             return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
         evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
         if unrotated:

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
-    from posenc_cli.numerics.arrays import NumberArray
+    from posenc_cli.numerics.arrays import Integers, NumberArray, Reals
     from posenc_cli.positions import Positions
-    from posenc_cli.rotary.subject import GivenRows, Matrices
+    from posenc_cli.rotary.subject import GivenRows, Matrices, Vectors
+
 
 _TURNS = 1e-2
-"""Of sizes: those of pairs that rotate, if too many or too few do, scatter less in any format."""
+"""Of sizes: those of pairs that rotate, if too few do, scatter less in any format."""
 
 
 def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
@@ -71,10 +72,6 @@ def rotated_subject(
         own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
-
-    def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
-        return x[rows], y[rows]
-
     # Code may rotate a half or a quarter of the columns that it should.
     fewer = [
         ColumnPairing.named(layout, reference.pairs // share)
@@ -82,10 +79,16 @@ def rotated_subject(
         for layout in LAYOUTS
         if reference.pairs % share == 0
     ]
-    turnings = [*map(turning_of, [*reference.likely_pairings(width), *fewer])]
-    own = _likeliest_turning(turnings)
-    if own.pairs != reference.pairs and _size_scatter(own) > _TURNS:
-        own = _likeliest_turning([each for each in turnings if each.pairs == reference.pairs])
+    pairings = [*reference.likely_pairings(width), *fewer]
+
+    def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
+        return x[rows], y[rows]
+
+    turnings = [turning_of(pairing) for pairing in pairings]
+    own = _likeliest_turning(turnings, before_and_after)
+    if own.pairs != reference.pairs and _size_scatter(own, before_and_after) > _TURNS:
+        of_as_many = [other for other in turnings if other.pairs == reference.pairs]
+        own = _likeliest_turning(of_as_many, before_and_after)
     notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
         mismatch = f"{2 * own.pairs} dimensions rotate; the reference rotates {2 * reference.pairs}"
@@ -142,32 +145,57 @@ def _observation_notes(
     return (f"{counted} ({share:g} %), the others are zero before the rotation",)
 
 
-def _likeliest_turning(turnings: list[Turning]) -> Turning:
+def _likeliest_turning(turnings: list[Turning], vectors: Vectors) -> Turning:
     """The first pairing, unless another makes far better turns of the same vectors."""
-    best, least = turnings[0], _size_scatter(turnings[0])
+    best, least = turnings[0], _size_scatter(turnings[0], vectors)
     # Sizes of right rotations scatter less, in float32 or by their own rounding.
     good = max(1e-4, 4 * unit(best.dtype))
     for turning in turnings[1:]:
         if least <= good:
             break
-        unlike = _size_scatter(turning)
+        unlike = _size_scatter(turning, vectors)
         # Judgement: half is no chance, since a wrong pairing scatters many times more.
         if unlike < 0.5 * least:
             best, least = turning, unlike
     return best
 
 
-def _size_scatter(turning: Turning) -> float:
-    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths."""
-    block = turning.read(turning.places.sample(256))
+def _size_scatter(turning: Turning, vectors: Vectors) -> float:
+    """How much the sizes of factors scatter, over pairs and positions: turns keep all lengths.
+
+    Columns that no pair has may be multiplied.
+    """
+    rows = turning.places.sample(256)
+    block = turning.read(rows)
     sizes = np.abs(block.turned)
     if block.seen is not None:
         sizes = sizes[block.seen]
     sizes = sizes[np.isfinite(sizes)]
     if sizes.size == 0:
         return 0.0
-    rest = 0.0 if block.rest is None else float(np.mean(block.rest))
+    rest = 0.0
+    if block.rest is not None:
+        rest = float(np.mean(block.rest))
+        if block.passed is not None:
+            changed = np.minimum(block.passed, _no_multiple(turning, vectors, rows))
+            rest = float(np.mean(block.rest - block.passed + changed))
     return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
+
+
+def _no_multiple(turning: Turning, vectors: Vectors, rows: Integers) -> Reals:
+    """How far the columns that no pair has are from a multiple of themselves, each row as a share.
+
+    Shape: (n,).
+    """
+    assert turning.pairing is not None
+    before, after = (values.astype(np.float64) for values in vectors(rows))
+    others = list(turning.pairing.others(before.shape[1]))
+    size = np.linalg.norm(before, axis=1)  # (n,)
+    kept, gained = before[:, others], after[:, others]
+    products = (kept * kept).sum(axis=1)
+    times = (kept * gained).sum(axis=1) / np.where(products > 0, products, 1)
+    missed = np.linalg.norm(gained - times[:, None] * kept, axis=1)
+    return np.asarray(missed / np.where(size > 0, size, 1), np.float64)
 
 
 def _rotated_reader(

@@ -20,7 +20,7 @@ WRONG = {
     "frequencies_ignored": ("base", "inv_freq is ignored"),
     "tables_ignored": ("position-offset", "rows are rotated at other positions than theirs"),
     "offset_ignored": ("position-offset", "starts again at position 0"),
-    "offset_of_numbers": ("unknown", "depends on more than the row"),
+    "offset_of_numbers": ("position-offset", "position"),
     "positions_ignored": ("position-offset", "positions that it is given are ignored"),
     "length_ignored": ("position-offset", "999"),
     "layer_added": ("position-offset", "off by +1"),
@@ -86,7 +86,7 @@ def test_a_layout_that_a_function_is_told_is_the_references(layout, call):
     asked = (*HALF, "--layout", layout, "--impl", f"{TOLD}:by_style")
     document = json.loads(call(*asked)[1])
     assert document["ok"]
-    assert "a layout of" in "".join(document["subject"]["call"]["patterns"])
+    assert "another layout" in "".join(document["subject"]["call"]["patterns"])
 
 
 @pytest.mark.long

@@ -201,6 +201,4 @@ def test_frequencies_that_err_apart_as_float32_powers_do_share_no_cause(seed):
     right = rope.reference("rope", dim=64)
     examined = rope.of_frequencies(ladder(64, 1e4) * (1 + errors), right, "0:131072:7")
     assert not examined.ok
-    (cause, *_) = diagnose(examined)
-    assert cause.cause == "inv-freq-precision"
-    assert "no more than powers computed in float32 may have" in cause.message
+    assert diagnose(examined)[0].cause == "unknown"

@@ -59,7 +59,7 @@ def test_positions_come_from_a_file_of_numbers(call, tmp_path):
     [
         ("heatmap -s rope -d 4 --positions -1:1:0.5", "-0.5┤"),
         ("curve -s rope -d 4 --positions -1:1:0.125", "across: position"),
-        ("curve -s alibi --heads 1 --positions 0:1:0.25", "-0.75"),
+        ("curve -s alibi --heads 1 --positions 0:1:0.25", "-0.5"),
         ("heatmap -s alibi --heads 1 --positions 0:2:0.25 --softmax", "0.5┤"),
         (
             "rotation -s rope -d 4 --positions 0.25,0.5,1/3",
@@ -110,4 +110,4 @@ def test_a_curve_over_thirds_is_one_line():
 
 def test_a_whole_position_among_fractions_is_named_as_one(call):
     _, out, _ = call(*["compare", "rope", "rope-linear", "--positions", "-2,0.5"])
-    assert "at position -2, column" in out
+    assert "at position -2, dimension" in out
