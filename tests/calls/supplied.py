@@ -641,12 +641,12 @@ def beside_v(q, k, v, offset=0):
     return rotated(q, rows(q) + offset), rotated(k, rows(k) + offset), v
 
 
-@wrong("unknown", "depends on more than the row")
+@wrong("unknown", "v is changed")
 def v_at_later_positions(q, k, v, offset=0):
     return *beside_v(q, k, v, offset)[:2], rotated(v, rows(v) + offset) if offset else v
 
 
-@wrong("unknown", "depends on more than the row")
+@wrong("unknown", "v is changed")
 def v_in_later_heads(q, k, v, offset=0):
     changed = v.copy()
     changed[..., 5:, :, :] = rotated(v, rows(v) + offset)[..., 5:, :, :]
