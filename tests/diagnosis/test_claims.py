@@ -351,7 +351,6 @@ def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions()
     assert cause.message == (
         "from position 613 on: the rotation runs backward: the sine has the wrong sign"
     )
-    assert cause.evidence.endswith("all is right up to position 612")
     assert cause.where.fields() == {"positions": "613:1500"}
 
 
@@ -423,4 +422,7 @@ def test_no_rule_is_ruled_out_of_what_it_makes(part):
     for rule in rules[::15]:
         defect = Defect(frequencies=rule, **part)
         made = replace(plain, factors=defect.prediction(plain)[0])
-        assert defect in list(likely_defects(made, None)), rule.message
+        others = [each for each in likely_defects(made, None) if each.frequencies is rule]
+        assert replace(defect, frequencies=None) in [
+            replace(each, frequencies=None) for each in others
+        ], rule.message
