@@ -212,6 +212,9 @@ class Together:
         moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
         if not any(each.any() for each in moved):
             return "", Cause.UNKNOWN
+        read_and_wrong = zip(self.read, self.wrong, moved, strict=False)
+        if all((own == -part.places)[each].all() for own, part, each in read_and_wrong):
+            return f"rows of {self.where} are rotated backward", Cause.DIRECTION
         which = next(number for number, each in enumerate(moved) if each.any())
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places

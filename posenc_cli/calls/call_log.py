@@ -378,14 +378,14 @@ class _Calls:
             row = int(np.argmax(own != call.positions))
             at = f"position {call.positions[row]} is rotated as {own[row]}"
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
-        end = ends.pop() if len(ends) == 1 else None
-        if end is not None and self._right_up_to <= end + 1:
-            message = f"positions are clamped at {end}"
-            return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
         evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
         if unrotated:
             message = "in some calls rows come back unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
+        end = ends.pop() if len(ends) == 1 else None
+        if end is not None and self._right_up_to <= end + 1:
+            message = f"positions are clamped at {end}"
+            return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
         message = f"rows are rotated at other positions than theirs: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 

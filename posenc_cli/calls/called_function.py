@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.answers import Returned, returned_arrays
+from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
     NOTHING,
     request,
@@ -142,6 +142,7 @@ class CalledFunction(ABC):
     def _described(self) -> Signature:
         answer, _ = self._exchanged({"do": "describe"})
         try:
+            check_description(answer)
             return Signature.of(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None

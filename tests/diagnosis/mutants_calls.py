@@ -201,7 +201,7 @@ def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("unknown", "heads 2, 4, 6, 8, 10, 12 do not rotate as the others do")
+@mutant("direction", "heads 2, 4, 6, 8, 10, 12 are rotated backward")
 def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, back in zip(results, doubles.transformers(q, k, cos, -sin, unsqueeze_dim), strict=True):

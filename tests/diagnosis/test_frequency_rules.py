@@ -147,9 +147,9 @@ def changed(values, pair, number):
         (LLAMA_GIVEN, llama3(128, 5e5, 8, high=5.5), RULE, "high_freq_factor is 5.5, not 4"),
         (
             LLAMA_GIVEN,
-            llama3(128, 5e5, 8, low=1, high=4, original=10000),
+            llama3(128, 5e5, 8, low=1, high=4, original=131072),
             RULE,
-            "original_max_position_embeddings is 10000, not 8192",
+            "original_max_position_embeddings is 131072, not 8192",
         ),
         ({}, ladder(128, 123456.0), "base", "the base is 123456, not 10000"),
         # By no known rule.
