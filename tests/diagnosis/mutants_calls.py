@@ -947,7 +947,7 @@ def queries_in_int4(q, k, cos, sin):
     return turned((np.rint(q / step) * step).astype(np.float32), cos, sin), turned(k, cos, sin)
 
 
-@mutant("attention-factor", "1/√32, the scale of scores, is multiplied in")
+@mutant("attention-factor", "the attention factor is 0.176777, not 1")
 def scores_scaled(q, k, cos, sin):
     return turned(q, cos, sin) * doubles.D**-0.5, turned(k, cos, sin)
 
