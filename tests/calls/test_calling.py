@@ -165,7 +165,7 @@ NO_NUMBERS = {
     "return x / np.float32(0) * 0": "not-a-number",
     "y = good(x, p); y[:, 4:6] = np.inf; return y": "not-a-number",
     "y = good(x, p); y[:, 4:6] *= np.float32(np.inf); return y": "not-a-number",
-    "y = good(x, p); y[:, 4:6] = np.nan; return y": "uninitialised",
+    "y = good(x, p); y[:, 4:6] = np.nan; return y": "not-a-number",
 }
 
 
@@ -177,7 +177,6 @@ def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(b
     (why,) = diagnose(found)
     assert why.cause == cause
     assert found.survey.reference.pair == (2 if "4:6" in body else 0)
-    assert ("some are infinite" in why.message) == ("inf" in body)
     if "4:6] = np.inf" in body:
         assert why.evidence.startswith("68 of 272 are not, the first at position 0, pair 2")
 

@@ -15,6 +15,9 @@ NOT_NAMED: dict[str, str] = {
     "uninitialised_huge": "tables",
     "uninitialised_first": "rotated",
     "float32_as_bfloat16": "rotated",
+    "grown_empty": "impl",
+    "grown_factor": "impl",
+    "grown_scaled": "impl",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 

@@ -368,9 +368,9 @@ HOSTILE = {
         "single number",
     ),
     # other names
-    "unknown suffix": ("x.bin", b"\xde\xad\xbe\xef", "in no format that is read: .npy, .npz, .csv"),
+    "unknown suffix": ("x.bin", b"\xde\xad\xbe\xef", "has an unsupported format: .npy, .npz, .csv"),
     "no suffix and empty": ("x", b"", "is empty: it holds no bytes"),
-    "prose": ("README.md", b"Read me.\n", "in no format that is read"),
+    "prose": ("README.md", b"Read me.\n", "has an unsupported format"),
 }
 
 
