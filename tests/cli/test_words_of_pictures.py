@@ -89,9 +89,7 @@ HEATMAPS = {
     "--in stack.npy --head 2": Words(
         "'stack.npy': 3 × 6 × 6 float64, matrix [2]", "row", "column", "value"
     ),
-    "--in waves.npy": Words(
-        "'waves.npy': 32 × 16 float64", "row", "column", "value", ("even columns", "odd columns")
-    ),
+    "--in waves.npy": Words("'waves.npy': 32 × 16 float64", "row", "column", "value"),
 }
 CURVES = {
     "alibi-slopes --heads 6 --plot": Words(SLOPES, "slope", "head"),
