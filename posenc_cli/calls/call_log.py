@@ -382,9 +382,9 @@ class _Calls:
         if unrotated:
             message = "in some calls rows come back unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
-        end = ends.pop() if len(ends) == 1 else None
-        if end is not None and self._right_up_to <= end + 1:
-            message = f"positions are clamped at {end}"
+        shared = ends.pop() if len(ends) == 1 else None
+        if shared is not None and self._right_up_to <= shared + 1:
+            message = f"positions are clamped at {shared}"
             return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
         message = f"rows are rotated at other positions than theirs: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
