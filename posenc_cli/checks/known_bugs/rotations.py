@@ -70,7 +70,7 @@ class Rotated(Expected):
     @property
     def pairs(self) -> Sample:
         """The pairs of the reference at these positions, as the diagnosis takes a subject's."""
-        at, reference = self.places.at, self.reference
+        at, reference = self.places.at.astype(np.int64), self.reference
         ones = np.ones((at.size, reference.pairs), np.complex128)
         seen, stray = ones == 1, np.zeros((at.size, 1))
         return Sample(at, ones, seen, stray, self.tolerance, reference.scale, reference)
