@@ -586,7 +586,8 @@ def _row_positions(
 def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
     """Whether so few pairs are somewhere at any angles: far away, or one pair at two positions."""
     far = int(np.abs(positions).max()) > _FARTHEST_PLACED
-    fewest = _FEWEST_PLACED if far else 2 if np.unique(positions).size < 3 else 1
+    others = positions[positions != positions[0]]
+    fewest = _FEWEST_PLACED if far else 2 if (others == others[:1]).all() else 1
     return int(np.count_nonzero(frequencies)) < fewest
 
 
