@@ -306,7 +306,6 @@ def test_dims_choose_columns(call):
     [
         ([], "--scheme, --config, --model or --in: give one of them"),
         (["-s", "rope", "-l", "4", "--in", "x.npy"], "--in: cannot go with"),
-        (["-s", "rope+alibi"], "rope needs the positions"),
         (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3': is empty"),
         (["-s", "rope", "-l", "4", "--dims", "x"], "--dims 'x': must be A:B"),
         (["-s", "rope", "-l", "4", "--rows", "0:2"], "--rows 0:2: goes with --in"),

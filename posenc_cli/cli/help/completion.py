@@ -71,11 +71,11 @@ def completion(
     """Print the script for shell completion.
 
     A shell that runs the script completes commands, options, schemes, models, parameters, formats
-    and files. For every session of bash, put the first line below into ~/.bashrc. zsh loads _posenc
-    from a folder of its fpath, fish loads posenc.fish from ~/.config/fish/completions.
+    and files. For this session of bash alone, run eval "$(posenc completion bash)". zsh loads
+    _posenc from a folder of its fpath, fish loads posenc.fish from ~/.config/fish/completions.
 
     Examples:
-      eval "$(posenc completion bash)"
+      posenc completion bash >> ~/.bashrc
       posenc completion zsh > _posenc
       posenc completion fish > posenc.fish
     """
