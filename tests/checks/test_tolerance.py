@@ -135,7 +135,7 @@ def test_the_cause_of_float32_powers_is_no_false_one():
 
 @pytest.mark.parametrize("rule", ["float32", "float64", "exact"])
 @pytest.mark.parametrize("positions", ["0:2048", "100000:101000"])
-def test_frequencies_that_are_float32_powers_are_said_to_be_within_what_float32_reaches(rule, positions):
+def test_frequencies_that_are_float32_powers_are_within_what_float32_can_reach(rule, positions):
     """Whatever units a library's power is off by, in some pairs alone."""
     units = np.zeros(PAIRS, int)
     units[[2, 3, 5]] = [1, -2, 3]
