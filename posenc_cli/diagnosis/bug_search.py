@@ -144,7 +144,7 @@ def _words_of_claim(
             yield amplitude
     if defect.turn != "right":
         _, cause, message = TURNS[defect.turn]
-        yield Explanation(cause, message, "matches in every pair once this is mended")
+        yield Explanation(cause, message, "every pair matches once this is fixed")
     if defect.frequencies is not None:
         yield _frequency_cause(defect.frequencies, sample)
     along = sample.reference.coordinates
@@ -158,7 +158,7 @@ def _words_of_claim(
         yield Explanation(
             Cause.POSITION_OFFSET,
             f"positions are off by {defect.offset:+g}",
-            f"what stands at position {first} is the rotation of {first + defect.offset:.12g}",
+            f"position {first} is rotated as {first + defect.offset:.12g}",
         )
     if isinstance(defect.moved, PositionMap):
         yield _moved_cause(claim, defect.moved, suspect)
@@ -195,7 +195,7 @@ def _words_of_roundings(
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
-            f"{right} of {residual.of_cells} pairs of cells are the exact ones, so rounded",
+            f"{right} of {residual.of_cells} rotations are the exact ones, rounded this way",
             defect.cells if defect.cells in HALVES else None,
         )
 

@@ -72,7 +72,7 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
         exchanged = _exchanges_text(own, axes, token=reference.axes)
         message = known or f"{pairs} follow{'s' * (others.size == 1)} {exchanged}"
-        mended = "matches in every pair once this is mended"
+        mended = "every pair matches once this is fixed"
         evidence = f"{pairs} follow other axes" if known else mended
         alike = axis_notes(reference, suspect.examination.subject.own.places)
         evidence = "; ".join((evidence, *alike))

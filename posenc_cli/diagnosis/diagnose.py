@@ -141,7 +141,7 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
     reference = suspect.examination.reference
     columns = reference.head - 2 * reference.pairs
     message = f"{columns} unrotated dimensions change"
-    changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate as they should")
+    changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate correctly")
     residual = within.residual(Defect())
     if residual.whole and _layout_cause(within) is None:
         return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
@@ -394,7 +394,7 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
         and (wider := of_width(reference, own.pairs))
         and fits(own, wider.reference)
     ):
-        evidence = f"with {wider.options} every cell is right"
+        evidence = f"with {wider.options} every value is right"
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; columns are paired {own.pairing.text}"
     return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)

@@ -46,7 +46,7 @@ def mirror_cause(examination: Examination) -> Explanation | None:
         )
         residual = Residual.measure(pieces)
         if residual.whole:
-            evidence = f"matches in every pair once this is mended; {residual.text}"
+            evidence = f"every pair matches once this is fixed; {residual.text}"
             return Explanation(Cause.COS_SIN_MISPAIRED, message, evidence, residual=residual)
     return None
 

@@ -80,9 +80,9 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     units = f"{cells.units:.3g}"
     return Explanation(
         Cause.TABLE_PRECISION,
-        f"cells are not correctly rounded to {cells.dtype.name}",
-        f"{cells.wrong} of {cells.total} cells, by up to {units} unit{'s' * (units != '1')} in the "
-        "last place, but all within what float32 code can reach",
+        f"values are not correctly rounded to {cells.dtype.name}",
+        f"{cells.wrong} of {cells.total} values, by up to {units} unit{'s' * (units != '1')} in "
+        "the last place, but all within what float32 code can reach",
         residual=residual,
     )
 

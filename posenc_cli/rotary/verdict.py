@@ -123,7 +123,7 @@ class Residual(Record):
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
-        '90 of 99 pairs of cells reproduced to 3e-08, 9 not; one of the 9 positions differs: 7'
+        '90 of 99 rotations reproduced to 3e-08, 9 not; one of the 9 positions differs: 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
@@ -131,7 +131,7 @@ class Residual(Record):
         if self.first is None:
             return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
         right = self.of_cells - self.cells
-        count = f"{right} of {self.of_cells} pairs of cells"
+        count = f"{right} of {self.of_cells} rotations"
         return f"{count} {near}, {self.cells} not{self.exceptions}"
 
     def fields(self) -> dict[str, object]:
@@ -516,7 +516,7 @@ def _cells(cells: WrongCells) -> Finding:
     message = "every value is the correctly rounded one of the reference"
     if cells.wrong:
         message = (
-            f"{cells.wrong} of {cells.total} cells are not the correctly rounded ones, by up to "
+            f"{cells.wrong} of {cells.total} entries are not correctly rounded, by up to "
             f"{cells.units:.3g} units in the last place"
         )
     place = _place(cells.worst)

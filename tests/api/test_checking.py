@@ -192,7 +192,7 @@ def test_a_comparison_is_the_commands(sides, call, tmp_path):
 def test_reports_speak_of_arguments():
     wider = posenc.tables("rope", 64, dim=32)
     report = posenc.rope_check("rope", tables=wider, dim=16)
-    assert "with dim 32 every cell is right" in str(report)
+    assert "with dim 32 every value is right" in str(report)
     assert "--" not in str(report)
     with pytest.raises(AssertionError) as error:
         posenc.assert_rope("rope", tables=wider, dim=16)

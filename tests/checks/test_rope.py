@@ -246,7 +246,7 @@ def test_a_width_that_is_not_the_references_is_rotary_dim():
         found = rope.of_tables(*tables, right, "0:300")
         assert not found.ok
         assert [cause.cause for cause in diagnose(found)] == ["rotary-dim"]
-        assert diagnose(found)[0].evidence == "with --dim 32 every cell is right"
+        assert diagnose(found)[0].evidence == "with --dim 32 every value is right"
     x = rope.vectors(300, 32)
     found = rope.of_rotated(x, narrow(x, where), right, "0:300")
     assert [cause.cause for cause in diagnose(found)] == ["rotary-dim"]
@@ -395,7 +395,7 @@ def test_strict_asks_for_each_cell_to_be_the_correctly_rounded_one(scheme, dtype
     found = strictly(cos, sin, right, "0:6,900")
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     assert finding(found, "reference").at == {"position": 2, "pair": 7}
-    assert "1 of 112 cells" in finding(found, "reference").message
+    assert "1 of 112 entries" in finding(found, "reference").message
     assert [cause.cause for cause in diagnose(found)] == ["table-precision"]
 
 

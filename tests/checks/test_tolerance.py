@@ -289,7 +289,7 @@ def test_one_wrong_bit_of_a_table_is_found_and_right_cells_are_not(kind):
 
     assert told().ok
     tables[0][3, 5] = np.nextafter(tables[0][3, 5], kind(2))
-    assert told().message.startswith("1 of 512 cells are not the correctly rounded ones")
+    assert told().message.startswith("1 of 512 entries are not correctly rounded")
 
 
 def test_the_bound_of_a_float32_product_is_reached_and_not_passed():

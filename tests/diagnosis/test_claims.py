@@ -41,8 +41,8 @@ def test_rounded_tables_are_counted_in_one_unit():
     cos, sin = (to(table, "bfloat16") for table in tables())
     cos[86, 1] *= 1.25
     _, (cause, *_) = told(cos, sin)
-    counts = re.findall(r"\d+ of \d+ [a-z ]*?cells", cause.evidence)
-    assert counts == [f"{ROWS * PAIRS - 1} of {ROWS * PAIRS} pairs of cells"] * 2
+    counts = re.findall(r"\d+ of \d+ rotations", cause.evidence)
+    assert counts == [f"{ROWS * PAIRS - 1} of {ROWS * PAIRS} rotations"] * 2
 
 
 @pytest.mark.sweep(6)

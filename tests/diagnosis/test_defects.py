@@ -160,7 +160,7 @@ def test_tables_of_another_width_are_told_the_dim_that_fits(twice):
             cos, sin = np.tile(cos, 2), np.tile(sin, 2)
         (cause,) = causes_of(cos, sin, rope.reference("rope", **{"dim": 32, **given}))
         assert cause.cause == "rotary-dim"
-        assert cause.evidence == f"with {options} every cell is right"
+        assert cause.evidence == f"with {options} every value is right"
 
 
 def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base():

@@ -33,7 +33,7 @@ class BugCode(Code):
     TABLE_PRECISION = "table-precision", "the values were rounded too coarsely"
     PADDING_ROW = "padding-row", "the row of the padding token is zeros, as fairseq stores it"
     AXIS = "axis", "columns use another axis of the grid, or other coordinates"
-    GRID_ORDER = "grid-order", "the table lists the cells of the grid in another order"
+    GRID_ORDER = "grid-order", "the table goes through the grid in another order"
     WINDOW = "window", "the offsets in a window are numbered with other strides"
     BUCKETS = "buckets", "another rule assigns offsets to buckets"
     CAUSAL = "causal", "keys after the query have other scores"
