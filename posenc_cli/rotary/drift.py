@@ -18,7 +18,6 @@ from posenc_cli.inference.tolerance import PER_ANGLE, unit
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.inference.reference import Sample
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 FROM = 8192
@@ -202,13 +201,3 @@ class Drift:
             scale * value,
             scale * min(allowed, value / ALIKE),
         )
-
-
-def relative_errors(sample: Sample) -> Reals:
-    """The relative error of each frequency that fits the phases best. Shape: (pairs,)."""
-    angles = np.multiply.outer(sample.positions.astype(np.float64), sample.reference.frequencies)
-    phases = np.angle(sample.factors * np.exp(-1j * angles))
-    known = sample.seen & np.isfinite(phases)
-    power = np.where(known, angles**2, 0.0).sum(axis=0)
-    errors = np.where(known, phases * angles, 0.0).sum(axis=0)
-    return np.asarray(errors / np.where(power > 0, power, 1.0), np.float64)
