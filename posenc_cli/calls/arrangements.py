@@ -41,6 +41,9 @@ has half as many heads. Of these counts the first is used that is not the length
 MOST_HEADS = (130, 134)
 """The same for kernels with blocks of 64 or 128 heads: some models have 128."""
 
+_LONG_TABLES = 1 << 14
+"""The last position of longer tables that a batch chooses rows from by an offset."""
+
 _SQUARES = (6, 4, 8)
 """Sequences, heads and rows of a batch with the same number of each; the first number that is
 not the length of another axis. Code that tells axes apart by their length confuses them here."""
@@ -49,7 +52,8 @@ not the length of another axis. Code that tells axes apart by their length confu
 class Arrangement(Record):
     """Sequences and heads in one call; ``places`` is the number of rows of positions.
 
-    ``apart`` says that the axes differ from those of all other calls.
+    ``apart`` says that the axes differ from those of all other calls. ``later`` is what is added to
+    all positions.
     """
 
     form: CallForm
@@ -59,6 +63,7 @@ class Arrangement(Record):
     heads: int
     key_heads: int
     apart: bool = False
+    later: int = 0
 
     @property
     def text(self) -> str:
@@ -72,6 +77,7 @@ class Arrangement(Record):
         if self.sequences == 1:
             return f"a sequence with {heads}"
         own = " at positions of their own" if self.places > 1 else ""
+        own += f" from {self.later} on" if self.later else ""
         return f"a batch of {self.sequences} sequences{own} with {heads}"
 
     @property
@@ -86,9 +92,8 @@ class Arrangement(Record):
         One has two sequences, as a prompt with and without guidance. Those of one row have four and
         eight, which kernels take at once, and 33, which exceeds buffers for 32.
         """
-        many = _apart(_SQUARES, self.form)
         largest = self.of_heads(MOST_HEADS)
-        others = [largest, self._of(many, many, many)]
+        others = [largest, self.square]
         if self.sequences == 1:
             others.append(replace(self, rows=1))
         else:
@@ -103,6 +108,12 @@ class Arrangement(Record):
         if self.key_heads != self.heads:
             others.append(replace(largest, key_heads=largest.heads))
         return others
+
+    @property
+    def square(self) -> Arrangement:
+        """The same with as many sequences and heads as rows."""
+        many = _apart(_SQUARES, self.form)
+        return self._of(many, many, many)
 
     def of_heads(self, counts: Sequence[int]) -> Arrangement:
         """The same with many sequences and so many heads, which shows errors of blocks."""
@@ -119,6 +130,13 @@ class Arrangement(Record):
             heads=heads,
             key_heads=heads if self.key_heads == self.heads else heads // 2,
         )
+
+
+def far(taken: Arrangement, last: int) -> list[Arrangement]:
+    """The same at the last positions, which show low frequencies, if that costs little."""
+    form, later = taken.form, last - max(STARTS[: taken.places]) - taken.rows + 1
+    long_tables = form.chosen and form.boxed and last > _LONG_TABLES
+    return [replace(taken, later=later)] * (later > 0 and not (form.from_zero or long_tables))
 
 
 def of_fewer_axes(form: CallForm) -> Iterator[Arrangement]:

@@ -18,10 +18,10 @@ from posenc_cli.calls.arrangements import (
     MANY_HEADS,
     MOST_HEADS,
     SEQUENCES,
-    SIZES,
     STARTS,
     Arrangement,
     arrangements,
+    far,
     must_hold,
     of_fewer_axes,
     sizes_apart,
@@ -60,6 +60,10 @@ _FEW_HEADS = 20
 _SAME_ENTRY = 1e-3
 """For values near 1: entries of the same position agree to this in any format, those of the next
 position do not."""
+
+_ADVANCE = 0.01
+"""How far the factors of neighbouring positions are apart in some pair: by far more than rounding,
+and less than the first pair of an encoding rotates with a scaling of 64."""
 
 _SHAPED = "returned an array of shape"
 
@@ -103,6 +107,28 @@ class PartOfCall(Record):
         call = MadeCall(self.places.reshape(-1), x, values)
         read = RowReader(reference, self.dtype).positions(call)
         return None if read is None else read.reshape(self.places.shape)
+
+    def follows_places(self, reference: Reference) -> bool:
+        """Whether a factor for each pair and position gives all heads, and the next is another.
+
+        A call in axes that a function does not support gives other results.
+        """
+        columns = self.x.shape[3]
+        x, values = (own.reshape(-1, columns) for own in (self.x, self.values))
+        call = MadeCall(self.places.reshape(-1), x, values)
+        before, after = RowReader(reference, self.dtype).factors(call)  # (rows, pairs)
+        places, index = np.unique(call.positions, return_inverse=True)
+        of_place = (index == np.arange(places.size)[:, None]).astype(np.float64)  # (places, rows)
+        factors = (of_place @ (after * before.conj())) / (of_place @ np.square(np.abs(before)))
+        if self.x.shape[1] == 1 or places.size == 1:
+            return False
+        advance = np.abs(np.diff(factors, axis=0)).max(axis=1) > _ADVANCE
+        return bool(advance.all()) and not vectors_differ(
+            *(
+                np.ascontiguousarray(own).view(np.float64)
+                for own in (factors[index] * before, after)
+            )
+        )
 
 
 class Together:
@@ -155,6 +181,12 @@ class Together:
         shown = [each for each in read if each is not None]
         return shown if len(shown) == len(read) else []
 
+    @cached_property
+    def follows_places(self) -> bool:
+        """Whether all heads of the wrong results follow positions in the same way."""
+        reference = self._function.process.reference
+        return all(part.follows_places(reference) for part in self.wrong)
+
     @property
     def by_head(self) -> bool:
         """Whether rows of one position are rotated at others, which differ between heads."""
@@ -176,11 +208,11 @@ class Together:
     def tells(self) -> bool:
         """Whether the function surely supports such calls.
 
-        It does if any head is right, if several sequences come back as they were given, or if heads
-        are alike and rows of a sequence advance. In a call with positions for each sequence, the
-        rows may be rotated at any of these.
+        It does if any head is right, if several sequences come back as they were given, if heads
+        are alike and rows of a sequence advance, or if all heads follow positions in the same way.
+        In a call with positions for each sequence, the rows may be rotated at any of these.
         """
-        if not all(part.wrong.all() for part in self.parts) or self.rotates:
+        if not all(part.wrong.all() for part in self.parts) or self.rotates or self.follows_places:
             return True
         advance = all((np.diff(own, axis=2) > 0).all() for own in self.read)
         moved = bool(self.read) and not self.by_head and (self._own_positions or advance)
@@ -360,6 +392,7 @@ def called_together(
     starts = STARTS[: arrangement.places]
     if form.from_zero or form.has("grid"):
         starts = (0,)
+    starts = tuple(start + arrangement.later for start in starts)
     generator = np.random.default_rng(11)
     given: list[NumberArray] = []
     for heads in (arrangement.heads, arrangement.key_heads)[: len(form.vectors)]:
@@ -372,7 +405,8 @@ def called_together(
 
 def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     """Call it with batches of other sizes, after one was right."""
-    calls, others = tried.calls, [*arrangement.others, *of_fewer_axes(arrangement.form)]
+    calls, others = tried.calls, [*arrangement.others, *far(arrangement, tried.last)]
+    others += of_fewer_axes(arrangement.form)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
         surely = not other.apart and other.key_heads != 1
@@ -389,6 +423,24 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
             calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
         elif together.wrong:
             calls.fault(together.fault(other.text))
+            return
+    if arrangement.places > 1 and not tried.form.places_each:
+        _try_shared_positions(tried, arrangement)
+
+
+def _try_shared_positions(tried: Tried, arrangement: Arrangement) -> None:
+    """Call it with positions of one sequence for all; if that is right, with as many as rows."""
+    form, calls = replace(tried.form, axes=arrangement.form.axes), tried.calls
+    shared = replace(arrangement, form=form, places=1)
+    for own in (shared, shared.square):
+        call = partial(called_together, tried.function, own, tried.differs)
+        together = calls.attempt(own.text, call, surely=False)
+        if together is not None and together.wrong:
+            if own == shared and not together.tells:
+                calls.skip(calls.tried.pop(), _UNSUPPORTED)
+            else:
+                calls.fault(together.fault(own.text))
+        if together is None or together.wrong:
             return
 
 
@@ -501,33 +553,57 @@ def try_table_batches(tried: Tried) -> None:
     if not form.has("positions"):
         return
     several = "positions of several sequences in one call"
-    if not tried.takes_batches or "b" not in form.position_axes:
-        calls.skip(several, untested=[several] * (not tried.takes_batches))
+    each = "b" in form.position_axes
+    if not tried.takes_batches:
+        calls.skip(several, untested=[several])
         return
-    with calls.planned(_TABLES):
-        calls.fault(_table_fault(tried.function))
-    calls.untested += [several] * (_TABLES not in calls.tried)
+    if not each:
+        form = replace(form, position_axes=form.position_axes.replace("n", "bn"))
+    function = tried.function.varied(last=tried.function.last, form=form)
+    square, fewer = Arrangement(form, 1, 1, 1, 1, 1).square.rows, sizes_apart(form)[0]
+    for sequences, rows in ((SEQUENCES, fewer), (2, fewer), (square, square), (len(STARTS), 1)):
+        text = f"the positions of {sequences} sequences in one call"
+        positions = np.add.outer(STARTS[:sequences], np.arange(rows))
+        positions[-1] += tried.last - positions[-1, -1]  # low frequencies show in the last ones
+        with calls.planned(text, surely=False):
+            calls.fault(_table_fault(function, positions, text))
+        if calls.faults or text not in calls.tried:
+            break
+    if not (calls.faults or text in calls.tried):
+        calls.untested += [several] * (each or form.placed_by == "position_ids")
 
 
-_TABLES = f"the positions of {SEQUENCES} sequences in one call"
-
-
-def _table_fault(function: ServedFunction) -> Irregularity | None:
+def _table_fault(function: ServedFunction, positions: Integers, text: str) -> Irregularity | None:
     """How the tables of several sequences differ from those of each alone; None if they do not.
 
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
-    positions = np.add.outer(STARTS[:SEQUENCES], np.arange(SIZES[0][0]))
     together = function.answers(positions)
     alone = [function.answers(own[None]) for own in positions]
-    if _same(together, alone[0]):
-        evidence = f"called with {_TABLES} it returns the tables of sequence 1 alone"
+    of_first = [
+        _joined([own] * len(positions), every)
+        for own, every in zip(alone[0], together, strict=False)
+    ]
+    if any(_same(together, own) for own in (alone[0], of_first)):
+        evidence = f"called with {text} it returns the tables of sequence 1 alone"
         return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
-    joined = [np.concatenate(parts) for parts in zip(*alone, strict=True)]
+    joined = [
+        _joined(parts, every)
+        for parts, every in zip(zip(*alone, strict=True), together, strict=False)
+    ]
     if [values.shape for values in together] != [values.shape for values in joined]:
         raise InvalidInput("the tables are not of each sequence")
-    wrong = f"called with {_TABLES} it gives other tables than for each alone"
+    wrong = f"called with {text} it gives other tables than for each alone"
     return None if _same(together, joined) else Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
+
+
+def _joined(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
+    """The tables of single sequences as one array, along the axis of sequences of another."""
+    part = parts[0]
+    sizes = zip(part.shape, whole.shape, strict=True) if part.ndim == whole.ndim else ()
+    axis = next((axis for axis, (own, every) in enumerate(sizes) if own != every), 0)
+    joined = np.concatenate(parts, axis=axis)
+    return joined.reshape(whole.shape) if joined.size == whole.size else joined
 
 
 def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:

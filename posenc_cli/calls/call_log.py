@@ -99,7 +99,7 @@ class RowReader:
 
     def right(self, call: MadeCall, used: Integers) -> Flags:
         """Which rows are rotated as the reference rotates them at these positions. Shape: (n,)."""
-        before, after = self._factors(call)
+        before, after = self.factors(call)
         farther = np.maximum(call.positions, np.abs(used))
         size = np.abs(call.x).max(axis=1, keepdims=True)  # (n, 1)
         floor = _ROUNDINGS * self._tolerance.floor * size
@@ -116,7 +116,7 @@ class RowReader:
         """The position that each row is rotated at; None if one shows none, or all run backward."""
         if self.reference.coordinates is not None or not np.isfinite(call.values).all():
             return None  # on several axes there are only the positions that calls have
-        before, after = self._factors(call)
+        before, after = self.factors(call)
         sample = Sample(
             call.positions,
             after / np.where(before == 0, 1, before),
@@ -130,7 +130,7 @@ class RowReader:
         shown = explained.all() and (read.min() >= 0 or read.max() > 0)
         return read if shown and self.right(call, read).all() else None
 
-    def _factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
+    def factors(self, call: MadeCall) -> tuple[ComplexRows, ComplexRows]:
         """The dimension pairs before and after, as complex numbers. Shape: (n, pairs) each."""
         pairing = self.reference.pairing
         with np.errstate(invalid="ignore"):

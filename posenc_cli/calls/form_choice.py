@@ -397,7 +397,8 @@ class FormChoice:
         if self._alike or self._unlike is not None:
             return False
         if form.axes == "bnf":
-            return self._mixes_rows(form, positions, vectors, turned)
+            some = self._leaves_heads(form, positions, vectors, turned)
+            return some or self._mixes_rows(form, positions, vectors, turned)
         if not self._turns_rows(form, vectors, turned):
             return False
         required = [given.name for given in self._process.signature.required]
@@ -406,6 +407,26 @@ class FormChoice:
         same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
         results = self._process.turned(form, positions, same)
         return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
+
+    def _leaves_heads(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+    ) -> bool:
+        """Whether some of the heads side by side are rotated as alone, and others are not.
+
+        A function of a head's size may rotate the first dimensions of any row.
+        """
+        same = []
+        for head in range(vectors[0].heads):
+            only = slice(head, head + 1)
+            given = [Vectors(own.values[:, :, only], own.rows) for own in vectors]
+            together = [replace(own, values=own.values[:, :, only]) for own in turned]
+            same.append(_same(self._process.turned(form, positions, given), together))
+        told = form.has("heads") or any(same[1:])
+        return told and any(same) and not all(same)
 
     def _mixes_rows(
         self,

@@ -312,7 +312,8 @@ class Expected(Record):
             share, least = slope_tolerance(other.params["heads"], self.rule, self.dtype), 0.0
         elif self.form == "scores":
             share, least = 2 * max(rounding, _SINGLE) + _FORMULA, 1e-30
-            largest = np.abs(right).max(axis=(1, 2), keepdims=True)
+            finite = np.where(np.isfinite(right), np.abs(right), 0)
+            largest = finite.max(axis=(1, 2), keepdims=True)
             right = np.maximum(np.abs(right), _SMALL * largest)
         else:
             share = _LOOKED_UP * max(rounding, _SINGLE)

@@ -342,6 +342,7 @@ def _called_further(
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
     leaks = _carried(arguments, task) and _SHAPE_ONLY not in subject.notes
     notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
+    untested += [subject.untested] * bool(subject.untested)
     left = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
     return replace(subject, notes=(*subject.notes, *notes), untested=left)
 

@@ -82,9 +82,9 @@ def bases_of(e: Expected, base: float) -> list[float]:
     turns, rates = known
     told = np.isfinite(turns).all(axis=1)
     turns, at = turns[told], e.positions[told]
-    if at.size < 2:
-        return []
     slowest = int(np.argmin(np.abs(rates)))
+    if at.size < 2 or not rates[slowest]:
+        return []
     steps = np.diff(np.unwrap(np.angle(turns[:, slowest])))
     apart = np.diff(at)
     exponent = -math.log(abs(rates[slowest])) / math.log(base)

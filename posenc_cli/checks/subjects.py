@@ -327,18 +327,24 @@ def _of_keys(
 
 
 def _without_mask(asked: Asked, subject: ValueSubject) -> ValueSubject:
-    """Scores of keys after the query, where a mask hides them, are not compared."""
+    """Scores of keys after the query, where a mask hides all of them, are not compared."""
     e = subject.expected
     later = np.broadcast_to(e.places.later, e.found.shape)
     with np.errstate(invalid="ignore"):
-        hidden = later if asked.causal else later & (e.found <= MASKED)
+        masked = bool((e.found[later] <= MASKED).all())
+    hidden = later & (asked.causal or masked)
     if not hidden.any():
         return subject
     numbers = np.where(np.isnan(e.found), np.inf, np.asarray(e.found, np.float64))
     expected = replace(e, found=np.where(hidden, np.nan, numbers), gaps=True)
     note = "scores of keys after the query are not compared" + ("" if asked.causal else ": masked")
     compared = int(hidden.size - np.count_nonzero(hidden))
-    return replace(subject, expected=expected, notes=(*subject.notes, note), compared=compared)
+    untested = "" if asked.causal else _LATER_KEYS
+    notes = (*subject.notes, note)
+    return replace(subject, expected=expected, notes=notes, compared=compared, untested=untested)
+
+
+_LATER_KEYS = "keys after the query (they are masked)"
 
 
 def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:

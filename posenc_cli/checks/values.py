@@ -245,7 +245,7 @@ def _differences(e: Expected) -> tuple[int, WorstValue | None, list[Flags]]:
         if wrong.any() or largest < 0:
             count += int(wrong.sum())
             _mark(marked, wrong, start, of_rows)
-            ratio = np.where(wrong, apart, -1.0 + 0 * apart) if wrong.any() else apart
+            ratio = np.where(wrong, apart, -1.0) if wrong.any() else apart
             if float(ratio.max()) > largest:
                 largest = float(ratio.max())
                 index = np.unravel_index(int(np.argmax(ratio)), ratio.shape)

@@ -263,19 +263,23 @@ def _causes(
     try:
         named, dtype = manifest["encoding"], str(manifest["conventions"]["dtype"])
         given_params = {name: own for name, own in named["params"].items() if own is not None}
-        scheme = catalogue.BUILT_IN[named["scheme"]]
+        scheme, context = catalogue.BUILT_IN[named["scheme"]], int(named["context"])
+        vectors = [] if scheme.kind == "bias" else [np.asarray(x[0], np.float64)]
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return ()  # an edited manifest
+    try:
         encoding = Encoding.of(scheme, given_params, seq_len=int(positions.max()) + 1)
         with np.errstate(all="ignore"):
             if scheme.kind == "rotary":
-                reference, before = Reference.of(encoding), np.asarray(x[0], np.float64)
-                e: Expected = rotated_vectors(reference, positions, before, given, dtype)
+                reference = Reference.of(encoding)
+                e: Expected = rotated_vectors(reference, positions, vectors[0], given, dtype)
             else:
-                e = _values(encoding, positions, x, given, dtype)
+                e = _values(encoding, positions, vectors, given, dtype)
         wrong = np.linspace(0, positions.size - 1, min(_FEW, positions.size)).astype(np.int64)
-        told = explanations(e, wrong, context=int(named["context"]))
+        told = explanations(e, wrong, context=context)
         return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in told)
-    except (PosencError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return ()  # an edited manifest
+    except PosencError:
+        return ()  # no encoding has these parameters
 
 
 def _values(
@@ -291,7 +295,7 @@ def _values(
     if not x:
         scores = given.reshape(-1, positions.size, positions.size)
         return added_values(encoding, positions, scores, dtype)
-    vectors = np.asarray(x[0], np.float64)
+    (vectors,) = x
     slack = 4 * max(unit(dtype), unit("float32")) * float(np.abs(vectors).max())
     e = added_values(encoding, positions, given - vectors, dtype, vectors=vectors)
     return replace(e, slack=slack)

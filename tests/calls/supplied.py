@@ -120,6 +120,71 @@ def positions_of_first_of_two(x, position_ids):
     return ids(x, position_ids[:1] if two else position_ids)
 
 
+@wrong("unknown", "depends on more than the row")
+def another_base_for_several(x, position_ids):
+    several = x.ndim == 4 and len(x) > 1
+    return ids(x, np.asarray(position_ids) / (1 + several))
+
+
+@wrong("unknown", "depends on more than the row")
+def lowest_frequency_for_several(x, position_ids):
+    """Which only the last positions show."""
+    places = beside_heads(x, position_ids)
+    rates = 1e4 ** -(np.arange(16) / 16)
+    rates[15] *= 0.97 if x.ndim == 4 and len(x) > 1 else 1
+    angles = np.tile(np.multiply.outer(places, rates), 2)
+    return turned_by(x, np.cos(angles), np.sin(angles)).astype(x.dtype)
+
+
+@wrong("position-offset", "rotated at other positions")
+def positions_along_sequences(x, positions):
+    """Right for any batch but one of as many sequences as rows."""
+    positions = np.asarray(positions)
+    if x.ndim == 4 and positions.shape == x.shape[:1] == x.shape[2:3]:
+        return rotated(x, positions[:, None, None])
+    return ids(x, positions)
+
+
+def tables_of(position_ids):
+    angles = np.multiply.outer(position_ids, 1e4 ** -(np.arange(16) / 16))
+    return np.cos(angles), np.sin(angles)
+
+
+def tables_of_each(position_ids):
+    return tables_of(position_ids)
+
+
+@wrong("unknown", "depends on more than the row")
+def tables_of_first(position_ids):
+    position_ids = np.asarray(position_ids)
+    return tables_of(
+        position_ids[:1].repeat(len(position_ids), 0) if position_ids.ndim == 2 else position_ids
+    )
+
+
+@wrong("unknown", "depends on more than the row")
+def tables_of_first_alone(position_ids):
+    return tables_of(position_ids[0] if np.ndim(position_ids) > 1 else position_ids)
+
+
+@wrong("unknown", "depends on more than the row")
+def tables_along_sequences(position_ids):
+    square = np.ndim(position_ids) == 2 and np.shape(position_ids)[0] == np.shape(position_ids)[1]
+    return tables_of(np.transpose(position_ids) if square else position_ids)
+
+
+@untested("positions of several sequences in one call")
+def tables_of_one_sequence(position_ids):
+    assert np.ndim(position_ids) == 1
+    return tables_of(position_ids)
+
+
+def tables_of_a_row(positions):
+    """Whose name says nothing of sequences."""
+    assert np.ndim(positions) == 1
+    return tables_of(positions)
+
+
 # Positions of k.
 def each_its_own(q, k, q_positions, k_positions):
     return ids(q, q_positions), ids(k, k_positions)

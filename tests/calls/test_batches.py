@@ -280,6 +280,11 @@ def doubled(x, positions):
     return right(x, positions) * np.float32(1 + (x.ndim == 4))
 
 
+def weighted(x, positions):
+    y = right(x, positions)
+    return y * np.arange(2, 2 + len(y[0]), dtype=y.dtype)[:, None, None] if y.ndim == 4 else y
+
+
 def reshaped(x, positions):
     y = right(x, positions)
     return np.swapaxes(y, 1, 2).reshape(y.shape) if y.ndim == 4 else y
@@ -306,8 +311,8 @@ def test_unrotated_dimensions_that_are_wrong_in_batches_alone_fail(name, call, t
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["reshaped", "averaged"])
-def test_heads_that_are_mixed_in_batches_fail_where_one_head_is_right(name, call, tmp_path):
+@pytest.mark.parametrize("name", ["reshaped", "averaged", "doubled"])
+def test_heads_that_are_mixed_or_multiplied_in_batches_fail(name, call, tmp_path):
     (tmp_path / "mine.py").write_text(PARTIAL)
     asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", f"./mine.py:{name}")
     status, out, _ = call(*asked)
@@ -319,7 +324,7 @@ def test_heads_that_are_mixed_in_batches_fail_where_one_head_is_right(name, call
 @pytest.mark.long
 def test_line_one_names_a_batch_whose_results_are_put_aside(call, tmp_path):
     (tmp_path / "mine.py").write_text(PARTIAL)
-    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", "./mine.py:doubled")
+    asked = (*HALF, "--set", "partial=0.5", "-l", "256", "--impl", "./mine.py:weighted")
     status, out, _ = call(*asked)
     assert (status, "not tested: batches (results differ" in json.loads(out)["verdict"]) == (
         0,

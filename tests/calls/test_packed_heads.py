@@ -121,6 +121,24 @@ def first_alone(x, position_ids, num_heads):
     y = split(x, num_heads).copy()
     y[:, :, :1] = rotate(y[:, :, :1], cos[:, :, None], sin[:, :, None])
     return y.reshape(x.shape)
+
+
+def all_but_last(x, position_ids, num_heads=1):
+    y = split(positions(x, position_ids, num_heads), num_heads)
+    if num_heads > 1:
+        y[:, :, -1] = split(x, num_heads)[:, :, -1]
+    return y.reshape(x.shape)
+
+
+def all_but_last_of_k(q, k, position_ids, num_heads=1, num_kv_heads=1):
+    return positions(q, position_ids, num_heads), all_but_last(k, position_ids, num_kv_heads)
+
+
+def of_width(x, positions, head_dim=64):
+    # the first dimensions of any row, whatever else it has
+    angles = np.asarray(positions)[..., None] * 1e4 ** (-np.arange(0, head_dim, 2) / head_dim)
+    y = rotate(x[..., :head_dim], np.cos(angles), np.sin(angles))
+    return np.concatenate([y, x[..., head_dim:]], -1)
 """
 
 
@@ -182,6 +200,19 @@ def test_k_has_heads_of_its_own_where_their_number_is_told(name, checked):
 def test_a_head_that_alone_is_rotated_is_named(checked):
     status, document = checked("first_alone")
     assert (status, document["diagnosis"][0]["cause"]) == (1, "no-rotation")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["all_but_last", "all_but_last_of_k"])
+def test_a_last_head_that_is_left_is_named_also_if_one_head_is_the_default(name, checked):
+    status, document = checked(name)
+    assert (status, document["diagnosis"][0]["cause"]) == (1, "no-rotation")
+
+
+@pytest.mark.long
+def test_a_function_of_the_first_dimensions_of_any_row_passes(checked):
+    status, document = checked("of_width")
+    assert (status, document["subject"]["call"]["usual_axes"]) == (0, "bnf")
 
 
 @pytest.mark.long

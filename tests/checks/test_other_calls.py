@@ -346,6 +346,31 @@ def test_scores_of_one_length_alone_are_told_on_the_first_line():
     assert "not tested: calls of other lengths" in report.verdict, str(report)
 
 
+@pytest.mark.parametrize("hidden", [0, 3])
+def test_masked_keys_are_told_on_the_first_line_and_a_mask_that_leaves_some_fails(hidden):
+    def masked(num_heads, seq_len):
+        at = np.arange(seq_len)
+        later = at > at[:, None] + hidden
+        return np.where(later, -np.inf, posenc.bias("alibi", seq_len, heads=num_heads))
+
+    report = posenc.check("alibi", impl=masked, positions=N, heads=HEADS)
+    told = "not tested: keys after the query (they are masked)" in report.verdict
+    assert (report.ok, told) == (not hidden, not hidden), str(report)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_single_scores_that_are_no_numbers_make_no_other_value_rounded(value):
+    """The others are exact in bfloat16, as slopes of 8 heads are."""
+
+    def scores(num_heads, seq_len):
+        own = posenc.bias("alibi", seq_len, heads=num_heads).copy()
+        own[:, 3, 2] = value
+        return own
+
+    report = posenc.check("alibi", impl=scores, positions=N, heads=8)
+    assert report.cause_text == "not-a-number: 8 of 32768 values are NaN or infinite", str(report)
+
+
 @pytest.mark.parametrize("scheme", ["alibi", "t5"])
 def test_float32_sums_of_scores_and_a_bias_pass(scheme):
     right = posenc.bias(scheme, N, heads=HEADS, **({"seed": 1} if scheme == "t5" else {}))

@@ -164,6 +164,16 @@ def test_every_row_of_rotations_is_applied_by_a_pack_and_says_where_it_was_seen(
         assert bug.remedy
 
 
+def test_a_crash_of_the_search_is_not_told_as_no_cause(packs, tmp_path, monkeypatch):
+    def crashes(*_, **__):
+        raise ValueError("a mistake of posenc's own")
+
+    pack, folder = packs("plain")
+    monkeypatch.setattr("posenc_cli.checks.search.explanations", crashes)
+    with pytest.raises(ValueError, match="of posenc's own"):
+        comparison_of(folder, tmp_path, 2 * pack.content.y)
+
+
 @pytest.mark.long
 def test_two_known_bugs_at_once_are_both_named(tmp_path):
     pack = pack_of("sinusoidal", dim=64)
