@@ -297,12 +297,14 @@ def _packed(tried: _Sequence) -> Iterator[_Pair]:
 
 
 def _reordered(tried: _Sequence) -> Iterator[_Pair]:
-    """Some first rows in another order, in which positions fall and rise."""
-    few = tried.count // 4
-    order = np.roll(np.arange(few), few // 3)
-    order[: few // 4] = order[: few // 4][::-1]
-    # With the last row, tables to choose from have all rows.
-    order = np.append(order, tried.count - 1)
+    """Some first rows in another order, in which positions fall and rise.
+
+    The number of rows and the ends of the call before stay: code may keep tables for these.
+    """
+    tried.run(tried.count)
+    few, order = tried.count // 4, np.arange(tried.count)
+    order[1:few] = np.roll(order[1:few], few // 3)
+    order[1 : few // 4] = order[1 : few // 4][::-1]
     yield tried.rows(order, order), tried.whole[order]
 
 

@@ -179,6 +179,34 @@ def tables_of_one_sequence(position_ids):
     return tables_of(position_ids)
 
 
+class KeptFor:
+    """Tables that are kept for what tells calls apart."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def told(self, position_ids):
+        return position_ids.tobytes()
+
+    def __call__(self, position_ids):
+        key = np.shape(position_ids), self.told(position_ids)
+        if key not in self.kept:
+            self.kept = {key: tables_of(position_ids)}
+        return self.kept[key]
+
+
+@wrong("position-offset", "positions that it is given are ignored")
+class KeptForLast(KeptFor):
+    def told(self, position_ids):
+        return position_ids.max()
+
+
+@wrong("position-offset", "positions that it is given are ignored")
+class KeptForEnds(KeptFor):
+    def told(self, position_ids):
+        return position_ids.flat[0], position_ids.flat[-1]
+
+
 def tables_of_a_row(positions):
     """Whose name says nothing of sequences."""
     assert np.ndim(positions) == 1
