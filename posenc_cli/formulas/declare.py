@@ -26,7 +26,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, lru_cache, partial, wraps
+from functools import cache, cached_property, lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, get_type_hints
 
 from posenc_cli.errors import InvalidInput, PosencError, described, nearest
@@ -672,18 +672,27 @@ def _with_exact_formulas(content: Record, given: Iterable[float]) -> Record:
 def _exact_rule(
     rule: Callable[..., Any], given: Iterable[float], *, keeps_tuples: bool
 ) -> Callable[..., Any]:
-    """Return a formula that runs in exact arithmetic and returns vectors over exact numbers."""
+    """Return a formula that runs in exact arithmetic and returns vectors over exact numbers.
+
+    Exact frequencies take milliseconds and never change: they are computed once.
+    """
     from posenc_cli.numerics import exact
 
-    @wraps(rule)
-    def evaluate(xp: Namespace, *arguments: Any) -> Any:
+    def exactly(*arguments: Any) -> Any:
         with exact.formula(given):
-            values = rule(xp, *arguments)
-            if xp is not exact:
-                return values
+            values = rule(exact, *arguments)
             if keeps_tuples and isinstance(values, tuple):
                 return tuple(map(exact.checked_vector, values))
             return exact.checked_vector(values)
+
+    frequencies = cache(exactly)
+
+    @wraps(rule)
+    def evaluate(xp: Namespace, *arguments: Any) -> Any:
+        if xp is exact:
+            return exactly(*arguments) if arguments else frequencies()
+        with exact.formula(given):
+            return rule(xp, *arguments)
 
     return evaluate
 

@@ -102,6 +102,8 @@ _DAMAGE = 0.02
 """Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
 """Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
+_CERTAIN = 1.0
+"""Highest cost of a rule that needs no other beside it if it gives every value."""
 _LEAST_NUMBERS = 3
 """Fewest numbers in a row: any two fit some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -266,15 +268,22 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
         return attempts
     for groups in (
         wave_hypotheses(evidence),
-        (grid_hypotheses(evidence),),
-        function_hypotheses(evidence),
+        ((False, grid_hypotheses(evidence)),),
+        ((False, group) for group in function_hypotheses(evidence)),
     ):
-        for group in groups:
+        for likely, group in groups:
+            if not likely and any(_is_certain(attempt.trial) for attempt in attempts):
+                return attempts
             more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
             attempts += _attempt_all(group, evidence, None, ordered=True, more=more)
         if _is_settled(attempts):
             break  # what dimension pairs explain, no column does alone
     return attempts
+
+
+def _is_certain(trial: Trial) -> bool:
+    """Whether a rule that people use gives every value of the sample."""
+    return trial.fits and trial.equal == 1 and trial.hypothesis.cost <= _CERTAIN
 
 
 def _is_settled(attempts: Sequence[Attempt]) -> bool:
@@ -379,6 +388,8 @@ def _attempt_all(
         left -= best is not None
         if trial.fits and (best is None or trial.rank < best.rank):
             best, left = trial, more
+        if ordered and best is not None and _is_certain(best):
+            break  # the next ones cost time to find, and may only say the same again
     # By its ratio, and by its residual: digits that a parameter lacks may be all that is wrong.
     near = (min(trials, key=attrgetter(name), default=None) for name in ("rank", "residual"))
     nearest = [id(trial) for trial in near]

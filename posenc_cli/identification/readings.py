@@ -84,6 +84,11 @@ class View(Record):
         """How many axes have sines and cosines of their own."""
         return max(len(self.shares), 1)
 
+    @property
+    def starts_at_0(self) -> bool:
+        """Whether no pair of the first row is rotated, as in most tables."""
+        return bool((np.abs(self.pairs[0] - 1) <= _UNEVEN).all())
+
     def seen(self, points: ComplexRows) -> NumberArray:
         """What pairs hold of points on the unit circle."""
         return {"cos": points.real, "sin": points.imag}.get(self.function, points)
@@ -197,7 +202,7 @@ def views(evidence: Evidence) -> Iterator[View]:
     if len(evidence.arrays) == 2:
         yield from _two_tables(evidence)
         return
-    yield from _one_matrix(first, evidence)
+    yield from sorted(_one_matrix(first, evidence), key=lambda view: not view.starts_at_0)
 
 
 def _two_tables(evidence: Evidence) -> Iterator[View]:

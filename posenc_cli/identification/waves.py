@@ -155,10 +155,13 @@ def _other_factors(given: Mapping[str, Any], length: int) -> tuple[str, ...]:
     return (other,) if name in given else (other, name)
 
 
-def wave_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
-    """What a matrix, or two, may be as waves: for each way to read it, the plainest first."""
+def wave_hypotheses(evidence: Evidence) -> Iterator[tuple[bool, Iterator[Hypothesis]]]:
+    """What a matrix, or two, may be as waves: for each way to read it, the plainest first.
+
+    Each with whether it has rows begin at position 0, as most tables do.
+    """
     for view in views(evidence):
-        yield _of_view(view, evidence)
+        yield view.starts_at_0, _of_view(view, evidence)
 
 
 def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:

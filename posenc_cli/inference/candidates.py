@@ -9,12 +9,13 @@ Rules are evaluated in float64. Imports NumPy: import it only where something is
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
 import sys
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -391,7 +392,8 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     layer_types: dict[str, list[str | None]] = {}
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
-    for (model, layer_type, _, _), own in _bounds(trial.hypothesis.seq_len):
+    kind = trial.bound.scheme.kind
+    for (model, layer_type, _, _), own in _bounds(trial.hypothesis.seq_len, kind):
         if _same_encoding(trial, own):
             layer_types.setdefault(model, []).append(layer_type)
     return tuple(_model_text(model, types) for model, types in layer_types.items())
@@ -427,7 +429,7 @@ _INDEX = "model_layers.json"
 @lru_cache(maxsize=1)
 def layers_of_models() -> tuple[ModelLayers, ...]:
     """The layers of all models that posenc ships, those of one type together."""
-    rows = json.loads((files("posenc_cli.inference") / _INDEX).read_text("utf-8"))
+    rows = json.loads(Path(__file__).with_name(_INDEX).read_text("utf-8"))
     return tuple(
         (*of, {name: tuple(v) if type(v) is list else v for name, v in params.items()})
         for *of, params in rows
@@ -435,22 +437,19 @@ def layers_of_models() -> tuple[ModelLayers, ...]:
 
 
 @lru_cache(maxsize=4)
-def _bounds(seq_len: int | None) -> tuple[tuple[ModelLayers, Bound], ...]:
-    """The encodings of all models for sequences of a length, where they have one."""
+def _bounds(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound], ...]:
+    """The encodings of one kind of all models for sequences of a length, where they have one."""
     bounds = []
     for layers in layers_of_models():
-        try:
-            own = catalogue.BUILT_IN[layers[2]].bind(layers[3], seq_len=seq_len)
-        except PosencError:
-            continue
-        bounds.append((layers, own))
+        scheme = catalogue.BUILT_IN[layers[2]]
+        if scheme.kind == kind:
+            with contextlib.suppress(PosencError):
+                bounds.append((layers, scheme.bind(layers[3], seq_len=seq_len)))
     return tuple(bounds)
 
 
 def _same_encoding(trial: Trial, own: Bound) -> bool:
     bound, hypothesis = trial.bound, trial.hypothesis
-    if bound.scheme.kind != own.scheme.kind:
-        return False
     if bound.content.waves is not None:
         return all(
             _same_table(bound.content, table, own.content, table) for table in hypothesis.tables

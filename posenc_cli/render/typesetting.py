@@ -32,6 +32,18 @@ _LAST_PLAIN = "\u02ff"
 """The last character before those that combine, or are two columns wide."""
 
 
+def _wrapped(row: list[str], at: int, width: int) -> list[list[str]]:
+    """The lines of a row of a table whose entry ``at`` may be so wide."""
+    first, *others = textwrap.wrap(
+        row[at], width, break_long_words=False, break_on_hyphens=False
+    ) or [""]
+    blank = [""] * len(row)
+    return [
+        [*row[:at], first, *row[at + 1 :]],
+        *([*blank[:at], other, *blank[at + 1 :]] for other in others),
+    ]
+
+
 class Typesetter(Record):
     """The settings for text: the width in columns, bold or not, and ``spelled`` for the stream.
 
@@ -94,17 +106,26 @@ class Typesetter(Record):
     def _lines_that_fit(
         self, columns: Sequence[str], rows: Sequence[Sequence[str]]
     ) -> list[str] | None:
-        """The lines of a table whose entries need no wrapping, in the format of rich.
+        """The lines of a table with at most one column to wrap, in the format of rich.
 
         Importing rich and calling it takes a quarter of a short command.
         """
         cells = [[*map(self.spelled, row)] for row in (columns, *rows)]
         text = "".join(map("".join, cells))
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        total = sum(widths) + len(_BETWEEN) * (len(widths) - 1)
-        if total > self.width or not text.isprintable() or max(text, default="") > _LAST_PLAIN:
+        if not text.isprintable() or max(text, default="") > _LAST_PLAIN:
             return None
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        too_wide = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - self.width
+        if too_wide > 0:  # the widest column is wrapped, if it stays the widest
+            *_, second, widest = sorted([0, 0, *widths])
+            at, left = widths.index(widest), widest - too_wide
+            words = [word for row in cells for word in row[at].split(" ")]
+            if left <= second or left < max(map(len, (cells[0][at], *words))):
+                return None
+            widths[at] = left
+            cells = [line for row in cells for line in _wrapped(row, at, left)]
         header, *lines = (_BETWEEN.join(map(str.ljust, row, widths)).rstrip() for row in cells)
+        total = min(self.width, self.width + too_wide)
         return [self.marked(header, ".+", "bold"), self.spelled("─") * total, *lines]
 
     def _wrapped_table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

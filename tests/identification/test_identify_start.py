@@ -6,14 +6,16 @@ import sys
 import numpy as np
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli import catalogue
 from posenc_cli.configs import library
 from posenc_cli.configs.config import resolve
-from posenc_cli.identification import grids
+from posenc_cli.identification import grids, waves
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.candidates import layers_of_models
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.fitting import median
+from posenc_cli.inference.rates import rates_of
 
 LOADED = """
 import sys
@@ -24,7 +26,10 @@ try:
 finally:
     print(*(name for name in sys.argv and %r if name in sys.modules), file=sys.stderr)
 """
-NEEDLESS = ("numpy.ma", "importlib.metadata", "posenc_cli.configs.config", "torch")
+NEEDLESS = (
+    *("numpy.ma", "importlib.metadata", "importlib.resources", "zipfile", "rich", "torch"),
+    "posenc_cli.configs.config",
+)
 
 
 @pytest.mark.long
@@ -40,6 +45,14 @@ def test_a_plain_table_is_identified_without_models_plugins_and_masked_arrays(tm
     )
     assert "is rope, dim 32, base 10000" in done.stdout
     assert done.stderr.split() == []
+
+
+def test_a_table_that_a_plain_rule_gives_is_not_read_in_unlikely_ways(monkeypatch):
+    read = []
+    monkeypatch.setattr(waves, "rates_of", lambda *given: read.append(0) or rates_of(*given))
+    found = identify(Evidence.of_arrays(np.asarray(posenc.encode("sinusoidal", 64, dim=64))))
+    assert found.match.scheme == "sinusoidal"
+    assert len(read) == 1  # before: four ways, a quarter of a second
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from posenc_cli.catalogue import adopting
+from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, option
 from posenc_cli.errors import InvalidInput, printable_text, quoted_name
@@ -147,7 +147,7 @@ def identify(
 
     paths = [file] if sines is None else [file, sines]
     names = [quoted_name(path) for path in paths]
-    with adopting(schemes or ()):
+    with catalogue.adopting(schemes or ()):
         result = identify_files([_numbers(path) for path in paths])
         console.either(
             "identify",
@@ -318,12 +318,13 @@ def _text(
         if best.commands:
             first += [f"next: {_same_again(best, census, result.shape)}"]
             first += map(console.command_text, best.commands)
-        found = [[*each] for each in _properties(best, census, result, names) if each[1]]
+        properties = _properties(best, census, result, names, verbose=verbose)
+        found = [[*each] for each in properties if each[1]]
         details = page.table(["detail", "value"], found)
         told = (*result.notes, *best.notes)
         notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
         shown = [each for each in shown[1:] if verbose or each.fits]
-    rows = [_row(candidate, best) for candidate in shown]
+    rows = [_row(candidate, best, verbose=verbose) for candidate in shown]
     others = page.table(_RUNNERS_UP, rows) if rows else ""
     if best is not None and rows:
         others = f"Others{'' if verbose else ' that fit'}:\n{others}"
@@ -405,7 +406,7 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
 
 
 def _properties(
-    best: Candidate, census: Census, result: Identification, names: list[str]
+    best: Candidate, census: Census, result: Identification, names: list[str], *, verbose: bool
 ) -> list[tuple[str, str]]:
     """Return the properties of the array in the order of the report; empty text if unknown."""
     tables, factor = " and ".join(_tables(best)), best.attention_factor
@@ -415,7 +416,11 @@ def _properties(
         ("table", tables),
         ("stored", "; ".join(best.forms)),
         ("multiplied by", "" if best.multiplied == 1 else f"{best.multiplied:.9g}"),
-        *((name, _value_text(best, name)) for name in best.params if name != "layout"),
+        *(
+            (name, _value_text(best, name))
+            for name in _told(best, verbose=verbose)
+            if name != "layout"
+        ),
         ("layout", best.layout or ("not shown by this table" if tables else "")),
         ("attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"),
         ("positions", "" if best.positions is None else _shortened(str(best.positions))),
@@ -429,6 +434,16 @@ def _properties(
             "fits model" if best.arithmetic else "buckets as in",
             ", ".join(best.fitting_models),
         ),
+    ]
+
+
+def _told(candidate: Candidate, *, verbose: bool) -> list[str]:
+    """Return the names of the base and of parameters without their default, or of all of them."""
+    declared = catalogue.find(candidate.scheme).parameters
+    return [
+        name
+        for name, value in candidate.params.items()
+        if value is not None and (verbose or name == "base" or value != declared[name].default)
     ]
 
 
@@ -456,23 +471,20 @@ def _number_text(value: float) -> str:
 
 
 def _value_text(best: Candidate, name: str) -> str:
-    value = best.params[name]
-    if value is None:
-        return ""
     error = best.uncertainty.get(name)
-    return _shortened(as_text(value)) + (f" ± {error:.1g}" if error else "")
+    return _shortened(as_text(best.params[name])) + (f" ± {error:.1g}" if error else "")
 
 
 def _shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _row(candidate: Candidate, best: Candidate | None) -> list[str]:
+def _row(candidate: Candidate, best: Candidate | None, *, verbose: bool) -> list[str]:
     """Return a row of the table of runners-up, with positions if they differ from the best's."""
     params = " ".join(
-        f"{name}={_shortened(as_text(value), 24)}"
-        for name, value in candidate.params.items()
-        if value is not None and name not in ("dim", "seed")
+        f"{name}={_shortened(as_text(candidate.params[name]), 24)}"
+        for name in _told(candidate, verbose=verbose)
+        if name not in ("dim", "seed")
     )
     positions = candidate.positions
     if best is not None and positions is not None and str(positions) != str(best.positions):
