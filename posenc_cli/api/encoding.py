@@ -6,13 +6,13 @@ import warnings
 from math import lcm
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, get_args, overload
 
+from posenc_cli import catalogue
 from posenc_cli.api.arguments import (
     ArgumentError,
     ArrayLike,
     GivenPositions,
     argument_text,
     checked_choice,
-    choice_at,
     choice_of,
     in_arguments,
     model_encoding,
@@ -26,6 +26,7 @@ from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import check_domain
 from posenc_cli.encoding.scores import score_rule, scores_of_heads
+from posenc_cli.numerics.lru_cache import LRUCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from posenc_cli.encoding.request import Plan, Request
     from posenc_cli.numerics.arrays import StoredArray
     from posenc_cli.numerics.dtypes import DType
+    from posenc_cli.positions import Positions
 
 
 class Tables(NamedTuple, Generic[ArrayLike]):
@@ -116,8 +118,9 @@ def encode(
     """
     form = format_of_result(dtype, like, out)
     given = None if positions is None else GivenPositions.of(positions)
-    choice = choice_of(encoding, given.positions if given else None, parameters)
-    plan = _plan(choice, _precision(form, round_to), table=table, head=head)
+    where = given.positions if given else None
+    precision = _precision(form, round_to)
+    choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
     checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return delivered(
         _result_shape(plan, given),
@@ -128,20 +131,43 @@ def encode(
     )
 
 
-def _plan(choice: Choice, precision: Precision, **asked: Any) -> Plan:
-    """The plan to compute one encoding, with a warning if values are random or doubtful.
+_plans = LRUCache[tuple["Choice", "Request", "Plan"]](8)
+
+
+def _planned(
+    encoding: EncodingLike,
+    positions: Positions | None,
+    parameters: dict[str, object],
+    precision: Precision,
+    **asked: Any,
+) -> tuple[Choice, Plan]:
+    """The choice of one encoding and its plan, with a warning if values are random or doubtful.
+
+    The last plans of posenc's own schemes are kept: callers ask for the same table again.
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
-    requests = choice.requests(precision, **asked)
-    if len(requests) > 1:
-        raise ArgumentError(
-            f"encoding {choice.name!r}: is {len(requests)} encodings, and this gives one matrix",
-            hint="encode each by itself",
-        )
-    request = requests[0]
+
+    def made() -> tuple[Choice, Request, Plan]:
+        choice = choice_of(encoding, positions, parameters)
+        request, *others = choice.requests(precision, **asked)
+        if others:
+            raise ArgumentError(
+                f"encoding {choice.name!r}: is {1 + len(others)} encodings, and this gives one "
+                "matrix",
+                hint="encode each by itself",
+            )
+        return choice, request, request.plan()
+
+    own = isinstance(encoding, str) and encoding in catalogue.BUILT_IN
+    small = positions is None or len(positions.ranges) == 1
+    if own and small and all(isinstance(v, int | float | str) for v in parameters.values()):
+        key = (encoding, positions, precision, repr(parameters), *asked.values())
+        choice, request, plan = _plans.get(key, made)
+    else:
+        choice, request, plan = made()
     warn_of_doubts(choice, request, stacklevel=5)
-    return request.plan()
+    return choice, plan
 
 
 def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:
@@ -207,8 +233,9 @@ def blocks(
     [(512, 256), (512, 256), (276, 256)]
     """
     form = format_of_result(dtype, None, None)
-    choice = choice_at(encoding, positions, parameters)
-    plan = _plan(choice, _precision(form, round_to), table=table, head=head)
+    where = None if positions is None else GivenPositions.of(positions).positions
+    precision = _precision(form, round_to)
+    choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
     checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()
 

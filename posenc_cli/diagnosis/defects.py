@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from posenc_cli.inference.position_maps import (
     PositionMap,
     position_maps,
 )
-from posenc_cli.inference.reference import Turns
+from posenc_cli.inference.reference import turns_by
 from posenc_cli.inference.rules import Remembered
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
@@ -35,7 +34,6 @@ from posenc_cli.rotary.verdict import Residual
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.encoding.engine import Engine
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Sample
     from posenc_cli.inference.rules import Alternative
@@ -161,13 +159,7 @@ class Defect(Record):
         if not np.array_equal(positions, where[:, 0]):
             return None
         rates = reference.frequencies if rule is None else rule.frequencies
-        return _turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
-
-
-@lru_cache(maxsize=4)
-def _turns_by(rates: bytes, engine: Engine) -> Turns:
-    """The rotations by some frequencies."""
-    return Turns.of(np.frombuffer(rates), engine)
+        return turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
 
 
 # karpathy/nanochat#489 and trymirai/lalamo#268; GPT-J's tables are (sin, cos), others' (cos, sin);

@@ -82,9 +82,13 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
     def used(piece: Sample) -> Integers:
         """The positions as which the rows of a piece are rotated."""
-        read, explained = rows_of_any_turn(piece)
-        plain = Defect().explained(piece).all(axis=1)
-        return np.where(explained.all(axis=1) & ~plain, read, piece.positions)
+        used = piece.positions.copy()
+        wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
+        if wrong.size:
+            read, explained = rows_of_any_turn(piece.rows(wrong))
+            shown = explained.all(axis=1)
+            used[wrong[shown]] = read[shown]
+        return used
 
     pieces = [(piece.positions, used(piece)) for piece in suspect.whole.pieces()]
     own, read = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.inference.reference import turns_by
 from posenc_cli.positions import ordinal
 from posenc_cli.records import Record
 
@@ -54,8 +55,7 @@ def _turning_pairs(sample: Sample) -> Integers:
 
 def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     right = sample.reference.frequencies
-    angles = np.multiply.outer(read.astype(np.float64), right)
-    predicted = sample.amplitude * (np.cos(angles) + 1j * np.sin(angles))
+    predicted = sample.amplitude * turns_by(right.tobytes(), sample.reference.engine).at(read)
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
     return read, sample.compared(predicted, right, farther)[1]
 
@@ -66,17 +66,18 @@ def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
     They are nearest to 0 of those that the lowest-frequency pair shows alike, and no farther than
     the sample's own.
     """
-    slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].min(initial=np.inf))
+    slowest = float(sample.reference.frequencies[_turning_pairs(sample)[:1]].sum())  # 0 of none
     farthest = float(np.abs(sample.positions).max(initial=0))
     turns = min(math.ceil(farthest * slowest / (2 * math.pi)), _MOST_TURNS)
     read, explained = _explained(sample, _read_positions(sample, 0))
-    for turn in range(-turns, turns + 1):
-        if explained.all():
+    for turn in (*range(1, turns + 1), *range(-1, -turns - 1, -1)):
+        left = np.flatnonzero(~explained.all(axis=1))
+        if not left.size:
             break
-        other, by_other = _explained(sample, _read_positions(sample, turn))
-        better: Flags = np.asarray(by_other.all(axis=1) & ~explained.all(axis=1))
-        read = np.where(better, other, read)
-        explained = np.where(better[:, None], by_other, explained)
+        rest = sample.rows(left)
+        other, by_other = _explained(rest, _read_positions(rest, turn))
+        better = by_other.all(axis=1)
+        read[left[better]], explained[left[better]] = other[better], True
     return read, explained
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,12 @@ class Turns(Record):
         return (
             factors if self.backward is None else np.where(self.backward, factors.conj(), factors)
         )
+
+
+@lru_cache(maxsize=4)
+def turns_by(rates: bytes, engine: Engine) -> Turns:
+    """The rotations by frequencies, which are given as the bytes of float64."""
+    return Turns.of(np.frombuffer(rates), engine)
 
 
 class Reference(Record):

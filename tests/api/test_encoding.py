@@ -9,7 +9,8 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.configs.config import resolve
-from posenc_cli.encoding.engine import wave_filler
+from posenc_cli.encoding.engine import THREADS_FROM, wave_filler
+from posenc_cli.encoding.request import Request
 from tests.memory import peak
 
 CASES = {
@@ -102,10 +103,23 @@ def test_blocks_of_any_length_take_the_same_memory():
         for _ in posenc.blocks("rope", count, dim=128):
             pass
 
-    # Both for two threads, which hold most where they happen to run side by side.
-    few = max(peak(lambda: draw(1 << 15)) for _ in range(3))
-    many = peak(lambda: draw(1 << 17))
-    assert many < few + (4 << 20)  # of 64 MiB
+    # Both are for two threads: those keep more blocks than one. What is cached is made before.
+    draw(THREADS_FROM // 128)
+    few = max(peak(lambda: draw(THREADS_FROM // 128)) for _ in range(3))
+    many = peak(lambda: draw(THREADS_FROM // 32))
+    assert many < 1.2 * few + (1 << 19)  # of 128 MiB
+
+
+def test_a_table_is_planned_once_and_warned_of_each_time(monkeypatch):
+    made, plan = [], Request.plan
+    monkeypatch.setattr(Request, "plan", lambda request: made.append(request) or plan(request))
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="random weights"):
+            posenc.encode("learned", 7, dim=12, max_len=9)
+    assert len(made) == 1  # before: at each call, a quarter of the time of a small one
+    with pytest.warns(UserWarning, match="random weights"):
+        assert posenc.encode("learned", 7, dim=12, max_len=9, std=2.0).std() > 1
+    assert len(made) == 2
 
 
 def test_arguments_of_blocks_are_checked_before_the_first_is_asked_for():

@@ -8,7 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from posenc_cli.diagnosis import rows_and_pairs
 from posenc_cli.diagnosis.diagnose import diagnose
+from posenc_cli.inference.position_maps import rows_of_any_turn
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder, to
 
@@ -220,3 +222,16 @@ def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     assert cause.message == f"{message} {rows.min()}"
     assert cause.residual.largest < 1e-7
     assert cause.residual.fields()["left_over"]["cells"] == 0
+
+
+def test_positions_are_read_only_in_rows_that_differ(monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        rows_and_pairs,
+        "rows_of_any_turn",
+        lambda sample: read.append(len(sample.positions)) or rows_of_any_turn(sample),
+    )
+    values = EXACT.copy()
+    values[77, 5] += 1e-3
+    assert {str(found.cause) for found in causes_of(values)} == {"unknown"}
+    assert read[1:] == [1]  # after the sample; before: all rows, at every turn
