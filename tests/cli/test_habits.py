@@ -53,12 +53,31 @@ def test_what_is_no_whole_number_is_refused(call, length):
         ("heatmap config.json", "did you mean --config config.json?"),
         ("generate extra", "posenc generate --help shows how it is used"),
         ("rope-check cos.npy", "posenc rope-check --help shows how it is used"),
+        ("explain --model gpt2", "posenc explain takes it as an argument, without --model"),
+        ("explain -m gpt2", "posenc explain takes it as an argument, without -m"),
+        ("compare --config a.json", "posenc compare takes it as an argument, without --config"),
+        ("models gpt2", "posenc explain gpt2 shows a model"),
+        ("weights a.gguf", "posenc identify CHECKPOINT lists its tensors that hold positions"),
+        ("backends", "posenc --version --verbose lists them"),
+        ("check ones.npy -s sinusoidal", "--inv-freq ones.npy checks inverse frequencies"),
     ],
 )
-def test_what_other_programs_say_is_hinted_at(call, arguments, hint):
+def test_what_other_programs_say_is_hinted_at(call, tmp_path, arguments, hint):
+    np.save(tmp_path / "ones.npy", np.ones(32))
     status, out, err = call(*arguments.split())
     assert (status, out) == (2, "")
     assert err.splitlines()[1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["generate -s rope -l 4 --out", "heatmap -s rope --out", "alibi-slopes --out"],
+)
+def test_an_empty_name_is_wrong_usage(call, command):
+    """A script whose variable is empty gave it, and nothing is wrong with the disk."""
+    status, out, err = call(*command.split(), "")
+    assert (status, out) == (2, "")
+    assert "the name is empty" in err
 
 
 def test_help_is_shown_where_nothing_is_asked_for(call):

@@ -156,7 +156,7 @@ def test_a_mask_that_is_none_is_refused(change, said, call, tmp_path):
             "-s rope --target first --require previous@2x>=0.5",
             "'previous' is not one of the targets",
         ),
-        ("-s rope --target first --target previous --plot", "a figure shows one target"),
+        ("-s rope --target first --target previous --plot", "a figure shows one target, and 2 are given"),
         ("-s rope --train 1025", "1025 positions; at most 1024"),
         ("-s rope --test 1000000", "100000000 scores"),
         ("-s rope --len 8", "--len"),

@@ -31,7 +31,7 @@ PAGES = {path: path.read_text() for path in (ROOT / "README.md", *(ROOT / "docs"
 
 DIFFERENT = {
     "posenc rope-check -m llama-3.1-8b --tables cos.npy sin.npy",
-    "posenc rope-check -s rope -d 64 --layout half --impl my_model.rope:apply --len 64",
+    "posenc rope-check -s rope -d 64 --layout half --impl ./my_model/rope.py:apply --len 64",
     "posenc compare rope-yarn rope-yarn --set b.attention_factor=1 --tol 1e-6",
     "posenc compare gpt-oss-20b --as llama.cpp",
     "posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6",
@@ -122,7 +122,6 @@ def shell(tmp_path, users_folder):
             cwd=folder,
             env={
                 "PATH": f"{binaries}:/usr/bin:/bin",
-                "PYTHONPATH": str(folder),
                 "HOME": str(folder),
             },
             capture_output=True,

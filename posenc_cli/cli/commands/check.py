@@ -40,7 +40,11 @@ def check(
     console: Console,
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="a table of rows or scores (npy, npz, csv, …)"),
+        typer.Argument(
+            metavar="[FILE]",
+            help="a table of rows or scores (npy, npz, csv, …); for RoPE: cos and sin, or one row "
+            "of inverse frequencies",
+        ),
     ] = None,
     *,
     source: SourceOptions,

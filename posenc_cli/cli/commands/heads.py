@@ -16,6 +16,7 @@ from posenc_cli.cli.options import TestLengths, option, some_of, whole_option
 from posenc_cli.cli.pictures import PictureOptions, PlotOutput
 from posenc_cli.cli.progress import steps_shown
 from posenc_cli.cli.subjects import Encodings, EncodingSourceOptions
+from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_NAMES
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.records import Record
@@ -152,6 +153,12 @@ def heads(
         l2,
         head,
     )
+    if output.draws and len(names) > 1:
+        raise InvalidInput(
+            f"{'--plot' if output.plot else '--out'}: a figure shows one target, and "
+            f"{len(names)} are given: {', '.join(names)}",
+            hint="draw each target by itself; the report and --json show all of them",
+        )
     with steps_shown(console, "heads") as progress:
         results = request.results(encodings.choices, progress)
     checked = findings(required, results)

@@ -223,7 +223,7 @@ def rope_check(
     Examples:
       posenc rope-check -m llama-3-8b --tables cos.npy sin.npy
       posenc rope-check -m llama-3.1-8b --inv-freq dump.npy --tol float64
-      posenc rope-check -s rope --impl my_model.rope:apply -l 4096 --out rope.xml
+      posenc rope-check -s rope --impl ./my_model/rope.py:apply -l 4096 --out rope.xml
     """
     from posenc_cli.checks.checking import Check, SubjectError
 

@@ -177,9 +177,9 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
     """Return a term and the start of its description on one line."""
     term, text = f"  {entry[0]}".ljust(column), entry[1]
     term = term if len(term) <= column else f"{term}  "
-    return term + textwrap.shorten(
-        text, max(width - len(term), 5), placeholder=" …", break_on_hyphens=False
-    )
+    width = max(width - len(term), 5)
+    options = {"max_lines": 1, "placeholder": " …", "break_on_hyphens": False}
+    return term + _Wrapper(width, **options).fill(text)
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:

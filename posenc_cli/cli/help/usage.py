@@ -13,6 +13,16 @@ from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described,
 from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
 
+REMOVED = {
+    "buckets": "posenc curve -s t5 --table buckets shows them, posenc check --buckets checks them",
+    "weights": "posenc identify CHECKPOINT lists its tensors that hold positions",
+    "backends": "posenc --version --verbose lists them",
+}
+"""What to use instead of commands that posenc once had."""
+
+_NAMING = ("--model", "-m", "--config", "--scheme", "-s", "--in")
+"""The options that name an encoding or a file, which some commands take as an argument."""
+
 
 def usage_message(error: Any, first: str = "-") -> InvalidInput:
     """Return posenc's error for a line that Typer rejects; ``first`` is the line's first word."""
@@ -26,7 +36,8 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
         )
         known = [flag for flag in known if flag[:1] != "-" or flag[:2] == "--"]
         near = nearest(option, known)
-        if near is not None and "--" not in near:
+        takes_argument = any(flag[:1] != "-" for flag in known)
+        if "--" not in (near or "--") or (takes_argument and option in _NAMING):
             near = f"{path} takes it as an argument, without {option}"
         return InvalidInput(f"{option}: {path} has no such option", hint=near or hint)
     message = " ".join(error.format_message().split())
@@ -35,7 +46,7 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
         name = message.split("'")[1] if "'" in message else message
         return InvalidInput(
             f"{name!r} is not a command of posenc (it has: {', '.join(sorted(commands))})",
-            hint=nearest(name, commands) or hint,
+            hint=REMOVED.get(name) or nearest(name, commands) or hint,
         )
     return InvalidInput(message[:1].lower() + message[1:].rstrip("."), hint=hint)
 
@@ -45,6 +56,8 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
     hint = f"{path} --help shows how it is used"
+    if path == "posenc models":
+        hint = f"posenc explain {words[0]} shows a model"
     return InvalidInput(
         f"{abbreviated(' '.join(words))}: {path} takes no such argument",
         hint=_meant(words, flags) or hint,

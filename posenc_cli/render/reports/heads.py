@@ -19,7 +19,6 @@ from posenc_cli.analysis.head_patterns.heads import (
     LengthResult,
 )
 from posenc_cli.budget import LISTED_VALUES, check_size
-from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
@@ -256,14 +255,8 @@ def _untrained_text(result: HeadResult, name: str) -> str:
 def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     """The learned values: scores by offset, with the amplitudes of pairs if there are any.
 
-    Raises: InvalidInput if heads have several targets, or are too many to distinguish.
+    Raises: InvalidInput if heads are too many to distinguish.
     """
-    targets = list(dict.fromkeys(result.head.target.name for result in results))
-    if len(targets) > 1:
-        raise InvalidInput(
-            f"--target {targets[1]}: a figure shows one target, not {len(targets)}",
-            hint="--json has all of them",
-        )
     longest = max(length.length for length in results[0].lengths)
     curves = [
         _score_curves(name, result, longest)
