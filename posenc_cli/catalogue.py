@@ -131,12 +131,12 @@ def find(name: str) -> Scheme:
         return own[name]
     if len(parts_of(name)) > 1:
         raise InvalidInput(
-            f"{abbreviated(name)}: is several encodings, and this takes one",
+            f"{abbreviated(name)}: is several encodings; give one",
             hint=slash_hint(name) or "name each by itself",
         )
     if name.endswith(".py"):
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: names a file, and no scheme of it",
+            f"--scheme {abbreviated(name)}: names a file, but no scheme in it",
             hint=f"{name}:NAME names one",
         )
     if is_own(name):
@@ -148,7 +148,7 @@ def find(name: str) -> Scheme:
     if (what := _OF_CONTENT.get(name.lower())) is not None:
         raise InvalidInput(
             f"unknown scheme {name!r}",
-            hint=f"{what} depends on what the tokens hold, and no table of positions gives it"
+            hint=f"{what} depends on what the tokens hold; a table of positions cannot hold it"
             + ("; clipped RoPE, CoPE too, is rope-clipped" if what == _CONTEXTUAL else ""),
         )
     raise unknown_name("scheme", name, [*BUILT_IN, *entries])

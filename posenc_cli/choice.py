@@ -113,7 +113,7 @@ class Choice(Record):
 
         if self.parts:
             raise InvalidInput(
-                f"--scheme {self.name}: is {len(self.parts)} encodings, and this takes one",
+                f"--scheme {self.name}: is {len(self.parts)} encodings; give one",
                 hint=f"--scheme {self.scheme.name}",
             )
         if seq_len is None and self.positions is not None:
@@ -233,7 +233,7 @@ def part_names(name: str) -> list[str]:
         )
     for part in names:
         if names.count(part) > 1:
-            raise InvalidInput(f"--scheme {abbreviated('+'.join(names))}: {part} is in it twice")
+            raise InvalidInput(f"--scheme {abbreviated('+'.join(names))}: {part} occurs twice")
     return names
 
 

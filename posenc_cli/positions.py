@@ -231,7 +231,9 @@ class Positions(Record):
         """
         if self.denominator > 1:
             number = next(number for number in self if number % self.denominator)
-            raise InvalidInput(f"position {self.name(number)} is not whole: {what} takes no other")
+            raise InvalidInput(
+                f"position {self.name(number)} is not whole: {what} takes only whole positions"
+            )
         return self
 
     def counted(self, what: str) -> Positions:
@@ -452,7 +454,7 @@ def _spans(
     falling = range(int(start), int(stop // 1), int(step))
     if falling[FALLING_POSITIONS:]:
         raise InvalidInput(
-            f"{_OPTION} {abbreviated(text)}: at most {FALLING_POSITIONS} positions may fall"
+            f"{_OPTION} {abbreviated(text)}: at most {FALLING_POSITIONS} positions may count down"
         )
     return tuple(range(number, number + 1) for number in falling)
 

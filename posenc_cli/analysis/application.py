@@ -9,6 +9,7 @@ from posenc_cli.encoding.application import Application, positions_matrix
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
+from posenc_cli.formulas.declare import KIND_TEXTS
 from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -121,15 +122,14 @@ def applicable_part(choice: Choice) -> Choice:
     if len(parts) > 1:
         kinds = " and ".join(f"{part.scheme.name} ({part.scheme.kind})" for part in parts)
         raise InvalidInput(
-            f"{choice.asked}: {kinds} are for different vectors, or one after another",
+            f"{choice.asked}: {kinds} both apply to vectors",
             hint="apply them one by one",
         )
     if not parts:
-        those = {part.scheme.kind for part in choice.parts or (choice,)}
-        what = "are added to scores" if those == {"bias"} else "are met by queries at each offset"
+        those = {part.scheme.kind_text for part in choice.parts or (choice,)}
+        what = "apply to scores" if those == {KIND_TEXTS["bias"]} else "apply to offsets"
         raise InvalidInput(
-            f"{choice.asked}: is {' and '.join(sorted(those))}: its values {what}, so it "
-            "does not apply to vectors",
+            f"{choice.asked}: is {' and '.join(sorted(those))}: its values {what}, not to vectors",
             hint="absolute schemes are added to x, rotary ones rotate it",
         )
     return replace(parts[0], warnings=choice.warnings, origin=choice.origin)

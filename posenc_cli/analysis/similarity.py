@@ -246,7 +246,8 @@ def similarity(
     if waves is not None and normalize == "cosine":
         if waves.growth is not None:
             raise InvalidInput(
-                "--normalize cosine: queries shrink as keys grow here, and only q·k shows both"
+                "--normalize cosine: queries shrink as keys grow here; only the dot product shows "
+                "both"
             )
         waves = replace(waves, scale=1)  # gives all rows one length
     elif waves is not None and turns:
@@ -324,7 +325,7 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     if values.ndim != 2:
         raise InvalidInput(
             f"--in {name}: must be a matrix with one row per position; its shape is {values.shape}",
-            hint="one matrix of it is array[0] in NumPy: save that" if values.ndim > 2 else None,
+            hint="save one matrix of it, array[0] in NumPy" if values.ndim > 2 else None,
         )
     if np.iscomplexobj(values):
         values = np.ascontiguousarray(values).view(values.real.dtype)

@@ -351,7 +351,9 @@ def model_encoding(
 
     if isinstance(config, ModelEncoding):
         if layer_type is not None or runtime is not None:
-            raise ArgumentError("config: was read already; layer_type and runtime go with a config")
+            raise ArgumentError(
+                "config: is read already: give layer_type and runtime to from_config"
+            )
         return config
     name, content = config_of(config)
     resolved = resolve(content, runtime=runtime or "transformers", name=name)
@@ -380,7 +382,7 @@ def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
     if callable(to_dict := getattr(config, "to_dict", None)):
         return "config", to_dict()
     raise ArgumentError(
-        f"a {type(config).__name__} is no encoding: give the name of a scheme or a model, a "
+        f"a {type(config).__name__} is not an encoding: give the name of a scheme or a model, a "
         "config (a path, a dict, or an object with to_dict), what from_config returns, or a "
         "function of positions"
     )
@@ -403,7 +405,9 @@ class GivenPositions(Record):
                 raise _no_positions(given)
             case int():
                 if given < 1:
-                    raise ArgumentError(f"positions {given}: must be at least 1, or name some")
+                    raise ArgumentError(
+                        f"positions {given}: must be a count of at least 1, or positions"
+                    )
                 positions = Positions.contiguous(0, given)
             case range() if given and given.step > 0:
                 positions = Positions((given,))

@@ -130,7 +130,7 @@ def loaded_array(value: object, name: str) -> Loaded:
     try:
         values, dtype = as_numpy(value)
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
-        raise ArgumentError(f"{name}: is no array whose numbers can be read") from None
+        raise ArgumentError(f"{name}: is not an array of numbers") from None
     if not values.size or not values.ndim or values.dtype.kind not in "fciub":
         raise ArgumentError(f"{name}: holds no numbers")
     if values.dtype.kind in "iub":

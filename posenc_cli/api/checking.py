@@ -187,7 +187,7 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
     """
     __tracebackhide__ = True
     if all(subject.get(name) is None for name in ("tables", "inv_freq", "rotated", "impl")):
-        raise ArgumentError("tables, inv_freq, rotated or impl: one is needed, to be checked")
+        raise ArgumentError("tables, inv_freq, rotated or impl: give what is to be checked")
     report = rope_check(reference, **subject)
     if not report.ok:
         causes = [f"cause: {argument_text(why.text)}" for why in report.diagnosis]
@@ -240,7 +240,7 @@ def identify(*arrays: object, schemes: Sequence[str] = ()) -> Identification:
     ('sinusoidal', 16, True)
     """
     if not 1 <= len(arrays) <= 2:
-        raise ArgumentError(f"{len(arrays)} arrays: one is identified, or cosines and sines")
+        raise ArgumentError(f"{len(arrays)} arrays: give one table, or cos and sin")
     names = ("array",) if len(arrays) == 1 else ("cos", "sin")
     loaded = [
         read_array(value) if isinstance(value, str | os.PathLike) else loaded_array(value, name)
@@ -303,7 +303,7 @@ def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
         return Side(name, loaded=loaded_array(value, name))
     choice = choice_of(value, None, parameters)
     if choice.parts:
-        raise ArgumentError(f"{name}: {choice.name!r} is several encodings, and one is compared")
+        raise ArgumentError(f"{name}: {choice.name!r} is several encodings; compare one")
     sources: dict[str, str] = {}
     softmax = None
     if "config" in choice.origin:

@@ -153,7 +153,7 @@ def _planned(
         request, *others = choice.requests(precision, **asked)
         if others:
             raise ArgumentError(
-                f"encoding {choice.name!r}: is {1 + len(others)} encodings, and this gives one "
+                f"encoding {choice.name!r}: is {1 + len(others)} encodings; encode returns one "
                 "matrix",
                 hint="encode each by itself",
             )
@@ -188,7 +188,7 @@ def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
     if given is None or len(given.shape) == 1 or plan.shape == plan.shape[-1:]:
         return plan.shape
     if len(plan.shape) != 2 or plan.row_label != "position" or plan.computed_as == "scores":
-        raise ArgumentError("positions: must be one row of them, for a bias and for offsets")
+        raise ArgumentError("positions: must be one-dimensional, for a bias and for offsets")
     return (*given.shape, *plan.shape[1:])
 
 
@@ -290,7 +290,7 @@ def tables(
     ((4096, 64), 'float32')
     """
     for name in {"out", "table", "head"} & {*parameters}:
-        raise ArgumentError(f"{name}: tables takes none")
+        raise ArgumentError(f"{name}: tables takes no such argument")
     how: dict[str, Any] = {"dtype": dtype, "round_to": round_to, "like": like, **parameters}
     names = ("cos-full", "sin-full") if full else ("cos", "sin")
     cos, sin = (
@@ -326,7 +326,7 @@ def frequencies(
     bound = choice.encoding().bound
     waves = bound.content.waves
     if waves is None:
-        raise ArgumentError(f"encoding {bound.scheme.name!r}: is not made of waves")
+        raise ArgumentError(f"encoding {bound.scheme.name!r}: has no frequencies")
     form = format_of_result("float64" if dtype is None and like is None else dtype, like, None)
     rates = block_rules.frequencies_of(waves, precision=Precision.of(form, None), engine=Engine())
     return array_like(rates, like, form)
@@ -355,7 +355,7 @@ def bias(
     form = format_of_result(dtype, like, None)
     at = [GivenPositions.of(given) for given in (queries, queries if keys is None else keys)]
     if any(len(places.shape) != 1 for places in at):
-        raise ArgumentError("queries, keys: must be one row of positions each")
+        raise ArgumentError("queries, keys: must each be one-dimensional")
     parts = lcm(*(places.positions.denominator for places in at))
     asked = [places.positions.in_parts(parts) for places in at]
     last = max(places.length for places in asked) - 1
@@ -363,7 +363,7 @@ def bias(
     encoded = choice.encoding(last + 1)
     content = encoded.bound.content
     if content.heads is None:
-        raise ArgumentError(f"encoding {choice.name!r}: is {choice.scheme.kind}, not a bias")
+        raise ArgumentError(f"encoding {choice.name!r}: is {choice.scheme.kind_text}, not a bias")
     if head is not None and not 0 <= head < content.heads:
         raise ArgumentError(f"head {head}: the heads are 0 to {content.heads - 1}")
     content = content.in_parts(parts)

@@ -156,7 +156,7 @@ def _figure(
         with an array.
     """
     if columns is not None and not (isinstance(columns, range) and len(columns)):
-        raise ArgumentError("columns: must be a range of some")
+        raise ArgumentError("columns: must be a range that is not empty")
     if is_array(subject):
         check_unused(positions=positions, table=table, **parameters)
         return of_array(loaded_array(subject, "array"))
@@ -204,7 +204,7 @@ class SimilarityReport(NotebookReport, Record):
         """
         part = self.parts[0]
         if part.similarity.content == "independent":
-            raise ArgumentError("content 'independent': of it there are a mean and a deviation")
+            raise ArgumentError("content 'independent': has a mean and a deviation, but no matrix")
         matrix = part.similarity.matrix(FLOAT64, part.engine, {})
         return np.concatenate(list(matrix.blocks())).reshape(matrix.shape)
 
@@ -276,7 +276,7 @@ def similarity(
     arrays, choices = arrays_and_choices(subject, positions, parameters)
     for choice in choices.values():
         if choice.parts:
-            raise ArgumentError(f"encoding {choice.name!r}: is several encodings; look at each")
+            raise ArgumentError(f"encoding {choice.name!r}: is several encodings; give one")
     parts = [
         part_of_array(loaded, name=name, normalize=normalize, place=place)
         for place, (name, loaded) in arrays.items()

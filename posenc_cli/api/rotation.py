@@ -93,7 +93,9 @@ def rotate(
     given = GivenPositions.of(positions)
     choice = choice_of(encoding, given.positions, parameters)
     if choice.parts or choice.scheme.kind != "rotary":
-        raise ArgumentError(f"encoding {choice.name!r}: rotates nothing; it is not rotary")
+        raise ArgumentError(
+            f"encoding {choice.name!r}: is {choice.scheme.kind_text}; it does not rotate vectors"
+        )
     rotator = Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
     rotated_q = rotator.rotated("q", q)
     return rotated_q if k is None else (rotated_q, rotator.rotated("k", k))
@@ -237,7 +239,7 @@ def apply(
         raise ArgumentError(f"x: has the shape {shape}, not (…, positions, columns)")
     given = None if positions is None else GivenPositions.of(positions)
     if given is not None and len(given.shape) != 1:
-        raise ArgumentError("positions: must be one row of them")
+        raise ArgumentError("positions: must be one-dimensional")
     choice = choice_of(encoding, given.positions if given else None, parameters)
     checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     form = format_of_result(kind if dtype is None else dtype, x, None)

@@ -330,8 +330,8 @@ class CalledFunction(ABC):
         if why == "needs":
             return Unavailable(
                 f"--impl {abbreviated(self.target)}: {error}",
-                hint=f"it was looked for by {quoted_name(self.python)}; --python names another, "
-                "PYTHONPATH adds a folder",
+                hint=f"{quoted_name(self.python)} looked for it; --python names another "
+                "interpreter, PYTHONPATH adds a folder",
             )
         hints = {
             "missing": "the current folder is not searched; PYTHONPATH=. adds it",

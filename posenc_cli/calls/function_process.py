@@ -98,7 +98,7 @@ class FunctionProcess(CalledFunction):
             if not isinstance(hello["python"], str):
                 raise TypeError
         except Silence as silence:
-            ended = f"is no Python that runs: it {_ending(silence.ended)}"
+            ended = f"is not a Python interpreter that runs: it {_ending(silence.ended)}"
             what = "is older than Python 3.8" if silence.ended == TOO_OLD else ended
             said = self._exchange.said()
             hint = f"it said: {printable_text(said)}" if said else None
@@ -106,7 +106,7 @@ class FunctionProcess(CalledFunction):
         except Lateness:
             raise Unavailable(f"{flag}: did not start within a minute") from None
         except (ValueError, KeyError, TypeError):
-            raise Unavailable(f"{flag}: is no Python") from None
+            raise Unavailable(f"{flag}: is not a Python interpreter") from None
         self._describe()
 
     def renew(self) -> None:

@@ -415,7 +415,7 @@ def called(
         values = [arguments[place] for place in header["in_place"]]
         returned = [part for part in parts_of(result) if part is not None]
         if returned and not same_values(returned, values):
-            raise Refused("returned other values than it left in its input", why="left")
+            raise Refused("returned other values than it wrote into its input", why="left")
     else:
         changed = [
             given
@@ -423,7 +423,7 @@ def called(
             if not is_as_given(array, array_of(framework, chunk, given))
         ]
         if any(given["dtype"] == "int64" for given in changed):
-            raise Refused("changed the positions it was given: the next layer is given them, too")
+            raise Refused("changed its positions, which the next layer reads too")
         if changed:
             raise Refused(
                 "changed its input: it must return a new array and leave x as it is", why="changed"

@@ -82,7 +82,7 @@ class ValueCheck(GivenSubject, Asked):
             if self._has_no_table(encoding) and (self.file or self.vectors):
                 numbered = encoding.bound.content.heads is not None
                 raise InvalidInput(
-                    f"{self.source.name} has a learned table, and none is given",
+                    f"{self.source.name} has a learned table, but none is given",
                     hint="--set weights=FILE reads it, --set seed=N draws posenc's own"
                     + ("; --buckets FILE checks which row each pair reads" if numbered else ""),
                 )
@@ -128,7 +128,7 @@ class ValueCheck(GivenSubject, Asked):
     def _of_vectors(self, x: Loaded, y: Loaded) -> ValueSubject:
         """What was added to vectors."""
         if x.values.shape != y.values.shape:
-            raise InvalidInput("--rotated: x and its result have other shapes")
+            raise InvalidInput("--rotated: x and its result have different shapes")
         added = np.asarray(y.values, np.float64) - np.asarray(x.values, np.float64)
         dtype = max(x.dtype, y.dtype, "float32", key=unit)
         subject = replace(self, form="rows").subject(Loaded(added, dtype, y.path))
@@ -152,7 +152,7 @@ class ValueCheck(GivenSubject, Asked):
         right = probe.frequencies
         if found.size != right.size:
             raise InvalidInput(
-                f"--inv-freq: holds {found.size} frequencies, and the reference has {right.size}"
+                f"--inv-freq: holds {found.size} frequencies, but the reference has {right.size}"
             )
         rows = probe.waves(probe.followed() * found)
         return asked.subject(replace(loaded, values=rows))

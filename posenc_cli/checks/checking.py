@@ -200,8 +200,8 @@ class Check(Record):
         if bound.scheme.kind != "rotary":
             if flags:
                 raise InvalidInput(
-                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind}; it does not rotate "
-                    "vectors",
+                    f"{flags[0]}: {bound.scheme.name} is {bound.scheme.kind_text}; it does not "
+                    "rotate vectors",
                     hint="posenc check compares the values of any encoding",
                 )
             where = positions or _suitable_positions(encoding)
@@ -495,7 +495,7 @@ class Check(Record):
                 )
             except (InvalidInput, Unavailable) as error:
                 dump = (
-                    "a dump always works: np.save its cos and sin for --tables cos.npy sin.npy, or "
+                    "or save its values: np.save its cos and sin for --tables cos.npy sin.npy, or "
                     "x and its result for --rotated x.npy y.npy"
                 )
                 hints = filter(None, (error.hint, dump))

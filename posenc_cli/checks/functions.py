@@ -506,7 +506,7 @@ _SCORES = (
     *("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits"),
     *("attn", "dots", "qk_dots"),
 )
-_HINT = "a dump always works: numpy.save its values, and check the file"
+_HINT = "or save its values with numpy.save, and check the file"
 _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HINT}"
 
 

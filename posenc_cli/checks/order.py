@@ -315,8 +315,7 @@ class Layer(Record):
         if not (np.isfinite(scores).all() and math.isfinite(error)):
             name = "+".join(part.bound.scheme.name for part in self.parts)
             raise InvalidInput(
-                f"{name}: with these parameters scores are past what float64 holds, so they show "
-                "nothing of order"
+                f"{name}: with these parameters, scores exceed float64, so order cannot be tested"
             )
         return scores, error
 

@@ -96,9 +96,7 @@ def _of_sum(planned: LengthPlan, recipe: Recipe, requirement: Requirement) -> Ju
     Raises: InvalidInput for a bound that is further than what is looked at.
     """
     if requirement.bound > LONGEST:
-        raise InvalidInput(
-            f"--require {requirement.text}: at most {LONGEST} distances are looked at"
-        )
+        raise InvalidInput(f"--require {requirement.text}: at most {LONGEST} distances are checked")
     length = max(planned.to, int(requirement.bound))
     found = recipe.sums.first_negative(length)
     message = (

@@ -101,7 +101,7 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
         return
     if rule.frames is None:
         raise InvalidInput(
-            f"--grid: how {rule.model_type} counts the patches of images was not read in its code"
+            f"--grid: posenc does not know how {rule.model_type} counts the patches of an image"
         )
     if len(prompt.text) != len(prompt.grids) + 1:
         raise InvalidInput(
@@ -109,7 +109,7 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
             f"{len(prompt.grids)} grids"
         )
     if not all(prompt.text[1:-1]):
-        raise InvalidInput("--text: the model takes grids without text between them for one")
+        raise InvalidInput("--text: without text between two grids, the model reads them as one")
     for grid in prompt.grids:
         if grid.rows % rule.merge or grid.columns % rule.merge:
             raise InvalidInput(
@@ -118,8 +118,8 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
             )
         if grid.video and grid.frames > 1 and rule.frames == APART:
             raise InvalidInput(
-                f"--grid video:{grid.frames},{grid.rows},{grid.columns}: {rule.model_type} takes "
-                "each frame for a grid of its own, with text between",
+                f"--grid video:{grid.frames},{grid.rows},{grid.columns}: {rule.model_type} reads "
+                "each frame as a grid of its own, with text between them",
                 hint=f"--grid video:1,{grid.rows},{grid.columns} for each frame",
             )
 

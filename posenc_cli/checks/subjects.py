@@ -212,7 +212,7 @@ def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
     at = position_array(where)
     if at.size != count:
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {count} queries and keys, and there are {at.size} "
+            f"{quoted_name(loaded.path)}: has {count} queries and keys, but there are {at.size} "
             "positions"
         )
     offsets = (at[None, :] - at[:, None]).reshape(-1)
@@ -220,7 +220,8 @@ def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
     e = asked.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
     if width != e.content.width:
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {width} columns, and the reference {e.content.width}"
+            f"{quoted_name(loaded.path)}: has {width} columns, but the reference has "
+            f"{e.content.width}"
         )
     note = f"rows of {count} queries × {count} keys, each compared by its offset"
     return ValueSubject(loaded.path, e, str(where.offsets()), (note,), "", found.size)
@@ -307,8 +308,8 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
     elif heads != of_scheme:
         if heads != 1 or head is None:
             raise InvalidInput(
-                f"{quoted_name(loaded.path)}: has the scores of {heads} heads, and the reference "
-                f"has {of_scheme}",
+                f"{quoted_name(loaded.path)}: has scores of {heads} head{'s' * (heads != 1)}, but "
+                f"the reference has {of_scheme}",
                 hint="--heads N, or --head H for the scores of one head",
             )
         expected = replace(expected, head=head)
@@ -323,7 +324,7 @@ def _of_keys(
     at = position_array(where)
     if at.size != keys or queries > keys:
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {queries} queries and {keys} keys, and there are "
+            f"{quoted_name(loaded.path)}: has {queries} queries and {keys} keys, but there are "
             f"{at.size} positions"
         )
     return where, at
@@ -352,7 +353,7 @@ _LATER_KEYS = "keys after the query (they are masked)"
 
 def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
     if not isinstance(asked.source, Scheme) or "max_bias" not in asked.source.parameters:
-        raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; alibi has")
+        raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; only alibi has")
     values = loaded.values.reshape(-1)
     if values.size != max(loaded.values.shape):
         shape = "×".join(map(str, loaded.values.shape))
@@ -388,7 +389,7 @@ def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
         relative = position_array(where)
         if relative.size != values.size:
             raise InvalidInput(
-                f"{name}: holds {values.size} buckets, and there are {relative.size} positions",
+                f"{name}: holds {values.size} buckets, but there are {relative.size} positions",
                 hint="--positions start:stop gives the relative positions of a row of buckets",
             )
         of_keys = isinstance(asked.source, Scheme) or asked.source.relative.startswith("key")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated
 
 from posenc_cli.choice import Choice, hybrid
@@ -76,9 +77,9 @@ class Subjects(Record):
 
 
 class Encodings(Record):
-    """The encodings that a command line names, in order; each part of a hybrid separately."""
+    """The encodings that a command line names, in order, each as its parts; there may be none."""
 
-    choices: tuple[Choice, ...]
+    named: tuple[tuple[Choice, ...], ...]
 
     @staticmethod
     def of_options(
@@ -90,33 +91,25 @@ class Encodings(Record):
     ) -> Encodings:
         """Return the encodings that the options name.
 
-        Raises: InvalidInput if none is named, or an option concerns an encoding that is not named.
+        Raises: InvalidInput if an option concerns an encoding that is not named.
         """
-        if not source.in_order:
+        named = named_choices(source, where, parameters, computing, console)
+        return Encodings(tuple(tuple(choices) for _, choices in named))
+
+    @property
+    def whole(self) -> tuple[Choice, ...]:
+        """The encodings; a hybrid counts as one."""
+        return tuple(map(hybrid, self.named))
+
+    @property
+    def parts(self) -> tuple[Choice, ...]:
+        """The encodings, of which there must be one; each part of a hybrid separately.
+
+        Raises: InvalidInput if none is named.
+        """
+        if not self.named:
             raise InvalidInput(
                 "--scheme, --config or --model: give one of them",
                 hint="posenc schemes and posenc models list what there is",
             )
-        named = named_choices(source, where, parameters, computing, console)
-        return Encodings(tuple(choice for _, choices in named for choice in choices))
-
-
-class ComparedEncodings(Record):
-    """The encodings that a command line names, in order; a hybrid counts as one."""
-
-    items: tuple[Choice, ...]
-
-    @staticmethod
-    def of_options(
-        source: EncodingSourceOptions,
-        where: PositionOptions,
-        parameters: ParameterOptions,
-        computing: ComputeOptions,
-        console: Console,
-    ) -> ComparedEncodings:
-        """Return the encodings that the options name; there may be none.
-
-        Raises: InvalidInput if an option concerns an encoding that is not named.
-        """
-        named = named_choices(source, where, parameters, computing, console)
-        return ComparedEncodings(tuple(hybrid(choices) for _, choices in named))
+        return tuple(chain.from_iterable(self.named))

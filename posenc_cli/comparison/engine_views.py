@@ -107,10 +107,12 @@ def engine_views(
     Raises: InvalidInput where transformers cannot read it, or one engine alone could.
     """
     if isinstance(config, GGUFHeader):
-        raise InvalidInput(f"--as {ALL}: {name} is a GGUF file, which llama.cpp alone reads")
+        raise InvalidInput(f"--as {ALL}: {name} is a GGUF file, which only llama.cpp reads")
     own = resolve_with(given, config, name=name)
     if own.noun == "class":
-        raise InvalidInput(f"--as {ALL}: {name} is of diffusers, which no engine known here reads")
+        raise InvalidInput(
+            f"--as {ALL}: {name} is a diffusers config, which none of these engines reads"
+        )
     readings = [EngineReading(_first(own), own)]
     for runtime in RUNTIMES.values():
         if runtime.name == TRANSFORMERS:

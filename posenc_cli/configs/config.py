@@ -93,7 +93,7 @@ def resolve(
 
         if runtime not in (TRANSFORMERS, "llama.cpp"):
             raise InvalidInput(
-                f"--as {runtime}: {config.name} is a GGUF file, which is llama.cpp's"
+                f"--as {runtime}: {config.name} is a GGUF file, which only llama.cpp reads"
             )
         return resolve_gguf(config)
     top, notes = Keys(config, name=name if name.isprintable() else quoted_name(name)), Notes()
@@ -135,7 +135,9 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
     Raises: InvalidInput.
     """
     if runtime != TRANSFORMERS:
-        raise InvalidInput(f"--as {runtime}: {top.name} is of diffusers, which {runtime} is not")
+        raise InvalidInput(
+            f"--as {runtime}: {top.name} is a diffusers config, which {runtime} does not read"
+        )
     class_name, layers = diffusion.layers(top, notes)
     layers = [*_checked(top.name, layers)]
     unread = tuple(top.unread())

@@ -431,8 +431,8 @@ def _written_by_blocks(keys: Keys) -> str:
     if norm is None or norm.value not in BLOCKS_OF:
         kinds = " or ".join(BLOCKS_OF)
         raise InvalidInput(
-            f"{keys.name}: posenc reads no configs of diffusers' class {BLOCKS}: it is a part of a "
-            f"UNet, but where norm_type is {kinds}"
+            f"{keys.name}: posenc reads a config of diffusers' {BLOCKS} only if norm_type is "
+            f"{kinds}; others are a part of a UNet"
         )
     return BLOCKS_OF[norm.value]
 

@@ -356,7 +356,7 @@ class Wanted(Record):
                 "its converter does not write this: convert the model as it is, and set the flags"
             )
         found = [text for text in read.warnings if text.startswith(engine)]
-        raise InvalidInput(found[0] if found else f"{engine} reads it otherwise")
+        raise InvalidInput(found[0] if found else f"{engine} reads it differently")
 
     def _kept(self) -> bool:
         """Whether llama.cpp reads the layers as they are, so that its flags are all that is set."""
@@ -424,7 +424,9 @@ class Wanted(Record):
         if values.get("truncate") is False:
             raise InvalidInput("llama.cpp truncates YaRN's ramp, whatever truncate says")
         if {"attention_factor", "mscale", "mscale_all_dim"} & values.keys():
-            raise InvalidInput("llama.cpp multiplies by 1 + 0.1 ln(factor), whatever is said")
+            raise InvalidInput(
+                "llama.cpp multiplies by 1 + 0.1 ln(factor), whatever the config says"
+            )
 
 
 def _same(read: Layers, planned: Layers, length: int) -> bool:

@@ -243,8 +243,8 @@ def _check_section(top: Keys, model_type: str, section: str) -> None:
     container = families.container(model_type)
     if container is not None and container.inside is not None:
         raise InvalidInput(
-            f"{top.name}: {section}: transformers reads the text model of {model_type} in "
-            f"{container.inside} alone, and would take its defaults here",
+            f"{top.name}: {section}: transformers reads the text model of {model_type} only in "
+            f"{container.inside}, and would take its defaults here",
             hint=f"for the text model alone, say model_type {container.text}",
         )
 
@@ -355,8 +355,8 @@ def _container(top: Keys, text: Keys) -> families.Container | None:
     stray = [key for key in _TEXT_KEYS if top.values.get(key) is not None]
     if stray and not container.flat:
         raise InvalidInput(
-            f"{top.name}: {stray[0]}: transformers reads the keys of {container.model_type}'s text "
-            "model in text_config alone, and would take its defaults here",
+            f"{top.name}: {stray[0]}: transformers reads the keys of {container.model_type}'s "
+            "text model only in text_config, and would take its defaults here",
             hint=f"for the text model alone, say model_type {container.text}",
         )
     return container

@@ -57,8 +57,9 @@ _NEUTRAL = {
 """Values without effect; those of YaRN's keys appear where the rule is another (HunYuan's)."""
 _OBJECTS = ("rope_parameters", "rope_scaling")
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
-_IDLE = ("offset_alibi",)
-"""Keys without effect: a constant added to all biases of BLOOM cancels in the softmax."""
+_IDLE = ("offset_alibi", "original_rope")
+"""Keys without effect: a constant added to all biases of BLOOM cancels in the softmax, and the code
+of ChatGLM keeps original_rope without using it."""
 
 
 _OF_AUDIO = {"musicflamingo": ("rope_parameters",)}
@@ -263,6 +264,10 @@ _RULES = (
     # https://github.com/jquesnelle/yarn reads it of dynamic scaling alone
     lambda holding, key, _value: (
         key == "finetuned" and all(group.scheme == "rope-yarn" for group in holding.rotating)
+    ),
+    # Gemma 2's second name for its window
+    lambda holding, key, value: (
+        key == "sliding_window_size" and holding.text.values.get("sliding_window") == value
     ),
     # a value of sliding layers that equals that of all others
     lambda holding, key, value: key[:4] == "swa_" and holding.text.values.get(key[4:]) == value,

@@ -61,7 +61,7 @@ def positions_from(values: NDArray[Any], *, name: str = "positions") -> Position
             power of two.
     """
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8 or values.size == 0:
-        raise InvalidInput(f"{name}: {values.size} values of {values.dtype} are no positions")
+        raise InvalidInput(f"{name}: {values.size} values of {values.dtype} are not positions")
     numbers, parts = whole_parts(values, name=name)
     return Positions(_runs(numbers), parts)
 
@@ -77,7 +77,7 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
     if values.dtype.kind != "f":
         if int(values.max()) > LARGEST_POSITION or int(values.min()) < -LARGEST_POSITION:
             farthest = max(int(values.max()), int(values.min()), key=abs)
-            raise InvalidInput(f"{name}: {farthest} is past 2^53, the last that is exact")
+            raise InvalidInput(f"{name}: {farthest} is past 2^53, the last exact position")
         return values.astype(np.int64), 1
     numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all():
@@ -89,13 +89,12 @@ def whole_parts(values: NDArray[Any], *, name: str) -> tuple[Integers, int]:
     power = max(0, int(places.max()))
     largest = float(numbers.flat[np.argmax(np.abs(numbers))])
     if power == 0 and abs(largest) > LARGEST_POSITION:
-        raise InvalidInput(f"{name}: {largest:g} is past 2^53, the last that is exact")
+        raise InvalidInput(f"{name}: {largest:g} is past 2^53, the last exact position")
     if power > _MOST_PLACES or abs(largest) * 2.0**power > LARGEST_POSITION:
         finest = float(numbers.flat[np.argmax(places)])
         raise InvalidInput(
-            f"{name}: {finest} is not a multiple of a power of two of which {largest} is at most "
-            "2^53 times as much",
-            hint="float32 numbers are, or those rounded to a multiple of 2**-20",
+            f"{name}: {finest} and {largest} together need more than 53 bits",
+            hint="round them to float32, or to multiples of 2**-20",
         )
     return np.ldexp(numbers, power).astype(np.int64), 1 << power
 

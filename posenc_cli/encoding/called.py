@@ -66,10 +66,10 @@ def called_rows(bound: Bound) -> Rows:
         alike = again.shape == expected.shape and (np.abs(again - expected) <= allowed).all()
         if not alike:
             raise InvalidInput(
-                f"--scheme {bound.scheme.origin}: returned other rows for positions 0 and "
-                f"{places[middle]} alone than among others",
-                hint="a row may depend on its own position only: not on how many there are, on the "
-                "largest of them, or on chance",
+                f"--scheme {bound.scheme.origin}: returned different rows for positions 0 and "
+                f"{places[middle]} alone and among others",
+                hint="a row may depend only on its own position: not on the number of positions, "
+                "the largest one, or chance",
             )
         return values
 

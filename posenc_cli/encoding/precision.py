@@ -35,7 +35,7 @@ class Precision(Record):
         )
         if not holds:
             raise InvalidInput(
-                f"--round-to {rounded.name}: {stored.name} does not hold every value of it",
+                f"--round-to {rounded.name}: {stored.name} cannot hold every value of it",
                 hint="--dtype float32 holds all of float16 and bfloat16",
             )
         return cls(stored, rounded)

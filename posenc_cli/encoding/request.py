@@ -158,7 +158,7 @@ class Request(Record):
         table, heads = self._table(), self.encoding.bound.content.heads
         if self.head is not None and heads is None:
             raise InvalidInput(
-                f"--head {self.head}: {self.scheme.name} is {self.scheme.kind} and has no heads"
+                f"--head {self.head}: {self.scheme.name} is {self.scheme.kind_text} without heads"
             )
         positions = None if table == "inv-freq" else self.row_positions()
         if self.head is not None and heads is not None and not 0 <= self.head < heads:
@@ -273,8 +273,8 @@ class Request(Record):
             return self.table or "cos-sin"
         if self.table is not None:
             raise InvalidInput(
-                f"--table {self.table}: {self.scheme.name} is {self.scheme.kind}, not rotary, "
-                "and has one matrix only"
+                f"--table {self.table}: {self.scheme.name} is {self.scheme.kind_text}, not rotary, "
+                "and has only one matrix"
             )
         return None
 

@@ -88,7 +88,9 @@ class Resizing(Record):
             )
         rows = _rows_of(shape, name)
         if prefix >= rows:
-            raise InvalidInput(f"--prefix {prefix}: {name} has {rows} rows, no more to resize")
+            raise InvalidInput(
+                f"--prefix {prefix}: {name} has {rows} rows, so none is left to resize"
+            )
         if grid is None:
             assert length is not None
             return cls((ResizedAxis(rows - prefix, length),), method, prefix, antialias)

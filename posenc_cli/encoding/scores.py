@@ -323,7 +323,7 @@ def network_scores(network: Network, table: RealRows, buckets: Integers) -> Real
                 total += np.maximum(value, 0.0)[:, None] * unit[axes + 1 :]
             scores[part] = total
     if not np.isfinite(scores).all():
-        raise InvalidInput("--set weights: the sums of this network are past what float64 holds")
+        raise InvalidInput("--set weights: the sums of this network exceed float64")
     if network.limit is None:
         return scores
     return np.asarray(_sigmoids(scores.ravel(), network.limit).reshape(scores.shape))

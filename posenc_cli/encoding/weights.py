@@ -44,7 +44,7 @@ class LoadedTable(Record):
         heads, units = last.shape
         if not len(first) == len(shift) == units or any(len(part) != heads for part in added):
             shapes = " and ".join("×".join(map(str, part.shape)) for part in parts)
-            raise InvalidInput(f"--set weights={path}: tensors of {shapes} are no {shape.text}")
+            raise InvalidInput(f"--set weights={path}: tensors of {shapes} are not {shape.text}")
         beside = first.shape[1] + 1
         rows = [np.concatenate([first, shift[:, None], last.T], axis=1)]  # (units, beside + heads)
         rows += [np.concatenate([np.zeros(beside), part])[None, :] for part in added]

@@ -1,4 +1,4 @@
-"""The text of the language-model task, built in or the user's, as character ids.
+"""The text of the language-model task as character ids.
 
 ``text.txt`` in this folder is the beginning of Shakespeare's plays from Andrej Karpathy's char-rnn
 (``data/tinyshakespeare/input.txt``), cut after a speech. It holds Coriolanus, and Richard III
@@ -14,29 +14,17 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-import hashlib
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.budget import check_size
-from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
 from posenc_cli.records import Record
-from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, Reals
 
-
-LARGEST_TEXT = 4 << 20
-"""In bytes: 15 times the built-in text; counting the contexts of that many takes nine seconds."""
-
-MOST_CHARACTERS = 1 << 12
-"""Distinct characters: a model has a row and a score for each. A novel in Chinese has about as
-many.
-"""
 
 HELD_OUT = 10
 """One part in this many, the last, is not trained on."""
@@ -46,14 +34,13 @@ class Corpus(Record):
     """A text as ids of its sorted characters.
 
     ``training`` and ``held_out`` (n,) int64 are its first nine tenths and the rest. ``name`` is its
-    name in messages, ``digest`` the SHA-256 of its file.
+    name in messages.
     """
 
     name: str
     characters: str
     training: Integers
     held_out: Integers
-    digest: str
 
     @property
     def vocabulary(self) -> int:
@@ -62,50 +49,14 @@ class Corpus(Record):
 
     @classmethod
     def own(cls) -> Corpus:
-        """Return the built-in text."""
-        content = Path(__file__).with_name("text.txt").read_bytes()
-        return cls._of_content("posenc's own text", content)
-
-    @classmethod
-    def of_file(cls, path: str) -> Corpus:
-        """Return the text of a user's file, or of standard input for ``-``.
-
-        Raises: InvalidInput if it is empty, too large, not UTF-8 text, or one repeated character;
-        Unavailable if it cannot be read.
-        """
-        name = f"--text {quoted_name(path)}"
-        try:
-            with open_input(path) as file:
-                content = file.read(LARGEST_TEXT + 1)
-        except (OSError, ValueError) as error:  # a name with a NUL is a ValueError
-            reason = getattr(error, "strerror", None) or error
-            raise Unavailable(f"{name}: {reason}") from error
-        if len(content) > LARGEST_TEXT:
-            raise InvalidInput(f"{name}: is larger than {LARGEST_TEXT >> 20} MiB")
-        return cls._of_content(name, content)
-
-    @classmethod
-    def _of_content(cls, name: str, content: bytes) -> Corpus:
-        try:
-            text = content.decode("utf-8-sig").replace("\r\n", "\n")
-        except UnicodeDecodeError as error:
-            raise InvalidInput(f"{name}: is not UTF-8 text (byte {error.start})") from error
-        if "\0" in text:
-            raise InvalidInput(f"{name}: is not text: it holds a NUL byte")
+        """Return posenc's own text."""
+        text = Path(__file__).with_name("text.txt").read_text("ascii")
         points = np.frombuffer(text.encode("utf-32-le"), np.uint32)  # (n,)
         characters, tokens = np.unique(points, return_inverse=True)
-        if len(characters) < 2:
-            raise InvalidInput(f"{name}: holds only one distinct character")
-        check_size(name, len(characters), MOST_CHARACTERS, "different characters")
-        first_held = len(tokens) - len(tokens) // HELD_OUT
         tokens = tokens.astype(np.int64)
-        return cls(
-            name,
-            "".join(map(chr, characters)),
-            tokens[:first_held],
-            tokens[first_held:],
-            hashlib.sha256(content).hexdigest(),
-        )
+        first_held = len(tokens) - len(tokens) // HELD_OUT
+        named = "".join(map(chr, characters))
+        return cls("posenc's own text", named, tokens[:first_held], tokens[first_held:])
 
 
 LONGEST_CONTEXT = 5

@@ -5,8 +5,6 @@ All are plain values, so that run folders, processes and other machines hold the
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +66,8 @@ class ExperimentRequest(Record):
 
     Lengths are in the units of a task. Without ``trained``, each task uses its own length.
     ``tests`` are lengths, or multiples of the trained length if they end in ``x``. ``last`` is the
-    number of last positions to average over, by default half of the trained length. ``text`` is the
-    path of a text to use instead of posenc's own, and ``digest`` its SHA-256. With ``positions``,
-    training draws random positions below that number.
+    number of last positions to average over, by default half of the trained length. With
+    ``positions``, training draws random positions below that number.
     """
 
     encodings: tuple[EncodingRequest, ...]
@@ -84,8 +81,6 @@ class ExperimentRequest(Record):
     size: ModelSize = ModelSize()
     learning_rate: float = 3e-3
     last: int | None = None
-    text: str | None = None
-    digest: str | None = None
     positions: int | None = None
     device: str = "cpu"
 
@@ -133,12 +128,6 @@ class ExperimentRequest(Record):
         tuples = {name: tuple(fields[name]) for name in ("tasks", "tests", "stretches")}
         size = ModelSize(*map(int, fields["size"].split("x")))
         return cls(**{**fields, **tuples, "encodings": encodings, "size": size})
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the request, of sixteen hexadecimal digits."""
-        text = json.dumps(self.fields(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _check_fields(fields: Mapping[str, Any]) -> None:
@@ -283,7 +272,6 @@ _NUMBER = (int, float)
 _REQUEST = {
     **dict.fromkeys(("seeds", "steps", "batch"), (int,)),
     **dict.fromkeys(("trained", "last", "positions"), (int, _NONE)),
-    **dict.fromkeys(("text", "digest"), (str, _NONE)),
     **{name: [(str,)] for name in ("tasks", "tests", "stretches")},
     "size": (str,),
     "device": (str,),

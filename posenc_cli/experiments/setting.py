@@ -17,7 +17,6 @@ from posenc_cli import catalogue
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.experiments.corpus import Corpus
 from posenc_cli.experiments.request import SEEDS_A_JOB
 from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
@@ -129,17 +128,11 @@ class JobSetting(Record):
     def of(cls, job: Job) -> JobSetting:
         """Return the checked setting of a job.
 
-        Raises: InvalidInput if its request names something that does not exist; Unavailable if the
-        text cannot be read.
+        Raises: InvalidInput if its request names something that does not exist.
         """
         request = job.request
         check_sources(job.encoding)
-        corpus = None
-        if job.task == "text" and request.text is not None:
-            corpus = Corpus.of_file(request.text)
-            if request.digest not in (None, corpus.digest):
-                raise InvalidInput(f"{corpus.name}: has changed since the run began")
-        task = task_of(job.task, corpus)
+        task = task_of(job.task)
         trained = request.trained or task.trained
         lengths = request.lengths(trained)
         last = request.last or max(1, trained // 2)

@@ -1,4 +1,4 @@
-"""The tasks: text, and six tasks with known answers.
+"""The tasks: text, and four tasks with known answers.
 
 A task draws its training sequences from a generator; its test sequences depend only on the length.
 Lengths are in a unit of the task; `Task.tokens` converts one to columns of a transformer. To add a
@@ -215,7 +215,7 @@ class Text(Task):
         if there < needed:
             raise InvalidInput(
                 f"{self.corpus.name}: has {there} characters {purpose}, but needs {needed}",
-                hint="give a longer text, shorter tests, or fewer last places",
+                hint="give shorter tests (--test), or fewer last places (--last)",
             )
 
 
@@ -308,18 +308,6 @@ class Copy(Transduction):
         return question
 
 
-class Reverse(Transduction):
-    """Reverse the symbols."""
-
-    name = "reverse"
-    summary = "symbols once more, the last first"
-    trained = 20
-
-    def answer(self, question: Integers) -> Integers:
-        """Return the same symbols in reverse order."""
-        return question[::-1]
-
-
 class Sorting(Transduction):
     """Sort numbers, as in Kazemnejad et al. (arXiv 2305.19466).
 
@@ -337,37 +325,6 @@ class Sorting(Transduction):
         import numpy as np
 
         return np.sort(question)
-
-
-class Addition(Answered):
-    """Add two numbers, as in Kazemnejad et al. (arXiv 2305.19466).
-
-    Each digit is a token and the highest comes first, as in the paper ("Compute 5 3 7 2 6 + 1 9 1 7
-    ? The answer is 5 5 6 4 3."). Unlike there, both numbers have the same number of digits, and the
-    sum has one more, even if it is 0. So a place of the answer always means the same power of ten.
-    """
-
-    name = "addition"
-    summary = "the sum of two numbers, digit by digit, the highest first"
-    unit = "digits"
-    trained = 8
-    columns = 3, 3  # two numbers, two marks and the sum; the end is only predicted
-    points = 1, 2  # the sum and its end
-    plus: ClassVar[int] = 10
-
-    @property
-    def vocabulary(self) -> int:
-        """The digits, plus, and the marks after the question and the answer."""
-        return self.plus + 3
-
-    def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:  # noqa: ARG002
-        """Draw two numbers of this length that do not begin with 0, and their sum."""
-        import numpy as np
-
-        numbers = generator.integers(0, 10, (2, length))
-        numbers[:, 0] = generator.integers(1, 10, 2)
-        question = np.concatenate([numbers[0], [self.plus], numbers[1]])
-        return _answered(question, _sum_of_digits(numbers), self.plus + 1)
 
 
 class First(Answered):
@@ -453,7 +410,7 @@ class Needle(Answered):
 
 
 TASKS: Mapping[str, type[Task]] = MappingProxyType(
-    {task.name: task for task in (Text, Copy, Reverse, First, Needle, Addition, Sorting)}
+    {task.name: task for task in (Text, Copy, First, Needle, Sorting)}
 )
 """The tasks by name; `task_of` makes one."""
 
@@ -519,15 +476,3 @@ def _answered(question: Integers, answer: Integers, mark: int) -> Drawn:
     columns = np.arange(len(sequence) - 1)
     asked = len(question)
     return Drawn(sequence[:-1], sequence[1:], columns >= asked, np.maximum(columns - asked, 0))
-
-
-def _sum_of_digits(numbers: Integers) -> Integers:
-    """Return the digits of the sum of numbers (2, n), the highest first: (n + 1,)."""
-    import numpy as np
-
-    digits = np.zeros(numbers.shape[1] + 1, np.int64)
-    carry = 0
-    for place in range(numbers.shape[1] - 1, -1, -1):
-        carry, digits[place + 1] = divmod(int(numbers[:, place].sum()) + carry, 10)
-    digits[0] = carry
-    return digits

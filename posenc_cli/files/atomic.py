@@ -384,7 +384,7 @@ def _check_free(target: Path, place: str) -> None:
         if any(target.iterdir()):
             raise InvalidInput(f"{place}: exists and is not empty", hint="name a new folder")
     elif target.exists():
-        raise InvalidInput(f"{place}: is a file; it takes a folder", hint="name a new folder")
+        raise InvalidInput(f"{place}: is a file, not a folder", hint="name a new folder")
 
 
 @contextlib.contextmanager

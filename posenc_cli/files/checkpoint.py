@@ -60,7 +60,7 @@ def _of_folder(folder: Path) -> list[str]:
     if pickled is None:
         raise InvalidInput(f"{quoted_name(str(folder))} is a folder without a .safetensors file")
     raise InvalidInput(
-        f"{quoted_name(str(folder))} holds no .safetensors file, only pickles as "
+        f"{quoted_name(str(folder))} holds no .safetensors file, only pickles such as "
         f"{quoted_name(pickled)}, which can run any code when they are read",
         hint=_UNPICKLE,
     )
@@ -80,5 +80,7 @@ def _of_index(index: Path) -> list[str]:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         plain = False
     if not plain:
-        raise InvalidInput(f"{name} is no index of a checkpoint: its weight_map names no files")
+        raise InvalidInput(
+            f"{name} is not the index of a checkpoint: its weight_map names no files"
+        )
     return [str(index.parent / shard) for shard in shards]

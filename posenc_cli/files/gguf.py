@@ -158,7 +158,7 @@ def read_gguf(
 def _version(data: _Bytes) -> tuple[int, bool]:
     """Return the version of the format, and whether the file is big-endian."""
     if data.take(4) != MAGIC:
-        raise InvalidInput(f"{data.name}: is no GGUF file: it does not begin with GGUF")
+        raise InvalidInput(f"{data.name}: is not a GGUF file: it does not begin with GGUF")
     number = data.take(4)
     for order in ("little", "big"):
         version = int.from_bytes(number, order)
@@ -384,7 +384,7 @@ class _HeaderReader:
         for _ in range(count):
             name = self.text("the name of a tensor")
             if name in seen:
-                raise InvalidInput(f"{self.name}: the tensor {abbreviated(name)} is there twice")
+                raise InvalidInput(f"{self.name}: the tensor {abbreviated(name)} occurs twice")
             seen.add(name)
             (axes,) = self.unpack("I")
             if axes > _AXES:
@@ -414,7 +414,8 @@ class _HeaderReader:
             raise InvalidInput(f"{what} overlaps another, or the header")
         if data.size is None and gap > _LONGEST_SKIP:
             raise InvalidInput(
-                f"{what} lies {gap} bytes on in a stream", hint="name the file, which can be sought"
+                f"{what} lies {gap} bytes on in a stream",
+                hint="give the name of the file instead of a stream",
             )
         data.skip(gap)
         values = self.unpack(form, tensor.values)

@@ -440,6 +440,14 @@ GIVES: Mapping[Kind, tuple[type, ...]] = {
 }
 """The content that a scheme of each kind gives."""
 
+KIND_TEXTS = {
+    "absolute": "an absolute encoding",
+    "rotary": "a rotary encoding",
+    "bias": "an attention bias",
+    "relative": "a relative encoding",
+}
+"""What a scheme of each kind is, in a sentence."""
+
 
 class WeightsShape(Record):
     """How the shape of a weights file follows from a scheme's parameters, and the reverse.
@@ -546,6 +554,11 @@ class Scheme(Record):
         return "\n\n".join(
             paragraph for paragraph in paragraphs if paragraph and not paragraph.startswith(">>>")
         )
+
+    @property
+    def kind_text(self) -> str:
+        """What kind of encoding it is, for a sentence."""
+        return KIND_TEXTS[self.kind]
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:

@@ -204,14 +204,14 @@ class _GridConvention(Record):
         whole = 2 * sum(shares)
         if self.rest == "refused" and dim % whole:
             raise InvalidInput(
-                f"--dim {dim}: {name} gives sines and cosines of {axes} axes as many columns each, "
+                f"--dim {dim}: {name} gives each of {axes} axes as many sines as cosines, "
                 f"so dim must be a multiple of {whole}",
                 hint="--set convention=tensor2tensor or positional-encodings take any dim",
             )
         pairs = -(-dim // whole) if self.rest == "cut" else dim // whole
         if self.ends_at_base and pairs < 2:
             raise InvalidInput(
-                f"--dim {dim}: {name} spaces at least 2 frequencies an axis, so dim must be at "
+                f"--dim {dim}: {name} needs at least 2 frequencies per axis, so dim must be at "
                 f"least {4 * axes} for {axes} axes"
             )
         order = [axis for axis in self.order if axis < axes] or range(axes)
@@ -397,7 +397,7 @@ def rope_axial(
     rotated = rotated_dim(dim, partial)
     if len(chosen.shares or grid) == 2 and rotated % 4:
         raise InvalidInput(
-            f"--dim {dim}: 2 axes rotate as many pairs each, so the rotated dimensions, "
+            f"--dim {dim}: rows and columns rotate equally many pairs, so the rotated dimensions, "
             f"{rotated}, must be a multiple of 4"
         )
     if axes is not None:
@@ -501,7 +501,7 @@ class _AxisTurns(Record):
         if not self.shares:
             if given is not None:
                 raise InvalidInput(
-                    f"--set sections {as_text(given)}: both axes of {name} have as many pairs"
+                    f"--set sections {as_text(given)}: both axes of {name} have equally many pairs"
                 )
             return (pairs // len(axes),) * len(axes)
         if given is not None:
@@ -699,7 +699,7 @@ def _axes_of_pairs(
         if interleaved or height != width:
             what = "interleaved=true" if interleaved else f"{height} pairs for h and {width} for w"
             raise InvalidInput(
-                f"--set order hwt: h and w alternate, as many pairs each; {what} does not fit",
+                f"--set order hwt: h and w alternate, with equally many pairs; {what} does not fit",
                 hint="Ernie 4.5 VL has sections=22,22,20",
             )
         return (_HEIGHT, _WIDTH) * height + (_TIME,) * time

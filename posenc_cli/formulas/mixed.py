@@ -87,7 +87,7 @@ def rope_mixed(
     pairs = rotated_dim(dim, 1.0) // 2
     rows, columns = image_sides("rope-mixed", grid)
     if (x_frequencies is None) != (y_frequencies is None):
-        raise InvalidInput("--set x_frequencies and y_frequencies: are given both, or none")
+        raise InvalidInput("--set x_frequencies and y_frequencies: give both or none")
     if x_frequencies is None or y_frequencies is None:
         if dim % 4:
             raise InvalidInput(
@@ -99,7 +99,7 @@ def rope_mixed(
         for name, values in (("x", x_frequencies), ("y", y_frequencies)):
             if len(values) != pairs:
                 raise InvalidInput(
-                    f"--set {name}_frequencies: must be {pairs} numbers, one a pair; there are "
+                    f"--set {name}_frequencies: must be {pairs} numbers, one per pair; there are "
                     f"{len(values)}"
                 )
         rounded = (map(_float32, values) for values in (x_frequencies, y_frequencies))

@@ -143,7 +143,7 @@ class Parameter(Record):
                 hint=nearest(str(parsed), self.choices),
             )
         if self.rules.is_file and not parsed:
-            raise InvalidInput(f"{flag}: names no file")
+            raise InvalidInput(f"{flag}: must name a file")
         if isinstance(parsed, int | float) and not isinstance(parsed, bool):
             self._check_range(parsed, str(given), flag)
         return parsed

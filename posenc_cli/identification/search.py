@@ -207,8 +207,8 @@ def identify_files(loaded: Sequence[Loaded]) -> Identification:
     for file in loaded if len(loaded) > 1 else ():
         if file.values.dtype.kind == "c":
             raise InvalidInput(
-                f"{quoted_name(file.path)}: holds complex numbers, which are cosines and sines in "
-                "one",
+                f"{quoted_name(file.path)}: holds complex numbers, which are cos and sin in one; "
+                "give that file alone",
                 hint="FILE2 is the table of sines of FILE",
             )
     identification = identify(Evidence.of(loaded))

@@ -726,6 +726,6 @@ def check_looks(places: Sequence[int]) -> None:
     """
     if len({place % _LOOKS for place in places}) < len(places):
         raise InvalidInput(
-            f"{len(places)} encodings share one set of axes; {_LOOKS} can be told apart there",
+            f"{len(places)} encodings share one set of axes, which shows at most {_LOOKS}",
             hint="--json has all of them",
         )

@@ -171,8 +171,8 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
         return _of_scores(choice, dtype, rule)
     if not choice.parts and choice.scheme.kind == "relative":
         raise InvalidInput(
-            f"{choice.asked}: is relative: queries meet a row for each offset, and "
-            "test vectors need an encoding that rotates vectors or is added to vectors or scores",
+            f"{choice.asked}: {choice.scheme.name} is a relative encoding; test vectors need one "
+            "that rotates vectors or is added to vectors or scores",
             hint=f"posenc generate -s {choice.scheme.name} writes its rows",
         )
     part, context = _at_positions(applicable_part(choice))
@@ -218,7 +218,7 @@ def _of_vectors(
     e = replace(e, found=e.right())
     if not e.found.any():
         raise InvalidInput(
-            f"{applied.choice.asked}: adds nothing at these positions, and no test of it can fail"
+            f"{applied.choice.asked}: adds nothing at these positions, so no test of it can fail"
         )
     matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
     table = np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])
@@ -335,8 +335,7 @@ def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
     wrong = np.flatnonzero(~np.isfinite(y).all(axis=1))
     if wrong.size:
         raise InvalidInput(
-            f"position {positions[wrong[0] % positions.size]}: a value of y is past the largest "
-            f"number of {dtype.name}",
+            f"position {positions[wrong[0] % positions.size]}: a value of y exceeds {dtype.name}",
             hint="--positions takes nearer ones",
         )
 

@@ -241,7 +241,7 @@ def test_a_length_past_what_is_looked_through_is_refused():
 
 def test_a_config_that_says_no_length_is_refused():
     base = {"rope_theta": 1e4}
-    with pytest.raises(InvalidInput, match="no length to plan from"):
+    with pytest.raises(InvalidInput, match="does not state a trained length"):
         planned({"model_type": "made-up", "hidden_size": 64, "num_attention_heads": 1, **base}, 8)
 
 

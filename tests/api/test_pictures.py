@@ -37,7 +37,7 @@ def test_curves_are_columns_of_an_encoding_or_an_array():
     np.testing.assert_array_equal(drawn, rows[:, 4:6])
     (axes,) = posenc.curve(rows[:, :3]).axes
     assert len(axes.lines) == 3
-    with pytest.raises(ValueError, match="columns: must be a range of some"):
+    with pytest.raises(ValueError, match="columns: must be a range that is not empty"):
         posenc.curve("rope", 8, columns=range(0))
 
 

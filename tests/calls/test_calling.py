@@ -84,7 +84,10 @@ def test_right_functions_pass_however_they_are_written(body, check):
         ("def f(x, p): return 'text'", "not real numbers"),
         ("def f(x, p): return x + 1j", "not real numbers"),
         ("def f(x, p): x *= 2; return good(x, p)", "changed its input"),
-        ("def f(x, p): p += 1; return good(x, p)", "changed the positions it was given"),
+        (
+            "def f(x, p): p += 1; return good(x, p)",
+            "changed its positions, which the next layer reads",
+        ),
         ("def f(): return 1", "raised TypeError"),
         ("async def f(x, p): return good(x, p)", "is an async function"),
         ("def f(x, p): return f(x, p)", "raised RecursionError"),

@@ -445,7 +445,7 @@ def test_a_right_function_of_numpy_may_compute_float16_in_any_format(computed):
 
 
 def refusing(condition, error):
-    """A right function that fails where a condition on q and k holds."""
+    """A right function that fails if a condition on q and k holds."""
     rotation = Rotation("rope")
 
     def rotate(q, k, position_ids):

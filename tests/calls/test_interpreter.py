@@ -111,11 +111,11 @@ def test_what_is_no_program_is_not_there(name, tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("exit 5", "is no Python that runs: it ended its process with status 5"),
+        ("exit 5", "is not a Python interpreter that runs: it ended its process with status 5"),
         ("exit 77", "is older than Python 3.8"),
-        ("echo hello", "is no Python"),
-        ("yes", "is no Python"),
-        ("kill -9 $$", "is no Python that runs: it crashed (SIGKILL)"),
+        ("echo hello", "is not a Python interpreter"),
+        ("yes", "is not a Python interpreter"),
+        ("kill -9 $$", "is not a Python interpreter that runs: it crashed (SIGKILL)"),
         ("exec 1>&-; sleep 60", "closed the pipe"),
     ],
 )
@@ -124,14 +124,14 @@ def test_a_program_that_is_no_python_is_the_environments_fault(text, words, scri
     assert (status, out) == (3, "")
     line, hint = err.splitlines()
     assert words in line
-    assert hint.startswith("hint: a dump always works")
+    assert hint.startswith("hint: or save its values")
 
 
 def test_what_another_program_says_is_a_hint(script, call):
     given = ("--impl", "./mine.py:f", "--python", str(script("echo no such option >&2; exit 1")))
     _, _, err = call(*CHECK, *given)
     (hint,) = err.splitlines()[1:]
-    assert hint.startswith("hint: it said: no such option; a dump always works")
+    assert hint.startswith("hint: it said: no such option; or save its values")
 
 
 @pytest.mark.long

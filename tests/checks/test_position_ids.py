@@ -251,15 +251,15 @@ def test_text_of_a_model_with_axes_may_have_one_row_or_three():
 @pytest.mark.parametrize(
     ("rule", "prompt", "words"),
     [
-        (TEXT, PICTURE, "how llama counts the patches of images was not read"),
+        (TEXT, PICTURE, "posenc does not know how llama counts the patches"),
         (rule_of("hunyuan_vl"), PICTURE, "how hunyuan_vl_text counts the patches"),
         (QWEN, Prompt((1,), (PatchGrid(1, 4, 4),)), "needs 2 numbers"),
-        (QWEN, Prompt((1, 0, 1), (PatchGrid(1, 4, 4),) * 2), "without text between them"),
+        (QWEN, Prompt((1, 0, 1), (PatchGrid(1, 4, 4),) * 2), "without text between two grids"),
         (QWEN, Prompt((1, 1), (PatchGrid(1, 5, 4),)), "multiples of 2"),
         (
             rule_of("qwen3_vl"),
             Prompt((1, 1), (PatchGrid(2, 4, 4, video=True),)),
-            "each frame for a",
+            "each frame as a",
         ),
     ],
 )

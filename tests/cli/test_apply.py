@@ -156,10 +156,16 @@ def test_schemes_of_ones_own_apply(call, x):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("-s alibi --in x.npy -o y.npy", "is bias"),
-        ("-s alibi+t5 --in x.npy -o y.npy", "is bias"),
-        ("-s shaw --in x.npy -o y.npy", "is relative"),
-        ("-s sinusoidal+rope --in x.npy -o y.npy", "are for different vectors"),
+        (
+            "-s alibi --in x.npy -o y.npy",
+            "is an attention bias: its values apply to scores, not to vectors",
+        ),
+        (
+            "-s alibi+t5 --in x.npy -o y.npy",
+            "is an attention bias: its values apply to scores, not to vectors",
+        ),
+        ("-s shaw --in x.npy -o y.npy", "is a relative encoding"),
+        ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),
         ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, and rope is of 8"),
         ("-s rope --len 9 --in x.npy -o y.npy", "--len 9: 9 positions"),
         ("-s rope --in x.npy", "--out: is missing"),

@@ -259,14 +259,14 @@ def test_a_file_that_one_engine_alone_reads_is_refused_for_all_of_them(call, tmp
     path.write_bytes(converted(CASES[0]["name"])[1])
     status, out, err = call("explain", str(path), "--as", "all")
     assert (status, out) == (2, "")
-    assert "is a GGUF file, which llama.cpp alone reads" in err
+    assert "is a GGUF file, which only llama.cpp reads" in err
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"\xff\xfe\x00\x00 no text", "is no GGUF file: it does not begin with GGUF"),
-        (b'{"model_type": "llama"}', "is no GGUF file: it does not begin with GGUF"),
+        (b"\xff\xfe\x00\x00 no text", "is not a GGUF file: it does not begin with GGUF"),
+        (b'{"model_type": "llama"}', "is not a GGUF file: it does not begin with GGUF"),
         (b"", "ends within its header (byte 0)"),
     ],
 )

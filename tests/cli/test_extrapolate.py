@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -139,18 +138,6 @@ def test_modules_and_plugins_that_a_run_folder_names_are_not_imported(name, call
     assert f"names the code of a scheme, '{name}'; --resume runs only code that" in said
 
 
-def test_a_text_of_ones_own_is_known_by_its_bytes(call, made, tmp_path):
-    text = tmp_path / "mine.txt"
-    text.write_text("to be, or not to be, that is the question. " * 200)
-    asked = (*SMALL, "--out", "run")
-    assert call("extrapolate", "-s", "rope", "--text", "mine.txt", *asked)[0] == 0
-    assert request_of("run").text == str(text)
-    text.write_text(text.read_text()[:-1])
-    assert "--out run" not in refused(call, "--out", "run", "--resume")
-    assert "has changed since the run" in refused(call, "--out", "run", "--resume")
-    assert "other digest" in refused(call, "--out", "run", "--resume", "--text", "mine.txt")
-
-
 def test_a_run_is_kept_where_out_says_and_nowhere_else(call, made, tmp_path):
     status, out, err = call("extrapolate", "-s", "rope", *SMALL)
     assert (status, [*tmp_path.iterdir()]) == (0, [])
@@ -178,13 +165,11 @@ def test_a_run_goes_on_only_with_what_it_was_asked_for(call, made):
 
 
 @pytest.mark.long
-def test_reports_come_as_text_json_and_csv(call, made, tmp_path):
+def test_reports_come_as_text_and_json(call, made):
     asked = ("-s", "rope", "-s", "alibi", *SMALL)
-    status, out, _ = call("extrapolate", *asked, "--csv", "losses.csv")
+    status, out, _ = call("extrapolate", *asked)
     assert status == 0
     assert "rope: fails from 2x" in out
-    rows = [*csv.DictReader((tmp_path / "losses.csv").read_text().splitlines())]
-    assert len(rows) == 2 * 2 * (8 + 16 + 32 + 64)
     document = json.loads(call("extrapolate", *asked, "--json")[1])
     assert next(iter(document.items())) == ("schema", "posenc/extrapolate/1")
     assert {run["scheme"] for run in document["runs"]} == {"rope", "alibi"}
@@ -205,12 +190,9 @@ def test_a_picture_goes_to_its_file_and_the_terminal(call, made, tmp_path):
 
 @pytest.mark.parametrize("name", ["loss.gif", "loss", "no/loss.png"])
 def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, call, tmp_path):
-    for option in ("--picture", "--csv"):
-        if option == "--csv" and "/" not in name:
-            continue
-        status, out, err = call("extrapolate", option, name, "--out", "run")
-        assert (status, out, [*tmp_path.iterdir()]) == (3 if "/" in name else 2, "", [])
-        assert name in err
+    status, out, err = call("extrapolate", "--picture", name, "--out", "run")
+    assert (status, out, [*tmp_path.iterdir()]) == (3 if "/" in name else 2, "", [])
+    assert name in err
 
 
 @pytest.mark.long
@@ -235,11 +217,9 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--task needle --train 3", "it needs at least 12"),
         ("--randomize 99", "must be at least 800, the positions"),
         ("--randomize 800 --stretch yarn", "no context extension applies to drawn positions"),
-        ("--text - ", "must be a file"),
-        ("--text x.txt --task copy", "goes with --task text"),
         ("-s rope -s rope", "is given twice"),
         ("-s rope -s rope --set base=10000", "is given twice"),
-        ("-s rope+rope", "is in it twice"),
+        ("-s rope+rope", "occurs twice"),
         ("-s rope --set max_bias=3", "none of rope has a parameter"),
         ("-s rope --base x", "must be a number"),
         ("-s rope --dim 32", "of --size 2x4x16"),
@@ -250,8 +230,6 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--out -", "must be a folder"),
         ("--device cuda:x", "must be a device"),
         ("--workers 0", "at least 1"),
-        ("--csv -", "must be a file"),
-        ("--csv x.png", "cannot go with --csv 'x.png', the name of a picture"),
         ("--width 400", "needs --plot, or --picture with a file"),
         ("--picture - --json", "stdout is used by --picture -"),
     ],
@@ -261,14 +239,7 @@ def test_what_is_wrong_is_one_line_before_anything_is_made(arguments, said, call
     assert [*tmp_path.iterdir()] == []
 
 
-def test_losses_and_a_picture_are_two_files(call, tmp_path):
-    (tmp_path / "losses").symlink_to("x.png")
-    err = refused(call, "--csv", "losses", "--picture", "./x.png")
-    assert "--csv 'losses': is the file of --picture" in err
-    assert [path.name for path in tmp_path.iterdir()] == ["losses"]
-
-
-@pytest.mark.parametrize("arguments", ["--text nothere.txt", "-s ./nothere.py:x"])
+@pytest.mark.parametrize("arguments", ["-s ./nothere.py:x"])
 def test_what_is_not_there_is_status_3(arguments, call):
     assert "nothere" in refused(call, *arguments.split(), status=3)
 

@@ -101,7 +101,7 @@ def test_another_engine_does_not_read_it(call, gguf):
     assert call("explain", path, "--as", "llama.cpp")[0] == 0
     status, _, err = call("explain", path, "--as", "vllm")
     assert status == 2
-    assert "is a GGUF file, which is llama.cpp's" in err
+    assert "is a GGUF file, which only llama.cpp reads" in err
 
 
 def test_compare_says_by_name_what_a_file_has_lost(call, gguf, tmp_path):

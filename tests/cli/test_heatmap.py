@@ -129,7 +129,7 @@ def test_compared_encodings_have_panels_of_their_own(arguments, title, panels, c
 def test_one_encoding_twice_in_a_hybrid_is_refused(call):
     status, _, err = call("heatmap", "-s", "rope+rope", "-l", "8")
     assert status == 2
-    assert "rope is in it twice" in err
+    assert "rope occurs twice" in err
 
 
 @pytest.mark.parametrize("scheme", ["t5", "t5-clipped", "shaw", "learned"])
@@ -256,7 +256,7 @@ def test_complex_columns_are_named_by_their_pair(call):
     assert np.abs(crop["values"] - np.hstack([some.real, some.imag])).max() < 1e-12
     status, _, err = call(*ask, "--dims", "0:9")
     assert status == 2
-    assert "there are 8" in err
+    assert "the dimensions are 0 to 7" in err
 
 
 def test_a_crop_says_what_it_is_of(call, tmp_path):
@@ -309,10 +309,10 @@ def test_dims_choose_columns(call):
         (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3': is empty"),
         (["-s", "rope", "-l", "4", "--dims", "x"], "--dims 'x': must be A:B"),
         (["-s", "rope", "-l", "4", "--rows", "0:2"], "--rows 0:2: goes with --in"),
-        (["-s", "rope", "-l", "4", "--dims", "60:70"], "--dims 60:70: there are 64"),
+        (["-s", "rope", "-l", "4", "--dims", "60:70"], "--dims 60:70: the dimensions are 0 to 63"),
         (["-s", "alibi", "-l", "4", "--dims", "0:1"], "--dims 0:1: a bias of alibi"),
         (["-s", "alibi", "-l", "4", "--head", "8"], "--head 8: the heads are 0 to 7"),
-        (["-s", "rope", "-l", "4", "--head", "0"], "--head 0: rope is rotary"),
+        (["-s", "rope", "-l", "4", "--head", "0"], "--head 0: rope is a rotary encoding"),
         (["-s", "rope+alibi", "-l", "4", "--head", "9"], "--head 9"),
         (["-s", "rope+nope", "-l", "4", "--head", "0"], "--head 0: no part"),
         (["-s", "rope", "-l", "4", "--cmap", "nosuch"], "--cmap 'nosuch'"),
@@ -638,7 +638,7 @@ def test_weights_of_a_sample_are_those_over_all_keys(call):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("-s rope --softmax", "--softmax: rope is rotary, and has no scores of its own"),
+        ("-s rope --softmax", "--softmax: rope is a rotary encoding, without scores of its own"),
         ("-s alibi --causal", "--causal: goes with --softmax"),
         ("--in x.npy --softmax", "--softmax: goes with the scheme of a bias, not with --in"),
         ("-s alibi --softmax -l 10000", "--len 10000: 10000 keys under a softmax; at most 8192"),

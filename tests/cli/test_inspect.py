@@ -201,7 +201,7 @@ def test_github_gets_annotations_and_a_summary(call, tmp_path, monkeypatch):
 def test_a_report_for_ci_needs_requirements(call, form):
     status, out, err = call(*CHECK, "--format", form)
     assert (status, out) == (2, "")
-    assert "reports what --require asks for" in err
+    assert "needs --require, whose results it reports" in err
 
 
 def test_a_check_that_passes_is_quiet_where_that_is_asked(call):

@@ -106,17 +106,26 @@ WRONG = {
     ),
     "no_columns": ("return np.ones((len(p), 0))", "returned the shape (2, 0) for 2 positions"),
     # Rows that depend on other positions.
-    "share": ("return np.outer(p / p.max(), np.ones(4))", "other rows for positions 0 and 8 alone"),
-    "counted": ("return np.outer(np.arange(len(p)), [1.0, 2.0])", "other rows for positions 0 and"),
-    "length": ("return np.outer(p / len(p), [1.0, 2.0])", "other rows for positions 0 and 8 alone"),
-    "chance": ("return np.random.rand(len(p), 3)", "other rows for positions 0 and"),
-    "centred": ("return np.outer(p - p.mean(), [1.0])", "other rows for positions 0 and"),
+    "share": (
+        "return np.outer(p / p.max(), np.ones(4))",
+        "different rows for positions 0 and 8 alone",
+    ),
+    "counted": (
+        "return np.outer(np.arange(len(p)), [1.0, 2.0])",
+        "different rows for positions 0 and",
+    ),
+    "length": (
+        "return np.outer(p / len(p), [1.0, 2.0])",
+        "different rows for positions 0 and 8 alone",
+    ),
+    "chance": ("return np.random.rand(len(p), 3)", "different rows for positions 0 and"),
+    "centred": ("return np.outer(p - p.mean(), [1.0])", "different rows for positions 0 and"),
     "remembers": (
         "f.calls = getattr(f, 'calls', 0) + 1\n    return np.outer(p + f.calls, [1.0])",
-        "other rows for positions 0 and",
+        "different rows for positions 0 and",
     ),
 }
-ROW_BY_ROW = "hint: a row may depend on its own position only"
+ROW_BY_ROW = "hint: a row may depend only on its own position"
 CALLED = "hint: it is called as f(positions), an array of n numbers, and returns n rows: (n, d)"
 
 
@@ -210,10 +219,10 @@ def test_every_command_that_takes_an_absolute_scheme_takes_it(call):
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        (("rotation",), "is absolute; it does not rotate vectors"),
-        (("rope-check", "--impl", "./mine.py:waves"), "waves is absolute; it does not rotate"),
-        (("generate", "-l", "4", "--table", "cos"), "is absolute, not rotary"),
-        (("generate", "-l", "4", "--head", "0"), "is absolute and has no heads"),
+        (("rotation",), "is an absolute encoding; it does not rotate vectors"),
+        (("rope-check", "--impl", "./mine.py:waves"), "waves is an absolute encoding; it"),
+        (("generate", "-l", "4", "--table", "cos"), "is an absolute encoding, not rotary"),
+        (("generate", "-l", "4", "--head", "0"), "is an absolute encoding without heads"),
         (
             ("generate", "-l", "4", "--arithmetic", "float32"),
             "--arithmetic float32: waves computes in an arithmetic of its own",
@@ -268,7 +277,7 @@ def test_what_is_no_row_for_each_position_is_refused_in_a_line(name, call, tmp_p
     line, *hint = err.splitlines()
     assert line.startswith("posenc: error: --scheme ./wrong.py:f: ")
     assert refusal in line
-    expected = ROW_BY_ROW if "other rows" in refusal else CALLED
+    expected = ROW_BY_ROW if "different rows" in refusal else CALLED
     assert name == "infinite" or hint[0].startswith(expected)
     assert not [*tmp_path.glob("*.npy")]
 
@@ -344,7 +353,7 @@ def test_the_library_takes_functions_and_objects(mine):
     assert library.compare(mine.waves, mine.waves(np.arange(9)), 9).ok
     assert library.inspect(mine.waves)["unique"].holds
     for wrong, words in (
-        (lambda: library.frequencies(mine.waves), "is not made of waves"),
+        (lambda: library.frequencies(mine.waves), "has no frequencies"),
         (lambda: library.encode(mine.Table, 4), "encoding Table: is a class, not a scheme"),
         (lambda: library.encode(lambda p: p, 4), "encoding <lambda>: returned the shape"),
         (lambda: library.encode(mine.waves, 4, arithmetic="float32"), "arithmetic of its own"),
@@ -386,7 +395,7 @@ def test_functions_and_modules_of_torch_are_given_tensors(call, tmp_path):
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(library.encode(made[name], 32, dtype="float64"), expected)
     status, _, err = call("generate", "-s", "./mine.py:dropped", "-l", "32")
-    assert (status, "other rows for positions 0 and" in err) == (2, True)
+    assert (status, "different rows for positions 0 and" in err) == (2, True)
 
 
 def test_a_function_that_calls_posenc_with_a_function_does_not_wait_for_itself(mine):
@@ -536,4 +545,4 @@ def test_a_row_in_half_precision_may_change_by_its_roundings_alone(kind, share, 
     assert call("generate", "-s", "./mine.py:grows", *asked, "--set", f"share={2**-19}")[0] == 0
     words = ("-s", "./mine.py:grows", *asked, "--set", f"share={share}")
     status, _, err = call("generate", *words)
-    assert (status, "returned other rows for positions 0 and 150 alone" in err) == (2, True)
+    assert (status, "returned different rows for positions 0 and 150 alone" in err) == (2, True)

@@ -157,7 +157,7 @@ def test_the_library_takes_it_and_reads_the_file_as_it_is_now(tmp_path):
         library.encode("./none.py:f", 4)
     with pytest.raises(ValueError, match="has no attribute 'none'"):
         library.encode("./code/mine.py:none", 4)
-    with pytest.raises(ValueError, match="'./code/mine.py': names a file, and no scheme of it"):
+    with pytest.raises(ValueError, match="'./code/mine.py': names a file, but no scheme in it"):
         library.encode("./code/mine.py", 4)
 
 
@@ -197,7 +197,7 @@ def test_what_takes_one_scheme_refuses_several_as_such(call, folder, name):
         status, out, err = call(*words)
         assert (status, out) == (2, "")
         line, hint = err.splitlines()
-        assert line.endswith(f": {name!r}: is several encodings, and this takes one")
+        assert line.endswith(f": {name!r}: is several encodings; give one")
         assert hint == "hint: name each by itself"
 
 
@@ -220,7 +220,7 @@ def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder):
         ("./folder.py:f", 3, "there is no file './folder.py'"),
         ("./code/mine.py:none", 2, "./code/mine.py has no attribute 'none'"),
         ("./code/mine.py:number", 2, "is of the type int, not a scheme"),
-        ("./code/mine.py", 2, "names a file, and no scheme of it"),
+        ("./code/mine.py", 2, "names a file, but no scheme in it"),
         ("./raises.py:f", 2, "cannot be loaded (RuntimeError: first line)"),
         ("./leaves.py:f", 2, "cannot be loaded (SystemExit: 0)"),
         ("./wrong.py:f", 2, "SyntaxError"),

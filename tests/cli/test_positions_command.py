@@ -90,7 +90,7 @@ def test_one_position_on_all_axes_is_named_and_none_at_all_is_not(call, tmp_path
         ((*QWEN, "--grid", "1,3,4"), "multiples of 2"),
         ((*QWEN, "--grid", "9,9999998,9999998"), "tokens"),
         ((*LLAMA, "--text", "9e99"), "tokens"),
-        ((*LLAMA, "--grid", "1,4,4"), "was not read in its code"),
+        ((*LLAMA, "--grid", "1,4,4"), "posenc does not know how"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line_of_status_2(call, asked, said):

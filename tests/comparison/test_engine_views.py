@@ -119,7 +119,7 @@ def test_an_engine_whose_code_was_not_read_is_named_and_not_compared():
     assert result.agree is None
     assert engines(result) == [[("transformers",)]]
     shown = text(result)
-    assert "posenc has read no other engine's code for it; nothing is compared" in " ".join(
+    assert "no other engine's code for this model type; nothing is compared" in " ".join(
         shown.split()
     )
     assert "no other engine reads it" not in shown
@@ -137,7 +137,7 @@ def test_an_older_transformers_without_the_model_is_no_engine_that_refuses_it():
     told = {each.runtime.name for each in result.readings if each.traced and not each.resolved}
     assert told == {"transformers-4.50"}
     shown = " ".join(text(result).split())
-    assert "posenc has read no other engine's code for it; nothing is compared" in shown
+    assert "no other engine's code for this model type; nothing is compared" in shown
 
 
 def test_two_engines_that_agree_are_both():
@@ -189,7 +189,7 @@ def test_what_turns_fewer_pairs_is_apart_and_says_why_it_was_not_compared():
 
 
 def test_a_config_of_diffusers_is_refused():
-    with pytest.raises(InvalidInput, match="--as all: config.json is of diffusers"):
+    with pytest.raises(InvalidInput, match="--as all: config.json is a diffusers config"):
         views({"_class_name": "PixArtTransformer2DModel", "sample_size": 64})
 
 
@@ -275,7 +275,7 @@ def test_an_engine_that_rotates_other_layers_than_the_config_says_does_not_agree
     result = views({**usual, "no_rope_layers": [0, 0, 0, 1]})
     assert result.agree is False
     shown = " ".join(text(result).split())
-    assert "engines differ from transformers: llama.cpp" in shown
+    assert "engines differs from transformers: llama.cpp" in shown
     assert (
         "llama.cpp: its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
         in shown

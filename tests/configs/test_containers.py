@@ -85,7 +85,7 @@ def test_a_default_says_whose_it_is():
 @pytest.mark.parametrize("key", ["hidden_size", "head_dim", "rope_theta", "rope_scaling"])
 def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
     value = {"rope_type": "linear", "factor": 2.0} if key == "rope_scaling" else 512
-    with pytest.raises(InvalidInput, match=f"{key}: .* in text_config alone") as refused:
+    with pytest.raises(InvalidInput, match=f"{key}: .* only in text_config") as refused:
         resolve({"model_type": "gemma3", key: value})
     assert refused.value.hint == "for the text model alone, say model_type gemma3_text"
     assert resolve({"model_type": "gemma3", key: None}).model_type == "gemma3_text"
@@ -96,7 +96,7 @@ def test_keys_of_the_text_model_where_nothing_reads_them_are_refused(key):
 )
 def test_a_text_model_beside_the_section_that_holds_it_is_refused(model_type, inside):
     text = {"model_type": families.text_model_type(model_type), "rope_theta": 5e4}
-    with pytest.raises(InvalidInput, match=f"text_config: .* of {model_type} in {inside} alone"):
+    with pytest.raises(InvalidInput, match=f"text_config: .* of {model_type} only in {inside}"):
         resolve({"model_type": model_type, "text_config": text})
     within = {"model_type": model_type, inside: {"text_config": text}}
     assert resolve(within).layer().params["base"].value == 5e4

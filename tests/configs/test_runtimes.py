@@ -188,7 +188,7 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
         (
             "vllm-0.11",
             LayerReading("qwen2", "rope-yarn", YARN, rope={"type": "yarn"}),
-            "it fails where the rope object has no original_max_position_embeddings",
+            "it fails if the rope object has no original_max_position_embeddings",
         ),
         (
             "vllm-0.11",
@@ -213,14 +213,14 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
             (
                 runtime,
                 LayerReading("qwen2", "rope-yarn", YARN, rope={**ORIGINAL, "beta_fast": 0}),
-                "beta_fast 0: transformers alone reads 0",
+                "beta_fast 0: only transformers reads 0",
             )
             for runtime in ("vllm", "vllm-0.11", "llama.cpp")
         ),
         (
             "vllm",
             LayerReading("deepseek_v3", "rope-yarn", YARN, rope={"mscale": None}),
-            "it fails where an mscale is null",
+            "it fails if an mscale is null",
         ),
         *(
             (
@@ -330,7 +330,7 @@ LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 3
         (
             "vllm",
             config("phi3", LONG, original_max_position_embeddings=None),
-            "it fails where original_max_position_embeddings is null",
+            "it fails if original_max_position_embeddings is null",
         ),
         (
             "vllm",

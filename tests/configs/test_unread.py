@@ -372,3 +372,16 @@ def test_the_text_model_of_exaone_4_5_is_exaone_4():
 def test_a_constant_that_bloom_adds_to_every_bias_cancels_in_the_softmax():
     bloom = {"model_type": "bloom", "n_head": 16, "hidden_size": 1024, "offset_alibi": 100}
     assert (resolve(bloom).unread, resolve(bloom).warnings) == ((), ())
+
+
+def test_published_files_state_the_window_of_gemma_2_twice():
+    gemma = {"model_type": "gemma2", "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32}
+    gemma |= {"num_hidden_layers": 2, "sliding_window": 4096, "rope_theta": 1e4}
+    assert resolve({**gemma, "sliding_window_size": 4096}).unread == ()
+    assert resolve({**gemma, "sliding_window_size": 512}).unread == ("sliding_window_size",)
+
+
+def test_chatglm_keeps_original_rope_and_does_not_use_it():
+    """``original_impl`` of RotaryEmbedding in its modeling_chatglm.py."""
+    chatglm = {"model_type": "chatglm", "seq_length": 8192, "original_rope": True}
+    assert resolve(chatglm).unread == ()

@@ -31,5 +31,5 @@ def test_a_format_is_accepted_exactly_where_it_holds_every_value(stored, rounded
     if holds:
         assert Precision.of(REAL_DTYPES[stored], REAL_DTYPES[rounded]).rounded.name == rounded
     else:
-        with pytest.raises(InvalidInput, match=f"--round-to {rounded}: {stored} does not hold"):
+        with pytest.raises(InvalidInput, match=f"--round-to {rounded}: {stored} cannot hold"):
             Precision.of(REAL_DTYPES[stored], REAL_DTYPES[rounded])

@@ -192,7 +192,7 @@ def test_floats_are_the_binary_fractions_that_they_are():
     )
     assert np.array_equal(tenth, float_tenth)
     assert str(positions_from(np.array([0.1]))) == "3602879701896397/36028797018963968"
-    with pytest.raises(InvalidInput, match=r"0\.1 is not a multiple of a power of two of which"):
+    with pytest.raises(InvalidInput, match=r"0\.1 and"):
         positions_from(np.array([0.1, 999.0]))
 
 
@@ -204,7 +204,7 @@ def test_single_floats_are_held_exactly_or_refused(values):
     exact = [Fraction(value) for value in values]
     parts = max(value.denominator for value in exact)
     if max(abs(value) * parts for value in exact) > 2**53:
-        with pytest.raises(InvalidInput, match="is not a multiple of a power of two"):
+        with pytest.raises(InvalidInput, match="together need more than 53 bits"):
             positions_from(np.array(values, np.float32))
         return
     positions = positions_from(np.array(values, np.float32))

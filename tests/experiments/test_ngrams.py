@@ -18,7 +18,7 @@ def corpus_of(training: str, held_out: str) -> Corpus:
         np.array([characters.index(letter) for letter in part], np.int64)
         for part in (training, held_out)
     ]
-    return Corpus("a text", characters, *parts, digest="")
+    return Corpus("a text", characters, *parts)
 
 
 def share(text: str, context: str, letter: str, letters: int, *, top: bool) -> Fraction:

@@ -183,7 +183,7 @@ def test_tensors_that_overlap_or_share_a_name_are_refused():
     for stream in (False, True):
         with pytest.raises(InvalidInput, match="overlaps another"):
             header_of(with_two((FREQS, 0), (other, 8)), stream=stream, asked=(FREQS, other))
-        assert "is there twice" in refusal(with_two((FREQS, 0), (FREQS, 32)), stream=stream)
+        assert "occurs twice" in refusal(with_two((FREQS, 0), (FREQS, 32)), stream=stream)
 
 
 def test_a_regular_file_is_refused_by_what_is_left_of_it():

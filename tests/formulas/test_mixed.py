@@ -96,10 +96,10 @@ def test_frequencies_are_float32_and_angles_correctly_rounded():
     [
         ({"grid": "2x3x4"}, "--set grid 2x3x4: rope-mixed has 2 axes, rows x columns"),
         ({"dim": 6}, "--dim 6: half of the pairs are drawn a quarter turn from the others"),
-        ({"dim": 4, "x_frequencies": "1,2"}, "x_frequencies and y_frequencies: are given both"),
+        ({"dim": 4, "x_frequencies": "1,2"}, "x_frequencies and y_frequencies: give both"),
         (
             {"dim": 4, "x_frequencies": "1,2", "y_frequencies": "1"},
-            "--set y_frequencies: must be 2 numbers, one a pair; there are 1",
+            "--set y_frequencies: must be 2 numbers, one per pair; there are 1",
         ),
         (
             {"dim": 2, "x_frequencies": "1", "y_frequencies": "1e-20"},

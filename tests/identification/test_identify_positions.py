@@ -171,7 +171,7 @@ def test_falling_positions_are_written_as_they_are_read():
 
 def test_too_many_falling_positions_are_refused(call):
     status, _, err = call("generate", "-s", "sinusoidal", "--positions", "1e9:0:-1")
-    assert (status, "at most 65536 positions may fall" in err) == (2, True)
+    assert (status, "at most 65536 positions may count down" in err) == (2, True)
 
 
 @pytest.mark.long

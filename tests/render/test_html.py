@@ -381,7 +381,7 @@ WRONG = [
     ),
     (["explore", "-s", "rope"], "--out: is needed"),
     (["explore", "-s", "rope", "--out", "a.png"], "must end in .html"),
-    (["explore", "-s", "sinusoidal+rope", "--out", "a.html"], "takes one"),
+    (["explore", "-s", "sinusoidal+rope", "--out", "a.html"], "give one"),
 ]
 
 

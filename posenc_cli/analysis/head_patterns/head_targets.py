@@ -104,7 +104,9 @@ def _target_of_file(path: str) -> HeadTarget:
     values, name = read_array(path).values, quoted_name(path)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         shape = " × ".join(map(str, values.shape))
-        raise InvalidInput(f"--target {name}: must be queries × keys, as many; it is {shape}")
+        raise InvalidInput(
+            f"--target {name}: must be a square matrix, queries × keys; it is {shape}"
+        )
     count = len(values)
     for start in range(0, count, _ROWS):
         queries = np.arange(start, min(start + _ROWS, count))
@@ -112,7 +114,7 @@ def _target_of_file(path: str) -> HeadTarget:
 
     def keys(queries: Integers, length: int) -> Flags:
         if length > count:
-            raise InvalidInput(f"--target {name}: has {count} positions; {length} were requested")
+            raise InvalidInput(f"--target {name}: has {count} positions, but a test has {length}")
         return np.asarray(values[queries, :length] != 0)
 
     return HeadTarget(path, f"the keys that {name} marks", "those that mark none", keys)
@@ -131,7 +133,6 @@ def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:
     ahead = np.arange(rows.shape[1]) > queries[:, None]
     for row, column in np.argwhere((rows != 0) & ahead)[:1]:
         raise InvalidInput(
-            f"--target {name}: query {queries[row]} is to look at key {column}, which comes after "
-            "it",
+            f"--target {name}: query {queries[row]} marks key {column}, which comes after it",
             hint="attention is causal: keys after the query must be 0",
         )

@@ -194,13 +194,13 @@ class HeadsRequest(Record):
                 raise InvalidInput(f"--test {length}: is shorter than --train {trained}")
         kinds = {choice.scheme.kind for choice in choices}
         if self.head is not None and "bias" not in kinds:
-            raise InvalidInput(f"--head {self.head}: goes with bias schemes")
+            raise InvalidInput(f"--head {self.head}: only bias schemes have heads")
         others = [stretch for stretch in self.stretches if stretch != NONE]
         if others and not any(map(_is_stretched, choices)):
             names = ", ".join(dict.fromkeys(choice.source or choice.name for choice in choices))
             raise InvalidInput(
-                f"--stretch {others[0]}: changes the frequencies of {UNSTRETCHED.name}, and "
-                f"{names} {'is' if len(choices) == 1 else 'are'} not that",
+                f"--stretch {others[0]}: changes the frequencies of {UNSTRETCHED.name}; it does "
+                f"not apply to {names}",
                 hint=f"-s {UNSTRETCHED.name}",
             )
 
@@ -227,8 +227,8 @@ class HeadsRequest(Record):
         queries = every[wanted.any(axis=1)]
         if not queries.size:
             raise InvalidInput(
-                f"--target {abbreviated(target.name)}: no query below --train {self.trained} has "
-                "such a key"
+                f"--target {abbreviated(target.name)}: none of the --train {self.trained} queries "
+                "has such a key"
             )
         shares = wanted[queries] / wanted[queries].sum(axis=1, keepdims=True)
         basis = at_trained.basis()

@@ -68,8 +68,8 @@ class HeadEncoding(Record):
         match content:
             case BucketBias(network=Network()):
                 raise InvalidInput(
-                    f"{self.scheme.name}: a network makes its scores, which are not linear in its "
-                    "weights, so there is no single optimum"
+                    f"{self.scheme.name}: a network computes its scores, so a fit has no single "
+                    "optimum"
                 )
         if content.heads is not None and not 0 <= self.head < content.heads:
             raise InvalidInput(f"--head {self.head}: the heads are 0 to {content.heads - 1}")

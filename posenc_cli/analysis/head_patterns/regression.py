@@ -98,8 +98,8 @@ class Regression(Record):
             work += products * (2 * self.scores.work + _CELL_WORK * self.seen.size)
             if work > _MOST_WORK:
                 raise InvalidInput(
-                    f"the optimum takes too long: at most {_MOST_WORK:.0e} multiplications are "
-                    f"made, and step {steps} of Newton's method ends beyond them",
+                    f"the fit takes too long: step {steps} of Newton's method passes "
+                    f"{_MOST_WORK:.0e} multiplications",
                     hint="a larger --l2, or a smaller --dim or --train",
                 )
             moved = self._largest(self.scores.of(step)) / max(1.0, self._largest(here.scores))
@@ -107,8 +107,8 @@ class Regression(Record):
         here = here if after is None else after
         if moved > 1e3 * _STILL:
             raise InvalidInput(
-                f"float64 cannot reach the optimum: after {steps} steps of Newton's method "
-                f"scores still move by a share of {moved:.1g}",
+                f"the fit does not converge in float64: after {steps} steps of Newton's method "
+                f"scores still change by {moved:.1g} of their size",
                 hint="a larger --l2",
             )
         length = float(np.linalg.norm(here.gradient))

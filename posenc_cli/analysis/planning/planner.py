@@ -180,7 +180,8 @@ class Planner:
         context = self.layers.derived.get("context")
         if context is None:
             raise InvalidInput(
-                "--to: the config says no length to plan from: max_position_embeddings is missing"
+                "--to: the config does not state a trained length: max_position_embeddings is "
+                "missing"
             )
         return int(context.value), context.source, self.layers
 
@@ -360,7 +361,7 @@ class Planner:
         found = next((group for group in after.layers if group.layer_type == kind), None)
         known = {"rope": _PLAIN}.get(wanted.scheme, (wanted.scheme,))
         if found is None or found.scheme not in known:
-            raise InvalidInput(f"{after.model_type} reads no such rule")
+            raise InvalidInput(f"{after.model_type} does not read this rule")
         before = {group.layer_type: group for group in self.resolved.layers}
         others = [group for group in after.layers if group is not found]
         for group in others:
@@ -370,7 +371,7 @@ class Planner:
                 raise InvalidInput(f"the config has one rope for {group.layer_type} too")
         angles = exact_rotation(found, self.to).frequencies
         if angles != exact_rotation(wanted, self.to).frequencies:
-            raise InvalidInput(f"{after.model_type} reads it otherwise")
+            raise InvalidInput(f"{after.model_type} reads it differently")
         return found, [group for group in others if group.scheme != "nope"]
 
     def recipe(
@@ -487,8 +488,8 @@ def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
         rows = content.capacity.positions
         enough = " are enough" if to <= rows else f", and {to} positions need {to}"
         return answer(
-            f"positions are rows of a learned table: {rows} rows{enough}; no recipe makes "
-            "untrained rows (posenc resize interpolates them)",
+            f"positions are rows of a learned table: {rows} rows{enough}; no recipe adds trained "
+            "rows (posenc resize interpolates the table)",
             fits=to <= rows,
         )
     if scheme.kind == "bias":
@@ -558,7 +559,8 @@ def plan_length(
 def _already_served(layers: Layers, to: int) -> Iterator[str]:
     """A warning where linear scaling may reach a length, if the context is that before it."""
     context = layers.derived.get("context")
-    if context is not None and layers.scheme == "rope-linear":
+    # Where layers have types, as in Gemma 3, the stated context is that after scaling.
+    if context is not None and layers.scheme == "rope-linear" and layers.layer_type is None:
         reach = int(context.value * layers.params["factor"].value)
         if context.value < to <= reach and lengths_of(layers).trained is None:
             yield (

@@ -125,7 +125,8 @@ def _of_choice(choice: Choice, subject: SubjectOptions, given: dict[str, Any]) -
 
     if subject.tables is not None:
         raise InvalidInput(
-            f"--tables: {choice.name} does not rotate vectors", hint="posenc check FILE"
+            f"--tables: {choice.name} does not rotate vectors",
+            hint="posenc check FILE compares its values",
         )
     calling = subject.request(choice).calling
     if given["slopes"] is not None and choice.config is not None:

@@ -37,8 +37,7 @@ from posenc_cli.experiments.request import (
     ModelSize,
 )
 from posenc_cli.experiments.tasks import TASKS
-from posenc_cli.files.atomic import STANDARD_OUTPUT, check_apart, preflight, replacing
-from posenc_cli.files.formats import check_suffix
+from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record, replace
 
@@ -245,26 +244,6 @@ class ExperimentOutput(PlotOutput):
         str | None,
         option("--picture", metavar="FILE", help="draw a picture to a .png, .svg or .pdf file"),
     ] = None
-    csv: Annotated[
-        str | None,
-        option(
-            "--csv", metavar="FILE", help="write the loss at every position of every run as CSV"
-        ),
-    ] = None
-
-    def prepare(self) -> None:
-        """Reject files that cannot be written, before anything is computed.
-
-        Raises: InvalidInput, Unavailable.
-        """
-        super().prepare()
-        if self.csv is None:
-            return
-        if self.csv == STANDARD_OUTPUT:
-            raise InvalidInput("--csv -: must be a file", hint="--json goes to standard output")
-        preflight(self.csv, clobber=self.clobber)
-        check_suffix(self.csv, ".csv", "the losses as CSV", flag="--csv")
-        check_apart("--csv", self.csv, self.file_flag, self.out)
 
 
 def extrapolate(
@@ -333,10 +312,6 @@ def extrapolate(
             help="number of last positions to average the loss over [default: half of --train]",
         ),
     ] = None,
-    text: Annotated[
-        str | None,
-        option("--text", metavar="FILE", help="text to train on instead of posenc's own"),
-    ] = None,
     positions: Annotated[
         int | None,
         whole_option(
@@ -369,15 +344,14 @@ def extrapolate(
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1
       posenc extrapolate -s rope --stretch none,yarn --size 1x1x8 --train 16 --steps 5 --seeds 2
       posenc extrapolate -s rope+t5 --task copy --size 1x1x8 --train 5 --steps 5 --out run
-      posenc extrapolate --out run --resume --csv losses.csv
+      posenc extrapolate --out run --resume --picture losses.svg
     """
     output.check(picture)
     where.check()
     training = {"stretches": stretches, "tasks": tasks, "trained": trained, "tests": tests}
     training |= {"seeds": seeds, "steps": steps, "batch": batch, "size": size, "last": last}
     training |= {"positions": positions, "device": running.device}
-    given = {**training, **_text_fields(text, tasks)}
-    said = {name: value for name, value in given.items() if value is not None}
+    said = {name: value for name, value in training.items() if value is not None}
     if encodings.requests is not None:
         said["encodings"] = encodings.requests
     with ExitStack() as stack:
@@ -385,22 +359,6 @@ def extrapolate(
             stack, where, said, console, workers=running.workers, draws=output.draws
         )
         _report(request, results, picture, output, console)
-
-
-def _text_fields(text: str | None, tasks: Sequence[str] | None) -> dict[str, str]:
-    """Return the fields of a request for the text to train on.
-
-    Raises: InvalidInput; Unavailable if the text cannot be read.
-    """
-    if text is None:
-        return {}
-    if text == STANDARD_OUTPUT:
-        raise InvalidInput("--text -: must be a file, which each job reads by itself")
-    if tasks is not None and "text" not in tasks:
-        raise InvalidInput(f"--text {abbreviated(text)}: goes with --task text")
-    from posenc_cli.experiments.corpus import Corpus
-
-    return {"text": str(Path(text).absolute()), "digest": Corpus.of_file(text).digest}
 
 
 def _run(
@@ -489,14 +447,10 @@ def _report(
     output: ExperimentOutput,
     console: Console,
 ) -> None:
-    """Print the report, and write its CSV and its picture if asked for."""
+    """Print the report, and write its picture if asked for."""
     from posenc_cli.render.reports import extrapolation
 
     report = extrapolation.ExperimentReport.of(request, results)
-    if output.csv is not None:
-        with replacing(output.csv, clobber=output.clobber) as stream:
-            for block in report.csv():
-                stream.write(block)
     output.present(
         "extrapolate",
         report.text(console.typesetter),

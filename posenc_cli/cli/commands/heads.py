@@ -53,7 +53,7 @@ class HeadEncodings(Record):
         Raises: InvalidInput if none is named, or an option concerns an encoding that is not named.
         """
         where, computing = PositionOptions(), ComputeOptions()
-        choices = Encodings.of_options(source, where, parameters, computing, _Unheard()).choices
+        choices = Encodings.of_options(source, where, parameters, computing, _Unheard()).parts
         for choice in choices:
             for warning in choice.warnings:
                 if choice.scheme.kind != "bias" or DRAWN_TABLE not in warning:

@@ -10,7 +10,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import MatrixFile
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, FigureOutput, show
-from posenc_cli.cli.subjects import ComparedEncodings
+from posenc_cli.cli.subjects import Encodings
 from posenc_cli.cli.views import ViewOptions
 from posenc_cli.errors import InvalidInput
 
@@ -19,7 +19,7 @@ _PART = 650, 800
 
 
 def heatmap(
-    encodings: ComparedEncodings,
+    encodings: Encodings,
     console: Console,
     *,
     source: MatrixFile = None,
@@ -54,11 +54,11 @@ def heatmap(
       posenc heatmap --in table.npy --rows 0:32 --dims 0:32
       posenc heatmap --model llama-3.1-8b -l 8192 --table angles
     """
-    choices = encodings.items
+    choices = encodings.whole
     check_subject(choices, source)
     view.check(encodings=bool(choices), files=not choices)
     if softmax and (view.dims is not None or unsplit):
-        raise InvalidInput("--softmax: has queries and keys; --dims and --unsplit go with columns")
+        raise InvalidInput("--softmax: draws queries × keys; --dims and --unsplit choose columns")
     if causal and not softmax:
         raise InvalidInput("--causal: goes with --softmax")
     if choices and all(choice.source and choice.scheme.name == "nope" for choice in choices):

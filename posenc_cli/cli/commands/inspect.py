@@ -61,7 +61,8 @@ def inspect(
     """
     if (form := output.report_form) in ("junit", "github") and not require:
         raise InvalidInput(
-            f"--format {form}: reports what --require asks for", hint="--require unique,bounded"
+            f"--format {form}: needs --require, whose results it reports",
+            hint="--require unique,bounded",
         )
     output.prepare()
     run = CheckRun("inspect", output, console)

@@ -13,7 +13,7 @@ from posenc_cli.choice import Choice
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import option
 from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
-from posenc_cli.cli.subjects import ComparedEncodings
+from posenc_cli.cli.subjects import Encodings
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
 from posenc_cli.render.reports.answer import Answer
@@ -37,7 +37,7 @@ _EXAMPLES: Mapping[str, Mapping[str, object]] = {
 
 
 def order_check(
-    encodings: ComparedEncodings,
+    encodings: Encodings,
     console: Console,
     *,
     tokens: Annotated[
@@ -78,7 +78,7 @@ def order_check(
       posenc order-check -s sinusoidal+t5 --expect order
     """
     output.check(picture)
-    choices = encodings.items
+    choices = encodings.whole
     if output.draws and not choices:
         raise InvalidInput(
             f"{'--plot' if output.plot else '--out'}: needs an encoding to draw",

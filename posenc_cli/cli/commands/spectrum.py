@@ -48,7 +48,7 @@ def spectrum(
     output.prepare()
     from posenc_cli.render.figures.spectra import choice_report, compared_report
 
-    reports = [choice_report(item) for item in encodings.choices]
+    reports = [choice_report(item) for item in encodings.parts]
     report = reports[0] if len(reports) == 1 else compared_report(reports)
     if output.out is not None:
         drawn = report.picture
@@ -63,7 +63,7 @@ def _ladder(encodings: Encodings) -> tuple[Ladder, ...]:
     """Return the wavelengths by base and factor, if one encoding alone is shown."""
     from posenc_cli.render.html.live import ladder_of
 
-    first, *others = encodings.choices
+    first, *others = encodings.parts
     return () if others else ladder_of(first)
 
 

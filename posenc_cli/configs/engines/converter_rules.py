@@ -112,7 +112,7 @@ onnx_fields = refusing(
         lambda r: (
             r.model_type == "gpt_oss"
             and r.scheme != "rope-yarn"
-            and "its gpt-oss fails where it is not scaled by yarn"
+            and "its gpt-oss fails if it is not scaled by yarn"
         ),
     ),
     (
@@ -161,7 +161,7 @@ def _outside(reading: LayerReading) -> str | None:
     if 0 < low < high < half - 1:
         return None
     where = f"from pair {low:.4g} to {high:.4g}, is not within pairs 0 and {half - 1:g}"
-    return f"it fails where its ramp, here {where}"
+    return f"it fails if its ramp, here {where}"
 
 
 _check_onnx_yarn = refusing(
@@ -208,7 +208,7 @@ _check_phi3 = refusing(
         lambda r: (
             (r.length == _onnx_original(r)) != (r.scheme == "rope")
             and f"its Phi-3 is scaled where max_position_embeddings ({r.length}) is not "
-            f"{ORIGINAL} ({_onnx_original(r)}), and there alone, and fails where the rope object "
+            f"{ORIGINAL} ({_onnx_original(r)}), and there alone, and fails if the rope object "
             "has it otherwise"
         ),
     ),
@@ -217,7 +217,7 @@ _check_phi3 = refusing(
         lambda r: (
             r.scheme != "rope"
             and r.rope.get("type") is None
-            and "its Phi-3 fails where the rope object has no type beside rope_type"
+            and "its Phi-3 fails if the rope object has no type beside rope_type"
         ),
     ),
     (
@@ -357,7 +357,7 @@ candle_fields = refusing(
     (refused, _candle_missing),
     (
         refused,
-        lambda r: r.config.get("rope_theta", 0) is None and "it fails where rope_theta is null",
+        lambda r: r.config.get("rope_theta", 0) is None and "it fails if rope_theta is null",
     ),
     (
         refused,

@@ -131,7 +131,7 @@ exllama_fields = refusing(
         refused,
         lambda r: (
             (key := lacking(r, *_FAILS_WITHOUT.get(r.model_type, ())))
-            and f"its {r.model_type} fails where {key} is missing"
+            and f"its {r.model_type} fails if {key} is missing"
         ),
     ),
     (refused, _unknown_kinds),
@@ -295,7 +295,7 @@ def _needed(reading: LayerReading, key: str) -> int:
     """A whole number without which it fails."""
     count = reading.top.count(key)
     if count is None:
-        raise refused(NAME, f"it fails where {key} is missing")
+        raise refused(NAME, f"it fails if {key} is missing")
     return int(count.value)
 
 

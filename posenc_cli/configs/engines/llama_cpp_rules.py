@@ -90,14 +90,14 @@ def llama_cpp_original(reading: LayerReading) -> Changes:
         return {}
     own = reading.entry.count(ORIGINAL)
     if own is None and reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"its converter fails where {ORIGINAL} is null")
+        raise refused(NAME, f"its converter fails if {ORIGINAL} is null")
     objects = reading.config.get(reading.container or "rope_scaling") or {}
     by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
     found = first(own, None if by_type else reading.top.count(ORIGINAL))
     default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
     length = found.value if found else default
     if length is None:
-        raise refused(NAME, f"its converter fails where {ORIGINAL} is missing")
+        raise refused(NAME, f"its converter fails if {ORIGINAL} is missing")
     return {ORIGINAL: length} if ORIGINAL in reading.params else {}
 
 
@@ -118,7 +118,7 @@ def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     if reading.config and top.number("rotary_pct") is None:
         raise refused(NAME, "its converter needs rotary_pct of cohere2 in the file")
     if top.has("sliding_window") and top.count("sliding_window") is None:
-        raise refused(NAME, "its converter fails where sliding_window of cohere2 is null")
+        raise refused(NAME, "its converter fails if sliding_window of cohere2 is null")
     _check_yarn_length(reading)
     if reading.scheme == "nope":
         return {}
@@ -329,7 +329,7 @@ check_mimo = refusing(
             refused,
             lambda r, key=key: (
                 r.config.get(f"swa_{key}") not in (None, r.config.get(key))
-                and f"its converter fails where swa_{key} is not {key}"
+                and f"its converter fails if swa_{key} is not {key}"
             ),
         )
         for key in _MIMO_SIZES

@@ -239,7 +239,7 @@ _check_keys = refusing(
         lambda r: (
             r.config.get("rope_theta", 0) is None
             and r.model_type != "gemma4_text"
-            and "it fails where rope_theta is null"
+            and "it fails if rope_theta is null"
         ),
     ),
     (
@@ -367,7 +367,7 @@ def mlx_longrope(reading: LayerReading) -> Changes:
     """Phi-3's long factors at every length, and s from the two contexts at the top level."""
     kind = reading.rope.get("type")
     if kind is None:
-        raise refused(NAME, "its Phi-3 takes a rope_scaling with type alone, not with rope_type")
+        raise refused(NAME, "its Phi-3 reads type in rope_scaling, not rope_type")
     if kind not in ("longrope", "su"):
         return plain(reading)
     original = original_length(reading, NAME, "top", 4096, null=False)
@@ -549,7 +549,7 @@ DIFFERENCES = (
                 refused,
                 lambda r: (
                     r.top.count("max_position_embeddings") is None
-                    and "it fails where max_position_embeddings is missing"
+                    and "it fails if max_position_embeddings is missing"
                 ),
             ),
         ),

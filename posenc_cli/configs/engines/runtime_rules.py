@@ -237,9 +237,9 @@ def original_length(
         if (own := keys.count(ORIGINAL)) is not None:
             return int(own.value)
         if not null and keys.has(ORIGINAL):
-            raise refused(runtime, f"it fails where {ORIGINAL} is null")
+            raise refused(runtime, f"it fails if {ORIGINAL} is null")
     where = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
-    raise refused(runtime, f"it fails where {where}")
+    raise refused(runtime, f"it fails if {where}")
 
 
 def full_every(reading: LayerReading, step: int) -> bool:
@@ -272,7 +272,7 @@ def fails_without(reading: LayerReading, *keys: str) -> str | None:
 def fails_on_null(reading: LayerReading, *keys: str) -> str | None:
     """The words for a rotation that cannot be built where the rope object has a null."""
     nulls = [key for key in keys if key in reading.rope and reading.rope[key] is None]
-    return f"it fails where {nulls[0]} is null" if nulls else None
+    return f"it fails if {nulls[0]} is null" if nulls else None
 
 
 def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
@@ -337,7 +337,7 @@ def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
     for name in ("beta_fast", "beta_slow"):
         if yarn_weight(reading, name) == 0:
             path = reading.entry.path(name)
-            raise refused(runtime, f"{path} 0: transformers alone reads 0 as if it were absent")
+            raise refused(runtime, f"{path} 0: only transformers reads 0 as absent")
     return {}
 
 
@@ -385,7 +385,7 @@ def half_share(reading: LayerReading, *, runtime: str) -> Changes:
     """
     share = "partial_rotary_factor"
     if "mrope" in (reading.rope.get("rope_type"), reading.rope.get("type")):
-        raise refused(runtime, "it knows no rope type mrope")
+        raise refused(runtime, "it does not know the rope type mrope")
     if reading.entry.has(share) or reading.top.has(share):
         return {}
     check_share(runtime, share, 0.5, reading.params["dim"])
@@ -424,13 +424,13 @@ def own_mimo(
 
     ``base`` is that of a file without, None where the class ``needed`` it, and of its sliding
     layers, too, where they have no ``shared`` one; a head rotates whole where no share is stated.
-    It fails where one of ``nulls`` is null.
+    It fails if one of ``nulls`` is null.
 
     Raises: InvalidInput where the class fails, or has other layers than transformers.
     """
     sliding = reading.layer_type == "sliding_attention"
     pattern = [*reading.config.get("hybrid_layer_pattern", ())]
-    null = [f"it fails where {key} is null" for key in nulls if reading.config.get(key, 0) is None]
+    null = [f"it fails if {key} is null" for key in nulls if reading.config.get(key, 0) is None]
     others = any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers)
     refusing(
         runtime,
@@ -518,7 +518,7 @@ def yarn_amplitude(
 def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
     names = ("mscale", "mscale_all_dim")
-    null = (refused, lambda r: fails_on_null(r, *names) and "it fails where an mscale is null")
+    null = (refused, lambda r: fails_on_null(r, *names) and "it fails if an mscale is null")
     refusing(runtime, null)(reading)
     weight, all_dim = (yarn_weight(reading, name) for name in names)
     return 1.0 if weight is None else weight, all_dim or 0.0

@@ -146,7 +146,7 @@ sglang_keys = refusing(
         lambda r: (
             r.model_type in SHARES
             and r.config.get(_SHARE, 0) is None
-            and f"it fails where {_SHARE} is null"
+            and f"it fails if {_SHARE} is null"
         ),
     ),
     (

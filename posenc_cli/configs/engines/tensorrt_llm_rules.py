@@ -241,7 +241,7 @@ def tensorrt_longrope(reading: LayerReading) -> Changes:
     """
     turned = int((divided(reading) or 0) * reading.params.get("partial", 1.0))
     if turned and len(reading.params["short_factor"]) != turned // 2:
-        raise refused(NAME, "it holds factors to hidden_size / num_attention_heads columns")
+        raise refused(NAME, "it expects factors for hidden_size / num_attention_heads columns")
     return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 

@@ -130,7 +130,7 @@ vllm_fields = refusing(
         lambda r: (
             r.model_type == "gpt_oss"
             and r.scheme != "rope-yarn"
-            and "its gpt-oss fails where it is not scaled by yarn"
+            and "its gpt-oss fails if it is not scaled by yarn"
         ),
     ),
     (

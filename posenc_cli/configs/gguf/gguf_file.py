@@ -239,7 +239,7 @@ class GGUFKeys:
         if stated.type not in kinds:
             raise InvalidInput(
                 f"{self.header.name}: {path} is of type {stated.type}: llama.cpp takes "
-                f"{' or '.join(kinds)} alone, and does not load the file"
+                f"{' or '.join(kinds)} here, and does not load the file"
             )
         return Sourced(stated.value, path)
 

@@ -43,8 +43,8 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
     request.plan()
     if request.encoding.bound.content.heads is None:
         raise InvalidInput(
-            f"--softmax: {request.scheme.name} is {request.scheme.kind}, and has no scores of its "
-            "own",
+            f"--softmax: {request.scheme.name} is {request.scheme.kind_text}, without scores of "
+            "its own",
             hint="it goes with a bias: posenc schemes lists them",
         )
     positions = settled_positions(request)

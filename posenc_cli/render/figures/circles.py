@@ -157,7 +157,8 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
     bound = choice.encoding().bound
     if bound.scheme.kind != "rotary":
         raise InvalidInput(
-            f"{choice.asked}: is {bound.scheme.kind}; it does not rotate vectors",
+            f"{choice.asked}: {bound.scheme.name} is {bound.scheme.kind_text}; it does not rotate "
+            "vectors",
             hint="posenc schemes lists what is rotary",
         )
     reach = context_of(choice.encoding(), choice.positions, choice.context)[0] - 1
@@ -170,7 +171,7 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
         check_size(f"--pairs {pairs}", pairs.count, _MOST_PAIRS, "pairs in one picture")
     chosen = _seen_to_rotate(request) if pairs is None else [*pairs]
     if max(chosen) >= waves.count:
-        raise InvalidInput(f"--pairs {max(chosen)}: there are {waves.count}, from 0")
+        raise InvalidInput(f"--pairs {max(chosen)}: the pairs are 0 to {waves.count - 1}")
     points = Points(request.row_positions())
     shown = positions_of(
         [points[i] for i in spread(len(points), _MOST_POSITIONS)], request.denominator

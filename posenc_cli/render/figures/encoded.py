@@ -374,7 +374,7 @@ def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
         return columns
     count = max(columns.points) + 1
     if dims.stop > count:
-        raise InvalidInput(f"--dims {dims.start}:{dims.stop}: there are {count}, from 0")
+        raise InvalidInput(f"--dims {dims.start}:{dims.stop}: the dimensions are 0 to {count - 1}")
     kept = [i for i, point in enumerate(columns.points) if point in dims]
     sizes = {band.label: sum(band.start <= i < band.stop for i in kept) for band in columns.bands}
     return _DrawnColumns(

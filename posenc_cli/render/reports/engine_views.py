@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _OTHERWISE = "not compared: rotates other layers than the config says"
 _SILENT = "not compared"
-_UNTRACED = "posenc has read no other engine's code for it"
+_UNTRACED = "posenc has read no other engine's code for this model type"
 _REFUSED = "no other engine whose code was read accepts it"
 
 
@@ -98,7 +98,8 @@ def _verdict(result: EngineViews) -> str:
         return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
     if not differing:
         return f"{'both' if len(having) == 2 else f'all {len(having)}'} engines agree"
-    count = f"{len(differing)} of {len(having) + len(others)} engines differ"
+    verb = "differs" if len(differing) == 1 else "differ"
+    count = f"{len(differing)} of {len(having) + len(others)} engines {verb}"
     return f"{count} from {having[0]}: {', '.join(differing)}"
 
 

@@ -1,9 +1,7 @@
-"""The report of an experiment: text, CSV, JSON, and a figure."""
+"""The report of an experiment: text, JSON, and a figure."""
 
 from __future__ import annotations
 
-import csv
-import io
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -195,7 +193,9 @@ class ExperimentReport(Record):
             for run in self.runs
         ]
         size = sum(len(item["curve"]) for run in runs for item in run["lengths"])
-        check_size("the runs", size, LISTED_VALUES, "losses in JSON", hint="--csv has them all")
+        check_size(
+            "the runs", size, LISTED_VALUES, "losses in JSON", hint="--out FOLDER keeps them all"
+        )
         judged = all(item.judged for item in self.summaries)
         return {
             "verdict": "; ".join(self._verdict_lines()),
@@ -238,21 +238,6 @@ class ExperimentReport(Record):
             )
             for name in names
         }
-
-    def csv(self) -> Iterator[bytes]:
-        """The loss at every position, as lines of CSV; in nats."""
-        text = io.StringIO()
-        lines = csv.writer(text, lineterminator="\n")
-        lines.writerow(["task", "encoding", "stretch", "seed", "length", "position", "loss"])
-        for run in self.runs:
-            for item in run.lengths:
-                key = run.task, run.encoding, run.stretch, run.seed, item.length
-                lines.writerows(
-                    [*key, position, loss] for position, loss in enumerate(item.by_position)
-                )
-                yield text.getvalue().encode()
-                text.seek(0)
-                text.truncate()
 
     def figure(self) -> Panels:
         """Loss by position at the longest length, and loss over the last places by length.

@@ -227,7 +227,8 @@ def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
     if not never:
         return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
     which = f"{len(never)} of {planned.pairs} pairs ({', '.join(range_texts(never))})"
-    text = f"{which} have wavelengths longer than {planned.trained} positions; unchanged, "
+    have = "has a wavelength" if len(never) == 1 else "have wavelengths"
+    text = f"{which} {have} longer than {planned.trained} positions; unchanged, "
     start = as_is.unseen_from
     text += "no angle is unseen" if start is None else f"angles from position {start} on are unseen"
     if shown is not None and shown.name != AS_IS:
