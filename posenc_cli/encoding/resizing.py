@@ -232,8 +232,8 @@ def _rows_of(shape: tuple[int, ...], name: str) -> int:
     if len(shape) == 2 or (len(shape) == 3 and shape[0] == 1):
         return shape[-2]
     raise InvalidInput(
-        f"{name}: has the shape {'×'.join(map(str, shape))}; a table of positions has "
-        "(rows, columns), or a 1 before them"
+        f"{name}: must be a table (rows, columns) or (1, rows, columns); its shape is "
+        f"{'×'.join(map(str, shape))}"
     )
 
 

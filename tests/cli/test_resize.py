@@ -164,8 +164,8 @@ def test_wrong_options_are_one_line(call, table, arguments, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.zeros((2, 3, 4)), "has the shape 2×3×4"),
-        (np.zeros(5), "has the shape 5;"),
+        (np.zeros((2, 3, 4)), "its shape is 2×3×4"),
+        (np.zeros(5), "its shape is 5"),
         (np.array([[1.0, np.nan]]), "holds NaN or infinity"),
         (np.ones((3, 2), complex), "not complex numbers"),
     ],

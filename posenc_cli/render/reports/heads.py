@@ -116,10 +116,26 @@ def heads_text(
         for target in targets
     ]
     names = _names_by_head(results)
-    meaning, *lines = _legend(results, pictured=pictured)
-    head = [*(_finding_text(finding, names) for finding in findings), meaning]
+    head = [*(_finding_text(finding, names) for finding in findings)]
+    head += [_answer([r for r in results if r.head.target.name == target]) for target in targets]
     blocks = ["\n".join(map(typesetter.paragraph, head)), *blocks]
-    return "\n\n".join([*blocks, "\n".join(map(typesetter.paragraph, lines))]).rstrip()
+    lines = map(typesetter.paragraph, _legend(results, pictured=pictured))
+    return "\n\n".join([*blocks, "\n".join(lines)])
+
+
+def _answer(results: Sequence[HeadResult]) -> str:
+    """How much attention goes to a target, at the trained and at the longest length."""
+    texts = []
+    for name, result in zip(_names(results), results, strict=True):
+        stretch = "" if result.stretch == NONE else f", {result.stretch},"
+        first, last = (
+            "-" if at.mass is None else _share_text(at.mass)
+            for at in (result.lengths[0], result.lengths[-1])
+        )
+        texts.append(f"{name}{stretch} {first} → {last}")
+    head, longest = results[0].head, results[0].lengths[-1].length
+    told = f"attention on {head.target.name}, from {head.trained} to {longest} positions"
+    return f"{told}: {'; '.join(texts)}"
 
 
 def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
@@ -201,11 +217,11 @@ def _finding_text(finding: HeadFinding, names: Mapping[int, str]) -> str:
 
 
 def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
-    """The meaning of the tables, and their basis."""
+    """The meaning of the cells, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
-        "For each length: mean weight on the target's keys, then share of queries whose largest "
-        f"score is on one of them; over the last {head.trained} queries."
+        "cells: mean attention on the target's keys, then the share of queries whose largest "
+        f"score is on one of them; over the last {head.trained} queries"
     )
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
@@ -217,10 +233,9 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
 def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     """How the heads were fitted."""
     head, names = results[0].head, _names_by_head(results)
-    fitted = f"Fitted on positions below {head.trained}, l2 = {head.l2:g}"
+    fitted = f"fitted on positions below {head.trained}, l2 = {head.l2:g}"
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
-    stretched = f"Under {stretches} what was learned without meets frequencies of the factor "
-    stretched += f"length / {head.trained}."
+    stretched = f"{stretches}: applied at test time, with the factor length / {head.trained}"
     slow = [_slow_text(head, names[id(head)]) for head in _distinct_heads(results)]
     return [fitted, stretched * bool(stretches), *slow]
 
@@ -232,8 +247,8 @@ def _slow_text(head: FittedHead, name: str) -> str:
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
-        f"{head.trained} positions: {share} of the power"
+        f"{name}, {head.target.name}: the pairs with wavelengths longer than {head.trained} "
+        f"positions ({slow} of {len(head.pairs)}) have {share} of the squared amplitude"
     )
 
 
