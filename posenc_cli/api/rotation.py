@@ -93,9 +93,7 @@ def rotate(
     given = GivenPositions.of(positions)
     choice = choice_of(encoding, given.positions, parameters)
     if choice.parts or choice.scheme.kind != "rotary":
-        raise ArgumentError(
-            f"encoding {choice.name!r}: is {choice.scheme.kind_text}; it does not rotate vectors"
-        )
+        raise ArgumentError(f"encoding {choice.name!r}: {choice.scheme.kind_text} does not rotate")
     rotator = Rotator(choice, choice.encoding().bound.rotation, given.shape, sequence_axis)
     rotated_q = rotator.rotated("q", q)
     return rotated_q if k is None else (rotated_q, rotator.rotated("k", k))

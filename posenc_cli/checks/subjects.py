@@ -144,10 +144,7 @@ def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
     values = loaded.values
     if values.ndim < 2:
-        raise InvalidInput(
-            f"{quoted_name(loaded.path)}: holds one row; a table has one row for each position",
-            hint=f"--inv-freq {loaded.path} checks inverse frequencies",
-        )
+        raise InvalidInput(f"{quoted_name(loaded.path)}: holds one row; use --inv-freq for it")
     probe = asked.expected(
         "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )

@@ -17,7 +17,7 @@ from posenc_cli import catalogue
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.experiments.request import SEEDS_A_JOB
+from posenc_cli.experiments.request import SEEDS_A_JOB, TRAINED
 from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
 from posenc_cli.formulas.parameters import as_text
@@ -133,7 +133,7 @@ class JobSetting(Record):
         request = job.request
         check_sources(job.encoding)
         task = task_of(job.task)
-        trained = request.trained or task.trained
+        trained = request.trained or TRAINED[job.task]
         lengths = request.lengths(trained)
         last = request.last or max(1, trained // 2)
         if lengths[0] < trained:

@@ -15,7 +15,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.experiments.tasks import TASKS
+from posenc_cli.experiments.request import TRAINED
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class EncodingSummary(Record):
 
 def trained_length(request: ExperimentRequest, task: str) -> int:
     """Return the length at which models of a task are trained."""
-    return request.trained or TASKS[task].trained
+    return request.trained or TRAINED[task]
 
 
 def last_places(request: ExperimentRequest, task: str) -> int:

@@ -2,26 +2,28 @@
 
 A task draws its training sequences from a generator; its test sequences depend only on the length.
 Lengths are in a unit of the task; `Task.tokens` converts one to columns of a transformer. To add a
-task, add a class here and to `TASKS`.
+task, add a class here and to `TASKS`, and a length to `request.TRAINED`.
+
+Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
 
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, unknown_name
+from posenc_cli.experiments.corpus import Corpus
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from posenc_cli.experiments.corpus import Corpus
     from posenc_cli.numerics.arrays import Flags, Integers
 
     Tokens = NDArray[np.int64]
@@ -63,7 +65,7 @@ class TestSet(Record):
 
 
 class Task(Record, ABC):
-    """A task to learn, at lengths in ``unit``; ``trained`` is the default trained length.
+    """A task to learn, at lengths in ``unit``.
 
     A sequence has ``columns`` of a transformer, and its curve ``points``; (a, b) stands for a ·
     length + b. ``shortest`` is the minimum length. ``fewest`` is the number of sequences below
@@ -74,7 +76,6 @@ class Task(Record, ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     unit: ClassVar[str] = "symbols"
-    trained: ClassVar[int]
     columns: ClassVar[tuple[int, int]] = 1, 0
     points: ClassVar[tuple[int, int]] = 1, 0
     shortest: ClassVar[int] = 1
@@ -140,7 +141,6 @@ class Text(Task):
     name = "text"
     summary = "the next character of a text"
     unit = "characters"
-    trained = 100
     shortest = 4  # a piece of two, repeated, has one predictable character
     answers = None
 
@@ -154,8 +154,6 @@ class Text(Task):
 
         Raises: InvalidInput if that part is shorter than a window.
         """
-        import numpy as np
-
         text = self.corpus.training
         self._check_characters(len(text), length + 1, "to train on")
         starts = generator.integers(0, len(text) - length, count)  # (count,)
@@ -169,8 +167,6 @@ class Text(Task):
         them in pieces of ``length`` that do not overlap; the last may be shorter. If a length
         exceeds their number, there is one piece.
         """
-        import numpy as np
-
         text = self.corpus.held_out
         self._check_characters(len(text), _held_out(length, last, sequences), "held out")
         ends = len(text) - last * np.arange(sequences)[::-1]  # (sequences,)
@@ -185,8 +181,6 @@ class Text(Task):
         look back. Both score the same characters: all but the first of a piece, which is not
         predictable.
         """
-        import numpy as np
-
         text = self.corpus.held_out
         half = length // 2
         self._check_characters(len(text), half, "held out")
@@ -250,8 +244,6 @@ class Answered(Task):
 
         Raises: InvalidInput if the length is too short or too long.
         """
-        import numpy as np
-
         self.check(length, last, sequences)
         generator = np.random.default_rng([length, *self.name.encode()])
         samples = [self.sample(generator, length, turn, sequences) for turn in range(sequences)]
@@ -259,8 +251,6 @@ class Answered(Task):
         return TestSet(whole, _last_columns(whole, last), whole)
 
     def _padded(self, samples: Sequence[Drawn], length: int) -> TokenBatch:
-        import numpy as np
-
         shape = len(samples), self.tokens(length)
         inputs, targets, axis = (np.zeros(shape, np.int64) for _ in range(3))
         scored = np.zeros(shape, bool)
@@ -301,7 +291,6 @@ class Copy(Transduction):
 
     name = "copy"
     summary = "symbols once more"
-    trained = 20
 
     def answer(self, question: Integers) -> Integers:
         """Return the same symbols."""
@@ -318,12 +307,9 @@ class Sorting(Transduction):
     name = "sorting"
     summary = "numbers in order, the least first"
     unit = "numbers"
-    trained = 8
 
     def answer(self, question: Integers) -> Integers:
         """Return the same numbers in ascending order."""
-        import numpy as np
-
         return np.sort(question)
 
 
@@ -335,7 +321,6 @@ class First(Answered):
 
     name = "first"
     summary = "the first symbol, whenever it is asked for"
-    trained = 100
     shortest = 2
     fewest = 8
     points = 1, -1  # each column but the first, which does not ask
@@ -353,8 +338,6 @@ class First(Answered):
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
         """Draw symbols, some of which ask; the last one always asks."""
-        import numpy as np
-
         inputs = generator.integers(0, self.symbols, length)
         columns = np.arange(length)
         if turns:
@@ -376,7 +359,6 @@ class Needle(Answered):
 
     name = "needle"
     summary = "the symbol behind a mark, wherever it stood"
-    trained = 100
     fewest = 10
     shortest = 12  # ten places for the mark, one for the symbol after it, one that asks
     symbols: ClassVar[int] = 16
@@ -390,8 +372,6 @@ class Needle(Answered):
 
     def sample(self, generator: np.random.Generator, length: int, turn: int, turns: int) -> Drawn:
         """Draw symbols with one mark; a test has each depth equally often."""
-        import numpy as np
-
         places = length - 2
         inputs = generator.integers(0, self.symbols, length)
         first, stop = 0, places
@@ -409,9 +389,7 @@ class Needle(Answered):
         )
 
 
-TASKS: Mapping[str, type[Task]] = MappingProxyType(
-    {task.name: task for task in (Text, Copy, First, Needle, Sorting)}
-)
+TASKS: Mapping[str, type[Task]] = {task.name: task for task in (Text, Copy, First, Needle, Sorting)}
 """The tasks by name; `task_of` makes one."""
 
 
@@ -425,8 +403,6 @@ def task_of(name: str, corpus: Corpus | None = None) -> Task:
     if name != Text.name:
         return TASKS[name]()
     if corpus is None:
-        from posenc_cli.experiments.corpus import Corpus
-
         corpus = Corpus.own()
     return Text(corpus)
 
@@ -438,8 +414,6 @@ def _held_out(length: int, last: int, sequences: int) -> int:
 
 def _next_tokens(windows: Integers) -> TokenBatch:
     """Return windows (count, length + 1) as a batch whose columns predict the next token."""
-    import numpy as np
-
     inputs, targets = windows[:, :-1], windows[:, 1:]
     columns = np.broadcast_to(np.arange(inputs.shape[1]), inputs.shape)
     return TokenBatch(inputs, targets, np.ones(inputs.shape, bool), columns, inputs.shape[1])
@@ -447,8 +421,6 @@ def _next_tokens(windows: Integers) -> TokenBatch:
 
 def _pieces(section: Integers, length: int) -> TokenBatch:
     """Return all characters of a section but the first, as targets in pieces of a length."""
-    import numpy as np
-
     told = len(section) - 1
     count = -(-told // length)
     padded = np.zeros(count * length + 1, np.int64)
@@ -461,8 +433,6 @@ def _pieces(section: Integers, length: int) -> TokenBatch:
 
 def _last_columns(batch: TokenBatch, last: int) -> TokenBatch:
     """Return a batch scored only at the last scored columns of each sequence."""
-    import numpy as np
-
     columns = np.arange(batch.scored.shape[1])
     ends = (batch.scored * (columns + 1)).max(axis=1, keepdims=True)  # (sequences, 1)
     return replace(batch, scored=batch.scored & (columns >= ends - last))
@@ -470,8 +440,6 @@ def _last_columns(batch: TokenBatch, last: int) -> TokenBatch:
 
 def _answered(question: Integers, answer: Integers, mark: int) -> Drawn:
     """Return a question, ``mark``, and an answer that ends with ``mark`` + 1."""
-    import numpy as np
-
     sequence = np.concatenate([question, [mark], answer, [mark + 1]])
     columns = np.arange(len(sequence) - 1)
     asked = len(question)

@@ -119,7 +119,7 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.frequencies("alibi"), "encoding 'alibi': has no frequencies"),
         (
             lambda: posenc.rotate(np.ones((4, 8)), None, 4, "alibi"),
-            "alibi': is an attention bias",
+            "alibi': an attention bias does not rotate",
         ),
         (lambda: posenc.rotate(np.ones((4, 8)), None, 5, "rope", dim=8), "5 positions along axis"),
         (lambda: posenc.rotate(np.ones((4, 6)), None, 4, "rope", dim=8), "at least 8 columns"),

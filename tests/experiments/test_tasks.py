@@ -10,6 +10,7 @@ import pytest
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.corpus import Corpus
+from posenc_cli.experiments.request import TRAINED
 from posenc_cli.experiments.tasks import SEQUENCES, TASKS, Task, Text, task_of
 from posenc_cli.records import replace
 
@@ -39,7 +40,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 
 def batches(name: str) -> Iterator[tuple[int, TokenBatch]]:
     """What a task trains on and is tested on, each with its length."""
-    length = task(name).trained
+    length = TRAINED[name]
     yield length, task(name).training(generator(), length, 50)
     for stretched in (length, 2 * length):
         yield stretched, task(name).test(stretched, length // 2).whole
@@ -94,7 +95,7 @@ def test_every_token_below_the_vocabulary_is_met_or_told(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_test_leaves_no_point_of_its_curve_empty(name: str) -> None:
-    shortest, trained = task(name).shortest, task(name).trained
+    shortest, trained = task(name).shortest, TRAINED[name]
     for length in (shortest, shortest + 1, trained, 2 * trained + 1):
         whole = task(name).test(length, 1, task(name).fewest).whole
         assert np.unique(whole.axis[whole.scored]).tolist() == list(range(whole.extent))
@@ -102,7 +103,7 @@ def test_a_test_leaves_no_point_of_its_curve_empty(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_test_is_the_same_again_and_training_by_its_generator(name: str) -> None:
-    length = task(name).trained
+    length = TRAINED[name]
     first, again = (task_of(name).test(length, 7) for _ in range(2))
     assert same(first.whole, again.whole)
     assert same(first.last, again.last)

@@ -32,11 +32,11 @@ from posenc_cli.experiments.request import (
     MOST_SEEDS,
     MOST_STEPS,
     STRETCH_NAMES,
+    TRAINED,
     EncodingRequest,
     ExperimentRequest,
     ModelSize,
 )
-from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.files.atomic import STANDARD_OUTPUT
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record, replace
@@ -265,8 +265,8 @@ def extrapolate(
         option(
             "--task",
             metavar="NAMES",
-            help=f"tasks to learn, comma-separated: {'|'.join(TASKS)} [default: text]",
-            parse=partial(some_of, known=TASKS),
+            help=f"tasks to learn, comma-separated: {'|'.join(TRAINED)} [default: text]",
+            parse=partial(some_of, known=TRAINED),
         ),
     ] = None,
     trained: Annotated[
@@ -275,7 +275,7 @@ def extrapolate(
             "--train",
             minimum=1,
             help="trained length, in characters, symbols, numbers or digits [default: depends "
-            f"on the task: {', '.join(f'{name} {task.trained}' for name, task in TASKS.items())}]",
+            f"on the task: {', '.join(f'{name} {length}' for name, length in TRAINED.items())}]",
         ),
     ] = None,
     tests: TestLengths = None,
