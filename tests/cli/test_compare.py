@@ -65,7 +65,7 @@ def test_different_files_are_status_1_with_the_place(call, tmp_path):
     }
     status, out, _ = call("compare", "a.npy", "b.npy")
     assert status == 1
-    assert "DIFFERENT: 1 of 64 values differ" in out
+    assert "DIFFERENT: 1 of 64 values differs" in out
     assert "1 ulp of float32" in out
     told = " ".join(out.split())
     assert f"at row 5, column 2: {a[5, 2]:.9g} and {b[5, 2]:.9g}" in told
@@ -77,7 +77,7 @@ def test_tol_passes_over_what_is_small(call, tmp_path):
     assert call("compare", "a.npy", "b.npy", "--tol", "0.125")[0] == 0
     assert call("compare", "a.npy", "b.npy", "--tol", "0.12")[0] == 1
     _, out, _ = call("compare", "a.npy", "b.npy", "--tol", "1")
-    assert "ok: 1 of 2 values differ" in out
+    assert "ok: 1 of 2 values differs" in out
 
 
 def test_nan_against_a_number_fails_any_tolerance(call, tmp_path):

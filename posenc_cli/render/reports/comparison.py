@@ -61,7 +61,7 @@ def comparison_answer(
     return Answer(
         result.ok,
         f"{'ok' if result.ok else 'DIFFERENT'}: {difference.differing} of {difference.cells} "
-        f"values differ ({shape})",
+        f"values differ{'s' * (difference.differing == 1)} ({shape})",
         cause or None,
         _largest_text(result),
         None if result.ok else step,
@@ -227,7 +227,8 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     pair = difference.worst
     differ = (
-        f"{len(difference.pairs)} of {difference.count} frequency pairs differ{where}, "
+        f"{len(difference.pairs)} of {difference.count} frequency pairs "
+        f"differ{'s' * (len(difference.pairs) == 1)}{where}, "
         f"by up to × {factor_text(pair.apart)} (pair {pair.index})"
     )
     return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)

@@ -182,7 +182,8 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     if difference.worst is not None:
         yield (
-            f"{len(difference.pairs)} of {difference.count} frequencies differ{where}, by up to "
+            f"{len(difference.pairs)} of {difference.count} frequencies "
+            f"differ{'s' * (len(difference.pairs) == 1)}{where}, by up to "
             f"×{factor_text(difference.worst.apart)} (pair {difference.worst.index})"
         )
     elif apart.goes_on:
