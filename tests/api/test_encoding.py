@@ -202,7 +202,7 @@ def test_only_rows_of_positions_take_the_shape_of_positions():
     ids = np.arange(8).reshape(2, 4)
     assert posenc.encode("rope", ids, dim=16, table="inv-freq").shape == (8,)
     for scheme, given in (("alibi", {"heads": 4}), ("shaw", {"dim": 8, "seed": 0})):
-        with pytest.raises(ValueError, match="one row"):
+        with pytest.raises(ValueError, match="one-dimensional"):
             posenc.encode(scheme, ids, **given)
 
 
