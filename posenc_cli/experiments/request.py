@@ -20,7 +20,7 @@ OF_THE_MODEL = (WINDOW, LOG_N)
 """Context extensions that change what a query sees, for any encoding."""
 STRETCH_NAMES = (NONE, *STRETCHES, WINDOW, CLIP, LOG_N)
 
-MOST_SEEDS, MOST_STEPS, MOST_BATCH = 1000, 1 << 20, 1 << 12
+MOST_SEEDS, MOST_STEPS, MOST_BATCH = 31, 1 << 20, 1 << 12
 TRAINED = {"text": 100, "copy": 20, "first": 100, "needle": 100, "sorting": 8}
 """The tasks, and the length at which each trains by default."""
 SEEDS_A_JOB = 5

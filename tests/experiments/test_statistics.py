@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 
 import pytest
 
-from posenc_cli.experiments.summary import (
-    Estimate,
-    paired_difference,
-    student_quantile,
-    student_share,
-)
+from posenc_cli.experiments.request import MOST_SEEDS
+from posenc_cli.experiments.summary import STUDENT, Estimate, paired_difference
 
 # Two-sided 95% points of Student's t as tables print them: Abramowitz and Stegun, table 26.10;
 # NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2.
@@ -31,28 +28,31 @@ PUBLISHED = {
     20: 2.086,
     29: 2.045,
     30: 2.042,
-    60: 2.000,
-    100: 1.984,
-    120: 1.980,
 }
-OF_99_PERCENT = {1: 63.657, 2: 9.925, 3: 5.841, 4: 4.604, 9: 3.250, 30: 2.750}
 
 
 @pytest.mark.parametrize(("freedom", "printed"), PUBLISHED.items())
 def test_quantiles_are_those_of_printed_tables(freedom, printed):
-    assert student_quantile(freedom) == pytest.approx(printed, abs=5.1e-4)  # three decimals
+    assert STUDENT[freedom - 1] == pytest.approx(printed, abs=5.1e-4)  # three decimals
 
 
-@pytest.mark.parametrize(("freedom", "printed"), OF_99_PERCENT.items())
-def test_other_confidences_have_theirs(freedom, printed):
-    assert student_quantile(freedom, 0.99) == pytest.approx(printed, abs=5.1e-4)
+def share_within(bound: float, freedom: int) -> float:
+    """The finite series of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle = math.atan(bound / math.sqrt(freedom))
+    odd = freedom % 2
+    term = math.cos(angle) if odd else 1.0
+    total = term if freedom > 1 else 0.0
+    for k in range(2 + odd, freedom - 1, 2):
+        term *= math.cos(angle) ** 2 * (k - 1) / k
+        total += term
+    both = math.sin(angle) * total
+    return 2 / math.pi * (angle + both) if odd else both
 
 
-@pytest.mark.long
-def test_many_seeds_come_to_the_quantile_of_the_normal_distribution():
-    normal = statistics.NormalDist().inv_cdf(0.975)
-    assert student_quantile(100_000) == pytest.approx(normal, abs=3e-5)  # (z³ + z) / 4n
-    assert student_share(0.0, 7) == 0
+def test_quantiles_enclose_95_percent_for_every_number_of_seeds():
+    assert len(STUDENT) == MOST_SEEDS - 1
+    for freedom, bound in enumerate(STUDENT, 1):
+        assert share_within(bound, freedom) == pytest.approx(0.95, abs=1e-9)
 
 
 def test_an_interval_is_the_quantile_times_the_error_of_the_mean():

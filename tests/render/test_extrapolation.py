@@ -1,4 +1,4 @@
-"""The report on models trained short: its tables, its JSON, CSV and Markdown, and its figure."""
+"""The report on models trained short: its tables, its JSON, and its figure."""
 
 from __future__ import annotations
 
@@ -125,6 +125,17 @@ def test_json_has_what_was_promised():
     assert document["summary"][0]["verdict"] == "fails from 2x"
     assert ExperimentRequest.from_fields(document["request"]) == report.request
     assert document["environment"] == {"torch": "2.13", "numpy": "2"}
+
+
+def test_a_curve_in_json_has_means_of_many_places():
+    document = report_of("rope", trained=100, tests=("2x",)).fields()
+    curve = document["runs"][0]["lengths"][1]["curve"]
+    assert [(part["from"], part["to"], part["loss"]) for part in curve] == [
+        (0, 50, 3.08),
+        (50, 100, 3.4),
+        (100, 150, 3.4),
+        (150, 200, 3.4),
+    ]
 
 
 def test_environments_that_differ_are_all_told():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.budget import LISTED_VALUES, check_size
+from posenc_cli.experiments.request import DIGITS
 from posenc_cli.experiments.summary import (
     RULE,
     STOPPED,
@@ -223,7 +225,7 @@ class ExperimentReport(Record):
                 {
                     "from": start,
                     "to": min(start + width, len(points)),
-                    "loss": Estimate.of(points[start : start + width]).mean,
+                    "loss": round(fmean(points[start : start + width]), DIGITS),
                 }
                 for start in range(0, len(points), width)
             ],
