@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OF_PIPELINE = "default of its pipeline"
 """How the source of a size begins that no config holds."""
-_NO_POSITIONS = "its blocks have no positions: they are of timesteps alone"
+_NO_POSITIONS = "its blocks have no positions; it encodes only timesteps"
 _FRAMES = (
     "its motion modules add sines of the frames besides (posenc generate -s sinusoidal), as wide "
     "as each block"
@@ -506,7 +506,8 @@ class _DiffusionReader(FamilyReader):
             self.notes.warn(f"{most.source} {most.value}: no axis may have more places")
         if skipped is not None:
             self.notes.warn(
-                f"{skipped.source} {skipped.value}: of two frames alone the second stands at "
+                f"{skipped.source} {skipped.value}: with only two frames, the second is at "
+                "position "
                 f"{skipped.value - 1}"
             )
         yield self._rotated("wan", grid)

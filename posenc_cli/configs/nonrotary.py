@@ -177,7 +177,7 @@ class Reader(FamilyReader):
             also = " (posenc generate -s shaw has relative keys)" if relative else ""
             self.notes.ineffective(
                 kind,
-                f"transformers 5's {self.model_type} has absolute positions alone{also}",
+                f"transformers 5's {self.model_type} has only absolute positions{also}",
             )
 
     def sinusoidal(self) -> Iterator[Layers]:
@@ -307,5 +307,5 @@ class Reader(FamilyReader):
     def unturned(self) -> Iterator[Layers]:
         """No positions at all, whichever layers attend."""
         if self.model_type == "glm5_next_text" and self.keys.values.get("qk_rope_head_dim"):
-            raise self.keys.invalid("qk_rope_head_dim", "transformers takes 0 alone here")
+            raise self.keys.invalid("qk_rope_head_dim", "transformers accepts only 0 here")
         yield Layers(None, (), "nope", {"dim": self._count(self.family.dim)}, self._context())

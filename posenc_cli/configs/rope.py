@@ -112,7 +112,7 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     if old is not None and new is None and not rope.reads_type:
         keys.notes.warn(
             f"{old.source} {json_text(old.value)} has no effect: transformers' "
-            f"{keys.family.model_type} reads rope_type alone, and scales nothing"
+            f"{keys.family.model_type} reads only rope_type, and scales nothing"
         )
         return "default"
     stated = first(new, old)

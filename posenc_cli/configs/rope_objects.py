@@ -162,9 +162,7 @@ def _objects_of_compressed(
         if isinstance(value, Mapping) and key not in ("main", "compress")
     ]
     if given is not None and others:
-        raise keys.error(
-            f"{given.path(others[0])}: {family.model_type} has main and compress alone"
-        )
+        raise keys.error(f"{given.path(others[0])}: {family.model_type} has only main and compress")
     objects: dict[str | None, RopeObject | None] = {}
     if all(group.label != "sliding_attention" for group in groups):
         text.get("rope_theta")  # that of layers that slide, of which there are none

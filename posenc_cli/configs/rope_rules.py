@@ -148,8 +148,8 @@ def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
     if len(given) == 1 and given != {"mscale": Sourced(1.0, rope.path("mscale"))}:
         (only,) = given.values()  # mscale 1 alone says what holds without it (Devstral 2)
         keys.notes.warn(
-            f"{only.source} alone has no effect on cosines and sines: transformers wants mscale "
-            "and mscale_all_dim both, and not 0; the attention factor is 0.1 ln(factor) + 1"
+            f"{only.source} alone has no effect on cosines and sines: transformers needs both "
+            "mscale and mscale_all_dim, and not 0; the attention factor is 0.1 ln(factor) + 1"
         )
     return given if len(given) == 2 else {}
 

@@ -108,7 +108,7 @@ def test_deepseek_v4s_two_objects_take_the_share_of_the_config_and_no_third_is_t
         5e4,
     )
     more = {**objects, "sliding_attention": {}}
-    with pytest.raises(InvalidInput, match="has main and compress alone"):
+    with pytest.raises(InvalidInput, match="has only main and compress"):
         resolve({**config, "rope_parameters": more})
 
 

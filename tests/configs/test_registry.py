@@ -118,5 +118,5 @@ def test_models_without_positions_hold_nothing_that_is_called_by_them(model_type
 
 
 def test_a_width_that_rotates_is_refused_where_transformers_takes_none():
-    with pytest.raises(InvalidInput, match="takes 0 alone"):
+    with pytest.raises(InvalidInput, match="accepts only 0"):
         resolve({"model_type": "glm5_next_text", "qk_rope_head_dim": 64})

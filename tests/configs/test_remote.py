@@ -66,8 +66,8 @@ def test_baichuan_2_7b_turns_by_a_base_that_no_key_says():
 
 
 def test_what_nothing_reads_is_said_of_the_models_own_code():
-    warning = resolve({**GLM4, "original_rope": True}).warnings[-1]
-    assert warning == "nothing read original_rope: its own code does not read it either"
+    warning = resolve({**GLM4, "rope_angle": 3}).warnings[-1]
+    assert warning == "nothing read rope_angle: its own code does not read it either"
 
 
 @pytest.mark.parametrize("kind", ["linear", "dynamic"])

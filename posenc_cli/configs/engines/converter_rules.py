@@ -172,7 +172,7 @@ _check_onnx_yarn = refusing(
             lambda r, name=name: (
                 r.rope
                 and not r.entry.number(name)
-                and f"it fails on yarn without {name}, which it takes for 0"
+                and f"it fails on yarn without {name}, which it reads as 0"
             ),
         )
         for name in ("beta_fast", "beta_slow")
@@ -207,9 +207,8 @@ _check_phi3 = refusing(
         refused,
         lambda r: (
             (r.length == _onnx_original(r)) != (r.scheme == "rope")
-            and f"its Phi-3 is scaled where max_position_embeddings ({r.length}) is not "
-            f"{ORIGINAL} ({_onnx_original(r)}), and there alone, and fails if the rope object "
-            "has it otherwise"
+            and f"its Phi-3 is scaled only if max_position_embeddings ({r.length}) is not "
+            f"{ORIGINAL} ({_onnx_original(r)}), and fails if the rope object says otherwise"
         ),
     ),
     (
@@ -217,7 +216,7 @@ _check_phi3 = refusing(
         lambda r: (
             r.scheme != "rope"
             and r.rope.get("type") is None
-            and "its Phi-3 fails if the rope object has no type beside rope_type"
+            and "its Phi-3 fails if the rope object has rope_type without type"
         ),
     ),
     (
@@ -364,7 +363,7 @@ candle_fields = refusing(
         lambda r: (
             (scaling := _candle_scaling(r)) is not None
             and scaling["rope_type"] not in ("llama3", "default")
-            and "its llama knows the rope types llama3 and default alone"
+            and "its llama knows only the rope types llama3 and default"
         ),
     ),
 )

@@ -297,7 +297,7 @@ llama_cpp_ministral = refusing(
     (
         refused,
         lambda r: (
-            r.scheme != "rope-yarn" and "its converter takes ministral3 with rope_type yarn alone"
+            r.scheme != "rope-yarn" and "its converter reads ministral3 only with rope_type yarn"
         ),
     ),
     (refused, _lacks),

@@ -219,7 +219,7 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
         raise refused(
             NAME,
             f"its {reading.model_type} fails on a file without rope_theta"
-            + ("" if known.reads_parameters else ", which it looks for at the top level alone"),
+            + ("" if known.reads_parameters else " at the top level"),
         )
     return base
 
@@ -268,7 +268,7 @@ _check_seeing = refusing(
         refused,
         lambda r: (
             (r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)))
-            and f"it has no class for a text model alone, of {r.model_type}"
+            and f"it has no class for the text model of {r.model_type} by itself"
         ),
     ),
     (

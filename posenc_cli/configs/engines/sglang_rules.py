@@ -323,7 +323,7 @@ sglang_step = refusing(
         lambda r: (
             r.config
             and not isinstance(r.config.get("rope_theta"), list)
-            and "its step3p5 fails on a rope_theta that is no list of one for each layer"
+            and "its step3p5 fails if rope_theta is not a list with one base per layer"
         ),
     ),
     (refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
@@ -338,7 +338,7 @@ sglang_step = refusing(
         not_read,
         lambda r: (
             "rope_type" not in (scaling := r.config.get("rope_scaling") or {"rope_type": ""})
-            and f"a rope_scaling of step3p5 with {', '.join(map(str, scaling))} alone"
+            and f"a rope_scaling of step3p5 with only {', '.join(map(str, scaling))}"
         ),
     ),
 )

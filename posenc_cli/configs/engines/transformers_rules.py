@@ -92,7 +92,7 @@ def _spelling(reading: LayerReading) -> str | None:
     names, kind = set(scaling), reading.model_type
     usual = names == {"type", "factor"} and scaling["type"] in ("linear", "dynamic")
     if kind == "olmo2" and not usual:
-        return "its OLMo 2 takes a rope_scaling of type and factor alone, linear or dynamic"
+        return "its OLMo 2 reads only a rope_scaling of type and factor, linear or dynamic"
     if kind in _NEED_ROPE_TYPE and "rope_type" not in names:
         return f"its {kind} fails on a rope_scaling without rope_type"
     if kind != "phi3" or (len(names) == len(_PHI3_SCALING) and "type" in names):

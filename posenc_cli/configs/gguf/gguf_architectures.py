@@ -295,7 +295,7 @@ WITHOUT_ATTENTION = (
 """Architectures without attention, or none that is told positions."""
 
 SPECIAL = {
-    "clip": "is the encoder of images or audio beside a model, whose axes are not read",
+    "clip": "is an encoder of images or audio",
     "deepseek4": "compresses keys, and rotates those by a base of their own",
     "dots3note": "has latent heads of other widths in its sliding layers",
     "qwen4exp": "pools blocks of keys, and rotates those by positions of their own",
@@ -303,7 +303,7 @@ SPECIAL = {
     "hrm_text": "runs its layers several times over",
     "step35": "rotates half of what its key says in layers that do not slide",
     "grok": "reads keys of YaRN's that no other architecture has",
-    "gptj": "is known to llama.cpp by name alone: it runs no such model",
+    "gptj": "is only a name in llama.cpp, which does not run such models",
     **dict.fromkeys(("eagle3", "dflash", "gemma4-assistant"), "drafts tokens for another model"),
     **dict.fromkeys(("pockettts", "qwen3tts"), "generates speech"),
 }
