@@ -97,7 +97,7 @@ def test_an_older_config_of_blocks_is_what_its_norms_say(norm, name):
 
 def test_blocks_of_a_unet_are_refused():
     for norm in ({}, {"norm_type": "layer_norm"}):
-        with pytest.raises(InvalidInput, match="Transformer2DModel only if norm_type is ada_norm_zero"):
+        with pytest.raises(InvalidInput, match="only if norm_type is ada_norm_zero"):
             resolve({"_class_name": "Transformer2DModel", **norm})
 
 
