@@ -161,7 +161,8 @@ def _planned(
 
     own = isinstance(encoding, str) and encoding in catalogue.BUILT_IN
     small = positions is None or len(positions.ranges) == 1
-    if own and small and all(isinstance(v, int | float | str) for v in parameters.values()):
+    # A text may name a file, whose content may be another now.
+    if own and small and all(isinstance(v, int | float) for v in parameters.values()):
         key = (encoding, positions, precision, repr(parameters), *asked.values())
         choice, request, plan = _plans.get(key, made)
     else:

@@ -265,3 +265,10 @@ def test_many_small_requests_load_the_compiled_kernel(monkeypatch):
     rows = [posenc.encode("rope", range(at, at + 1), dim=64) for at in range(100)]
     assert [asked[0].backend.name, asked[-1].backend.name] == ["numpy", "fast"]
     assert np.concatenate(rows).tobytes() == posenc.encode("rope", 100, dim=64).tobytes()
+
+
+def test_a_file_that_changes_between_calls_is_read_again(tmp_path):
+    path = str(tmp_path / "w.npy")
+    for value in (1, 2):
+        np.save(path, np.full((8, 4), value, np.float32))
+        assert (posenc.encode("learned", 4, weights=path) == value).all()
