@@ -6,9 +6,8 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import base64
+import io
 import math
-import struct
-import zlib
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -252,20 +251,12 @@ def png_bytes(levels: Any, palette: Srgb) -> bytes:
 
     Shape: levels (rows, columns) in uint8, palette (colors, 3).
     """
-    rows, columns = levels.shape
-    lines = np.zeros((rows, 1 + columns), np.uint8)  # each behind its filter: none
-    lines[:, 1:] = levels
-    chunks = {
-        b"IHDR": struct.pack(">2I5B", columns, rows, 8, 3, 0, 0, 0),
-        b"PLTE": palette.tobytes(),
-        b"IDAT": zlib.compress(lines.tobytes(), 9),
-        b"IEND": b"",
-    }
-    content = b"\x89PNG\r\n\x1a\n"
-    for name, held in chunks.items():
-        content += struct.pack(">I", len(held)) + name + held
-        content += struct.pack(">I", zlib.crc32(name + held))
-    return content
+    from PIL import Image
+
+    image, content = Image.fromarray(levels), io.BytesIO()
+    image.putpalette(palette.tobytes())
+    image.save(content, "PNG", optimize=True)
+    return content.getvalue()
 
 
 def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None) -> str:
