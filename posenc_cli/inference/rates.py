@@ -477,8 +477,8 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     misfits = np.empty(places.shape)
     at_once = max(1, _CELLS_AT_ONCE // (phases.shape[0] * some.size))
     for first in range(0, places.shape[1], at_once):
-        turns = slice(first, first + at_once)
-        misfits[:, turns] = _distances(places[:, turns], phases[:, some], rates[some])
+        columns = slice(first, first + at_once)
+        misfits[:, columns] = _distances(places[:, columns], phases[:, some], rates[some])
     if share == 1:
         return misfits
     best, every = np.argmin(misfits, axis=1), np.arange(places.shape[0])
@@ -494,4 +494,4 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
 def _distances(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     """The mean of |exp(i·apart) − 1| over pairs, of rows at places. Shape: (rows, places)."""
     apart = np.multiply.outer(places, rates) - phases[:, None]  # (rows, places, pairs)
-    return np.abs(2 * np.sin(apart / 2)).mean(axis=2)
+    return np.asarray(np.abs(2 * np.sin(apart / 2)).mean(axis=2), np.float64)
