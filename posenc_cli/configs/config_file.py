@@ -153,16 +153,16 @@ def note_drafter(top: Keys, notes: Notes) -> None:
     kind = abbreviated(str(top.values[_DRAFTER]))
     if not isinstance(top.values.get(LAYER), dict):
         raise InvalidInput(
-            f"{top.name}: is a drafter ({_DRAFTER} {kind}) without {LAYER}: it has no attention of "
-            "its own whose positions could be read"
+            f"{top.name}: is a draft model ({_DRAFTER} {kind}) without {LAYER}: it has no "
+            "attention to read"
         )
     config = top.values.get("speculators_config")
     verifier = config.get("verifier") if isinstance(config, dict) else None
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
     whose = f" of {quoted_name(name)}" if isinstance(name, str) and name else ""
     notes.warn(
-        f"it is a drafter ({kind}){whose}, and runs at the positions of its verifier: posenc "
-        "compare VERIFIER DRAFTER says whether they rotate alike"
+        f"it is a draft model ({kind}){whose}: posenc compare VERIFIER DRAFTER checks that both "
+        "rotate alike"
     )
 
 
@@ -179,33 +179,33 @@ FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
         "PEFT's adapter_config.json",
         ({"peft_type"},),
         (
-            "positions are those of the base model, whose config.json needs the rope_scaling that "
-            "an adapter of longer texts was trained with"
+            "positions are those of the base model; its config.json needs the rope_scaling that a "
+            "long-context adapter was trained with"
         ),
     ),
     (
         "a generation_config.json",
         ({"_from_model_config"}, {"do_sample"}, {"max_new_tokens"}, {"temperature"}),
-        "it says how tokens are chosen, and nothing of positions",
+        "it sets how tokens are sampled, not positions",
     ),
     (
         "Mistral's params.json",
         ({"dim", "n_layers", "n_heads", "head_dim"},),
         (
-            "of yarn, beta is beta_fast there, alpha is beta_slow, and apply_scale false is "
-            "attention_factor 1"
+            "in its yarn, beta means beta_fast, alpha means beta_slow, and apply_scale false "
+            "means attention_factor 1"
         ),
     ),
     (
         "the params.json of Meta's Llama",
         ({"dim", "n_layers", "n_heads"},),
-        "use_scaled_rope is rope_type llama3 there, and q and k are permuted to halves",
+        "use_scaled_rope means rope_type llama3, and the conversion permutes q and k",
     ),
     (
         "a config of MaxText",
         ({"base_emb_dim", "base_num_query_heads"},),
         (
-            "rope_max_timescale is rope_theta there, and local_rope_max_timescale the base of "
+            "rope_max_timescale means rope_theta, and local_rope_max_timescale the base of "
             "sliding layers"
         ),
     ),
@@ -213,7 +213,7 @@ FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
         "a config of NeMo",
         ({"encoder_seq_length"}, {"rotary_percentage"}, {"seq_len_interpolation_factor"}),
         (
-            "rotary_percentage is partial_rotary_factor there, rotary_base rope_theta, and "
+            "rotary_percentage means partial_rotary_factor, rotary_base rope_theta, and "
             "seq_len_interpolation_factor the factor of rope_type linear"
         ),
     ),
@@ -221,7 +221,7 @@ FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
         "a file of arguments of Megatron-LM, on which NeMo 2 builds",
         ({"rotary_percent"}, {"rotary_base"}, {"position_embedding_type", "seq_length"}),
         (
-            "rotary_base is rope_theta there, rotary_percent partial_rotary_factor, and "
+            "rotary_base means rope_theta, rotary_percent partial_rotary_factor, and "
             "use_rope_scaling rope_type llama3"
         ),
     ),

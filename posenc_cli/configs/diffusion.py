@@ -503,7 +503,7 @@ class _DiffusionReader(FamilyReader):
         grid = self._pipeline_grid(patch.value)
         most, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
         if most is not None and max(grid.value) > most.value:
-            self.notes.warn(f"{most.source} {most.value}: no axis may have more places")
+            self.notes.warn(f"{most.source} {most.value}: no axis may be longer")
         if skipped is not None:
             self.notes.warn(
                 f"{skipped.source} {skipped.value}: with only two frames, the second is at "
@@ -528,12 +528,12 @@ class _DiffusionReader(FamilyReader):
             yield self._rotated("cogvideox", **self._cogvideox_grid())
         else:
             self.notes.warn(
-                "the sines of frames, rows and columns that are added to the patches are left out: "
-                "no scheme has them"
+                "left out: the sines of frames, rows and columns added to the patches, which no "
+                "scheme has"
             )
         table = self.keys.flag("use_learned_positional_embeddings")
         if table is not None and table.value:
-            self.notes.warn(f"{table.source}: a table of the patches is added besides")
+            self.notes.warn(f"{table.source}: a learned table of the patches is added too")
         yield self._timesteps("timestep" if rotates else None, self._width(), **self._sines())
 
     def glm_image(self) -> Iterator[Layers]:
@@ -594,7 +594,7 @@ class _DiffusionReader(FamilyReader):
         if cropped in self.family.defaults and not self._is_null(cropped):
             most = self._count(cropped)
             self.notes.warn(
-                "an image takes the rows in the middle of this table: of the sample size "
+                "an image uses the rows in the middle of this table; the sample size is "
                 f"{side.value} x {side.value}"
             )
         grid = Sourced((most.value, most.value), most.source)

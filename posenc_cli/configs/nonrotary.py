@@ -236,7 +236,7 @@ class Reader(FamilyReader):
         yield from (replace(group, layer_type="embeddings") for group in self.learned())
         stated, buckets = self.keys.count("relative_attention_num_buckets"), 32
         if stated is not None and stated.value != buckets:
-            self.notes.ineffective(stated, f"transformers' mpnet numbers {buckets} buckets")
+            self.notes.ineffective(stated, f"transformers' mpnet has {buckets} buckets")
         fixed = self.fixed(num_buckets=buckets, max_distance=128, bidirectional=True)
         params = {"heads": self._count(self.family.heads), **fixed}
         tables = self.fixed(**{BIAS_TABLES: SHARED})

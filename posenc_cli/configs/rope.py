@@ -121,7 +121,7 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     if old and new and renamed.get(old.value, old.value) != renamed.get(new.value, new.value):
         keys.notes.ineffective(
             old,
-            f"{new.source} {json_text(new.value)} says otherwise, and transformers reads that",
+            f"{new.source} {json_text(new.value)} differs, and transformers reads that",
         )
     if keys.by_own_class:
         renamed = {**keys.family.renamed}

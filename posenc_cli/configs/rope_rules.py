@@ -51,8 +51,8 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     elif stated is not None and stated.value is not interleaved.value:
         keys.notes.warn(
             f"{stated.source} {json_text(stated.value)} has no effect: "
-            f"{family.model_type} deals its axes out "
-            f"{'pair by pair' if interleaved.value else 'in whole sections'}"
+            f"{family.model_type} assigns pairs to axes "
+            f"{'one by one' if interleaved.value else 'in whole sections'}"
         )
     if interleaved.value:
         params["interleaved"] = interleaved

@@ -157,7 +157,7 @@ class _VisionReader(FamilyReader):
             context = {"context": self._rows(grid)}
             yield Layers("bias" if table.value else None, self._numbers(), "swin", params, context)
         if not (table.value or biased):
-            self.notes.warn(f"{own.source}, {shared.source}, {table.source}: none is true")
+            self.notes.warn(f"{own.source}, {shared.source}, {table.source}: all are false")
             yield Layers(None, (), "nope", {"dim": self._size("hidden_size")})
 
     def swin(self) -> Iterator[Layers]:
@@ -204,7 +204,7 @@ class _VisionReader(FamilyReader):
         first, grid = 0, self._grid()
         flag = self.keys.flag("use_absolute_embeddings")
         if flag is not None and flag.value:
-            self.notes.warn(f"{flag.source}: a learned table of the patches is added besides")
+            self.notes.warn(f"{flag.source}: a learned table of the patches is added too")
         for stage, (depth, count) in enumerate(zip(depths.value, heads.value, strict=True)):
             places = tuple(max(side >> stage, 1) for side in grid.value)
             numbers = tuple(range(first, first + depth))

@@ -195,7 +195,7 @@ def test_a_rope_that_all_layers_share_changes_with_them_and_one_that_they_do_not
     ("model", "to", "fits", "said"),
     [
         ("gpt2", 2048, False, "1024 rows"),
-        ("bert-base", 512, True, "512 rows are enough"),
+        ("bert-base", 512, True, "512 rows, one for each position"),
         ("mpt-7b", 8192, None, "at any"),
         ("transfo-xl-wt103", 8192, None, "at any position"),
         ("llama-4-maverick", 2_000_000, True, "window of 8192"),

@@ -57,7 +57,7 @@ def test_a_drafter_is_read_by_its_own_layers_and_told_as_one(call, config):
         "value": 8.0,
         "source": "transformer_layer_config.rope_scaling.factor",
     }
-    assert "a drafter ('eagle3') of 'meta-llama/Llama-3.1-8B-Instruct'" in document["warnings"][0]
+    assert "model ('eagle3') of 'meta-llama/Llama-3.1-8B-Instruct'" in document["warnings"][0]
 
 
 @pytest.mark.long
@@ -101,7 +101,7 @@ def test_a_drafter_may_turn_as_any_layers_of_its_verifier(call, config):
         ({"peft_type": "LORA"}, "adapter_config.json", "positions are those of the base model"),
         ({"_from_model_config": True, "max_length": 4096}, "g.json", "is a generation_config.json"),
         ({"speculators_model_type": "mlp"}, "config.json", "without transformer_layer_config"),
-        ({"speculators_model_type": "a\nb"}, "config.json", "is a drafter"),
+        ({"speculators_model_type": "a\nb"}, "config.json", "is a draft model"),
     ],
 )
 def test_what_says_nothing_of_positions_is_refused_by_what_it_is(call, config, values, name, words):

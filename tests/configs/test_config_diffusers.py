@@ -167,7 +167,7 @@ def test_what_is_left_out_or_stands_for_a_size_is_said():
     )
     table = {"use_learned_positional_embeddings": True, "use_rotary_positional_embeddings": True}
     both = warnings(_class_name="CogVideoXTransformer3DModel", **table)
-    assert "use_learned_positional_embeddings: a table of the patches is added" in both
+    assert "use_learned_positional_embeddings: a learned table of the patches is added" in both
     assert "81 frames of 480 x 832 pixels" in warnings(_class_name="WanTransformer3DModel")
     assert "rope_max_seq_len 16: no axis" in warnings(
         _class_name="WanTransformer3DModel", rope_max_seq_len=16

@@ -41,9 +41,13 @@ COMMAND = r"""torchrun pretrain_gpt.py \
     [
         ("params.json", json.dumps(MISTRAL), ["Mistral's params.json", "apply_scale false"]),
         ("params.json", json.dumps(META), ["Meta's Llama", "use_scaled_rope"]),
-        ("args.json", json.dumps(MEGATRON), ["arguments of Megatron-LM", "rotary_base is rope_th"]),
+        (
+            "args.json",
+            json.dumps(MEGATRON),
+            ["arguments of Megatron-LM", "rotary_base means"],
+        ),
         ("args.json", json.dumps({"args": MEGATRON}), ["arguments of Megatron-LM", "rope_theta"]),
-        ("llama3-8b.yml", MAXTEXT, ["a config of MaxText", "rope_max_timescale is rope_theta"]),
+        ("llama3-8b.yml", MAXTEXT, ["a config of MaxText", "rope_max_timescale means rope_theta"]),
         ("model.yaml", NEMO, ["a config of NeMo", "rotary_percentage"]),
         ("train.sh", COMMAND, ["arguments of Megatron-LM", "rotary_percent"]),
     ],

@@ -486,16 +486,15 @@ def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
     content = scheme.bind(layers.values()).content
     if content.capacity is not None:
         rows = content.capacity.positions
-        enough = " are enough" if to <= rows else f", and {to} positions need {to}"
         return answer(
-            f"positions are rows of a learned table: {rows} rows{enough}; no recipe adds trained "
+            f"the learned table has {rows} rows, one for each position; no recipe adds trained "
             "rows (posenc resize interpolates the table)",
             fits=to <= rows,
         )
     if scheme.kind == "bias":
         return answer(
-            "scores go by distance, and have a value at any: no bound of the length is known; "
-            "distances past those of the training were never seen"
+            "scores have a value at any distance, so no length is a known bound; distances beyond "
+            "those in training were never seen"
         )
     known = f"; the config states {stated} positions, later ones are unseen"
     trained = "" if stated is None else known

@@ -474,9 +474,9 @@ class GGUFStretches(GGUFLayers):
         turning = sum(value < _AT_REST for value in values)
         divisors = set(values[:turning])
         if any(value < _AT_REST for value in values[turning:]) or len(divisors) != 1:
-            raise self.error(f"the tensor {FREQS} holds still other pairs than the slowest")
+            raise self.error(f"the tensor {FREQS} stops pairs other than the last ones")
         if "partial" in params:
-            raise self.error(f"the tensor {FREQS} holds pairs still, of a part of the head")
+            raise self.error(f"the tensor {FREQS} stops pairs of a partial rotation")
         share = turning / len(values)
         factor = divisors.pop() * stretch.factor.value
         more = {"partial": Sourced(share, f"derived: {FREQS}")}

@@ -310,8 +310,8 @@ class _GGUFModel(GGUFStretches):
             return Sizes(head, int(head.value), None, None, stated)
         if self.architecture.whole:
             raise self.error(
-                f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} of "
-                f"which not all {head.value} columns of a head rotate"
+                f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} "
+                f"unless all {head.value} columns of a head rotate"
             )
         share = turning.value / head.value
         if int(head.value * share) < turning.value:
@@ -423,6 +423,6 @@ class _GGUFModel(GGUFStretches):
             path = self.keys.path("rope.scaling.type")
             self.notes.doubt(
                 path,
-                f"{path} longrope: there is no {LONG} or {SHORT}, and llama.cpp scales nothing "
-                "without",
+                f"{path} longrope: there is no {LONG} or {SHORT}, and without them llama.cpp does "
+                "not scale",
             )
