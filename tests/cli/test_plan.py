@@ -306,3 +306,10 @@ def test_no_factor_comes_on_top_of_one_that_serves_the_length(call, tmp_path, mo
     assert told in out.splitlines()[0]
     unsure = not more and to == 1024
     assert ("the factor serves 1024 positions already" in " ".join(err.split())) is unsure
+
+
+def test_the_context_of_gemma_3_is_that_after_scaling(call):
+    """Its factor of 8 makes 131072 positions, and no 1048576 of them."""
+    status, _, err = call("plan", "-m", "gemma-3-4b", "--to", "262144")
+    assert status == 0
+    assert "already" not in err
