@@ -9,7 +9,6 @@ from posenc_cli.encoding.application import Application, positions_matrix
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.matrix import Matrix
-from posenc_cli.formulas.declare import KIND_TEXTS
 from posenc_cli.numerics.dtypes import FLOAT64, DType
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
@@ -126,10 +125,9 @@ def applicable_part(choice: Choice) -> Choice:
             hint="apply them one by one",
         )
     if not parts:
-        those = {part.scheme.kind_text for part in choice.parts or (choice,)}
-        what = "apply to scores" if those == {KIND_TEXTS["bias"]} else "apply to offsets"
+        kinds = " and ".join({part.scheme.kind_text: 0 for part in choice.parts or (choice,)})
         raise InvalidInput(
-            f"{choice.asked}: is {' and '.join(sorted(those))}: its values {what}, not to vectors",
+            f"{choice.asked}: is {kinds}, which does not apply to vectors",
             hint="absolute schemes are added to x, rotary ones rotate it",
         )
     return replace(parts[0], warnings=choice.warnings, origin=choice.origin)

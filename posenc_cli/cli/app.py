@@ -268,7 +268,7 @@ class Command(TyperCommand):
     def _texts(self, ctx: Any, args: Sequence[str]) -> tuple[dict[str, Any], list[str], list[Any]]:
         """Return the texts of each parameter, the words left over, and the parameters in order.
 
-        Raises: InvalidInput if an option has several values.
+        Raises: InvalidInput if an option has several values, or an empty name of a file.
         """
         options = [each for each in self.params if each.param_type_name == "option"]
         single = [option for option in options if not (option.is_flag or option.multiple)]
@@ -289,6 +289,8 @@ class Command(TyperCommand):
                 raise InvalidInput(
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
+            if option.metavar == "FILE" and "" in values:
+                raise InvalidInput(f"{max(option.opts, key=len)} '': the name is empty")
             if values:
                 given[option.name] = values[0]
         return given, rest, order

@@ -274,10 +274,8 @@ def _existing_file_error(place: str) -> Unavailable:
 def _status_of(path: str | os.PathLike[str]) -> os.stat_result | None:
     """Return the status of the file that ``path`` leads to, or None if it does not exist.
 
-    Raises: OSError for a folder; InvalidInput for an empty name.
+    Raises: OSError for a folder.
     """
-    if not os.fspath(path):
-        raise InvalidInput("cannot write '': the name is empty", hint="name a file: --out FILE")
     try:
         status = Path(path).stat()
     except FileNotFoundError:

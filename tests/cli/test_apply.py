@@ -158,11 +158,11 @@ def test_schemes_of_ones_own_apply(call, x):
     [
         (
             "-s alibi --in x.npy -o y.npy",
-            "is an attention bias: its values apply to scores, not to vectors",
+            "is an attention bias, which does not apply to vectors",
         ),
         (
             "-s alibi+t5 --in x.npy -o y.npy",
-            "is an attention bias: its values apply to scores, not to vectors",
+            "is an attention bias, which does not apply to vectors",
         ),
         ("-s shaw --in x.npy -o y.npy", "is a relative encoding"),
         ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),

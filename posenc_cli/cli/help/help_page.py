@@ -177,9 +177,8 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
     """Return a term and the start of its description on one line."""
     term, text = f"  {entry[0]}".ljust(column), entry[1]
     term = term if len(term) <= column else f"{term}  "
-    width = max(width - len(term), 5)
-    options = {"max_lines": 1, "placeholder": " …", "break_on_hyphens": False}
-    return term + _Wrapper(width, **options).fill(text)
+    room = max(width - len(term), 5)
+    return term + _Wrapper(room, max_lines=1, placeholder=" …", break_on_hyphens=False).fill(text)
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:

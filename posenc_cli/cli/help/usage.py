@@ -13,6 +13,7 @@ from posenc_cli.errors import InvalidInput, Unavailable, abbreviated, described,
 from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
 
+_SHOWS = "{} --help shows how it is used"
 REMOVED = {
     "buckets": "posenc curve -s t5 --table buckets shows them, posenc check --buckets checks them",
     "weights": "posenc identify CHECKPOINT lists its tensors that hold positions",
@@ -28,16 +29,13 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
     """Return posenc's error for a line that Typer rejects; ``first`` is the line's first word."""
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "posenc" if first[:1] == "-" else f"posenc {first}")
-    hint = f"{path} --help shows how it is used"
+    hint = _SHOWS.format(path)
     option = getattr(error, "option_name", None)
     if option is not None and hasattr(error, "possibilities"):
-        known = (
-            [flag for option in context.command.params for flag in option.opts] if context else []
-        )
-        known = [flag for flag in known if flag[:1] != "-" or flag[:2] == "--"]
-        near = nearest(option, known)
-        takes_argument = any(flag[:1] != "-" for flag in known)
-        if "--" not in (near or "--") or (takes_argument and option in _NAMING):
+        flags = [flag for each in context.command.params for flag in each.opts] if context else []
+        arguments = [flag for flag in flags if flag[:1] != "-"]
+        near = nearest(option, arguments + [flag for flag in flags if flag[:2] == "--"])
+        if "--" not in (near or "--") or (arguments and option in _NAMING):
             near = f"{path} takes it as an argument, without {option}"
         return InvalidInput(f"{option}: {path} has no such option", hint=near or hint)
     message = " ".join(error.format_message().split())
@@ -55,9 +53,11 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
     """Return the error for arguments that a command does not take."""
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
-    hint = f"{path} --help shows how it is used"
-    if path == "posenc models":
-        hint = f"posenc explain {words[0]} shows a model"
+    hint = (
+        f"posenc explain {words[0]} shows a model"
+        if path == "posenc models"
+        else _SHOWS.format(path)
+    )
     return InvalidInput(
         f"{abbreviated(' '.join(words))}: {path} takes no such argument",
         hint=_meant(words, flags) or hint,
