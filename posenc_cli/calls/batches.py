@@ -585,7 +585,7 @@ def _table_fault(function: ServedFunction, positions: Integers, text: str) -> Ir
         for own, every in zip(alone[0], together, strict=False)
     ]
     if any(_same(together, own) for own in (alone[0], of_first)):
-        evidence = f"called with {text} it returns the tables of sequence 1 alone"
+        evidence = f"called with {text} it returns the tables of sequence 1 for all"
         return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
     joined = [
         _joined(parts, every)

@@ -301,8 +301,8 @@ def _reordered(tried: _Sequence) -> Iterator[_Pair]:
 
     The number of rows and the ends of the call before stay: code may keep tables for these.
     """
-    tried.run(tried.count)
-    few, order = tried.count // 4, np.arange(tried.count)
+    few, order = tried.count // 4, np.arange(_STEPS, tried.count)
+    tried.rows(order, order)
     order[1:few] = np.roll(order[1:few], few // 3)
     order[1 : few // 4] = order[1 : few // 4][::-1]
     yield tried.rows(order, order), tried.whole[order]

@@ -195,13 +195,13 @@ class KeptFor:
         return self.kept[key]
 
 
-@wrong("position-offset", "positions that it is given are ignored")
+@wrong("position-offset", "rotated at other positions")
 class KeptForLast(KeptFor):
     def told(self, position_ids):
         return position_ids.max()
 
 
-@wrong("position-offset", "positions that it is given are ignored")
+@wrong("position-offset", "rotated at other positions")
 class KeptForEnds(KeptFor):
     def told(self, position_ids):
         return position_ids.flat[0], position_ids.flat[-1]

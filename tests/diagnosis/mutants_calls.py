@@ -133,12 +133,12 @@ def first_of_rows(x, positions):
     return y
 
 
-@mutant("unknown", "returns the tables of sequence 1 alone")
+@mutant("unknown", "returns the tables of sequence 1 for all")
 def tables_of_first(x, position_ids):
     return full(position_ids[:1])
 
 
-@mutant("unknown", "it gives other tables than")
+@mutant("unknown", "returns the tables of sequence 1 for all")
 def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
