@@ -49,6 +49,10 @@ The share is that of the largest value of all maps.
 """
 
 
+_MOST_EMPTY = 0.1
+"""The largest share of empty cells in a grid of panels, if a grid with fewer fits."""
+
+
 class Band(Record):
     """Neighbouring columns (or rows), from ``start`` to ``stop``, that belong together."""
 
@@ -367,12 +371,14 @@ def grid_of(
     *,
     aspect: float,
     multiple: int = 1,
+    filled: bool = False,
 ) -> tuple[int, int]:
     """Rows and columns of the grid in which ``count`` pictures, or as many as fit, are largest.
 
     ``size`` and ``least`` are the width and height of the whole and of the smallest picture.
     ``aspect`` is the number of units of width in one of height. A row has a multiple or a divisor
-    of ``multiple`` pictures, if these fit.
+    of ``multiple`` pictures, if these fit. Grids with at most a tenth of empty cells come first,
+    unless the last picture fills its row (``filled``).
 
     >>> grid_of(8, (80, 20), (12, 5), aspect=2), grid_of(100, (80, 20), (12, 5), aspect=2)
     ((2, 4), (4, 6))
@@ -389,11 +395,13 @@ def grid_of(
         return most_down, max(parts) if multiple > 1 else most_across
     fitting = [grid for grid in fitting if 0 in (grid[1] % multiple, multiple % grid[1])] or fitting
 
-    def side(grid: tuple[int, int]) -> tuple[float, int]:
-        # Of equally good grids, take the one with fewer empty cells.
-        return min(size[0] / grid[1], aspect * size[1] / grid[0]), -grid[0] * grid[1]
+    def good(grid: tuple[int, int]) -> tuple[bool, float, int, int]:
+        # Of equally good grids, take the one with fewer empty cells, then the wider one.
+        cells = grid[0] * grid[1]
+        full = filled or cells - count <= _MOST_EMPTY * cells
+        return full, min(size[0] / grid[1], aspect * size[1] / grid[0]), -cells, grid[1]
 
-    return max(fitting, key=side)
+    return max(fitting, key=good)
 
 
 def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:

@@ -159,6 +159,6 @@ def test_data_are_strict_json_with_null_for_gaps() -> None:
 
 
 def test_what_belongs_together_is_in_one_row_where_it_has_room():
-    assert grid_of(12, (100, 100), (10, 10), aspect=1)[1] == 3
-    assert grid_of(12, (100, 100), (10, 10), aspect=1, multiple=4) == (3, 4)
+    assert grid_of(12, (100, 100), (10, 10), aspect=1) == (3, 4)
+    assert grid_of(12, (100, 100), (10, 10), aspect=1, multiple=3) == (4, 3)
     assert grid_of(12, (30, 100), (10, 10), aspect=1, multiple=4)[1] < 4  # four have no room

@@ -15,6 +15,8 @@ from posenc_cli.render.style import LINE_STYLES, TICK_SIZE, Style
 from posenc_cli.render.ticks import label, minus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.axis import XAxis, YAxis
     from numpy.typing import NDArray
@@ -29,12 +31,13 @@ _APART_ACROSS, _APART_DOWN = 5, 2
 """The least distance between tick labels along an axis, in lines of text."""
 _LARGEST_SPAN = 1e300
 """Half the length of an axis above which matplotlib overflows: only its ends get labels."""
-_KEY = 2.4
-"""Width of the legend's line sample for a curve, in lines of text."""
-_MOST_LINES = 6
-"""The most lines of a curve's name."""
-_LINES_OF_A_NAME = 1.4
-"""Height of a one-line name including its spacing, in lines of text."""
+_KEY, _LINE_OF_NAMES = 3.2, 0.95
+"""Width of a curve's line sample with its spacing, and height of a line of names, in lines of text.
+"""
+_MOST_CUT = 4
+"""The most columns for which names are cut."""
+_MOST_OF_HEIGHT = 0.4
+"""The largest share of the height of axes that the names of curves take."""
 _LEVELS = "--", ":", "-."
 """Line styles of levels, in order."""
 _ZONES = "kept", "blended", "interpolated"
@@ -96,11 +99,13 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
         )
 
 
-def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
-    """Write the names of curves beside axes, in ``room`` pixels of width, and of spans above them.
+def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
+    """Write the names of curves above axes, in as many columns as fit, and of spans below them.
 
-    Names without room are left out and counted.
+    Names without room are left out and counted. Returns the height of all names, in lines of text.
     """
+    from matplotlib.transforms import offset_copy
+
     for index, (start, stop, name) in enumerate(curves.spans):
         last = 0 < index == len(curves.spans) - 1  # at its end, clear of a narrow one
         axes.annotate(
@@ -113,36 +118,51 @@ def name_curves(axes: Axes, curves: Curves, style: Style, room: float) -> None:
             fontsize=TICK_SIZE * style.points,
             color=style.palette.faint,
         )
+    below = 1.2 * bool(curves.spans)
     handles, names = axes.get_legend_handles_labels()
-    lines = axes.bbox.height / style.line - 1
-    for most in (_MOST_LINES, 2, 1):
-        texts = [_wrapped(name, style, room, most) for name in names]
-        if sum(map(_lines, texts)) <= lines:
+    if not names:
+        return below
+    width, height = axes.bbox.size / style.line
+    most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
+    for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
+        room = max(1.0, width / parts - _KEY) * style.line
+        texts = [
+            style.wrapped_text(name, room, most=1 + (parts == 1), size=TICK_SIZE) for name in names
+        ]
+        columns = _columns_that_fit(texts, style, width)
+        lines = -(-len("\n".join(texts).split("\n")) // columns)
+        if lines <= most and len({*texts}) == len({*names}):
             break
     else:
-        kept = max(1, int(lines / _LINES_OF_A_NAME) - 1)
+        kept = max(1, most // 2 * columns - 1)
         handles[kept:] = axes.plot([], [], linestyle="none")
         texts[kept:] = [f"and {len(names) - kept} more"]
-    if names:
-        axes.legend(
-            handles,
-            texts,
-            loc="upper left",
-            bbox_to_anchor=(1, 1),
-            borderaxespad=0,
-            frameon=False,
-            labelspacing=_LINES_OF_A_NAME - 1,
-        )
+        lines = most
+    legend = axes.legend(
+        handles,
+        texts,
+        ncols=columns,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        bbox_transform=offset_copy(axes.transAxes, y=below * style.line, units="dots"),
+        borderpad=0.2,
+        borderaxespad=0,
+        frameon=False,
+        labelspacing=0.25,
+    )
+    legend.set_in_layout(False)  # its height is that of the title's pad
+    return below + _LINE_OF_NAMES * lines
 
 
-def _wrapped(name: str, style: Style, room: float, most: int) -> str:
-    width = room - _KEY * style.line
-    return style.wrapped_text(name, width, most=most, size=TICK_SIZE)
-
-
-def _lines(text: str) -> float:
-    """The height of a name including its spacing, in lines of text."""
-    return text.count("\n") + _LINES_OF_A_NAME
+def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
+    """The most columns of names, in order from the top down, in a width in lines of text."""
+    longest = [max(text.split("\n"), key=len) for text in texts]
+    widths = [style.text_width(text, TICK_SIZE) / style.line + _KEY for text in longest]
+    for columns in range(len(widths), 1, -1):
+        parts = np.array_split(widths, columns)
+        if sum(max(part) for part in parts) <= width:
+            return columns
+    return 1
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:

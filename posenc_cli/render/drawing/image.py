@@ -78,18 +78,23 @@ _NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that an SVG text must not contain."""
 _MARGINS = 9.0, 6.5
 """Approximate margins around all panels, across and down, in lines of text, to see how many fit."""
-_LEAST_MAP, _LEAST_PANEL = 4.0, 14.0
-"""Sides of the smallest of many maps, and of a panel with its own axes, in lines of text."""
+_LEAST_MAP, _LEAST_PANEL, _OWN_SCALE = 4.0, 10.0, 4.0
+"""Sides of the smallest of many maps, and of a panel with its own axes, in lines of text.
+
+A panel with its own color scale, or with curves, needs more.
+"""
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
 _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
-_PAD = 0.3
+_PAD = 0.25
 """Padding around axes, legends and notes, in lines of text."""
 _MOST_GROWTH = 2
 """How much higher than usual a page may get, so that no panels are left out."""
-_NAMES = 0.3
-"""Share of a panel's width for curve names."""
+_LINES_OF_TITLE, _LINES_OF_NOTES = 3, 4
+"""The most lines of a title, and of notes."""
+_LEAST_CURVES = 0.5
+"""The least height of curves below or above maps, as a share of the height of the maps."""
 
 
 def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[bytes]:
@@ -208,14 +213,16 @@ class Drawing:
         self.page = Page(figsize=size, dpi=style.dpi, layout=self._engine)
         FigureCanvasAgg(self.page)
         self.shown: list[Shown] = []
+        self._boxed = set[int]()  # rows of square panels, if there are others
 
     def add(self, figure: Figure) -> None:
         """Draw a figure on the whole page, with its title above and its notes below."""
         left = 0.5 * self.style.line / self.width
         self._title = self.page.suptitle("", x=left, ha="left")
-        # The notes are known late; until then two lines reserve their space.
-        self._notes = self.page.supxlabel("\n", x=left, ha="left", color=self.style.palette.faint)
-        self._write_title(figure.title)
+        self._notes = self.page.supxlabel("", x=left, ha="left", color=self.style.palette.faint)
+        self._texts = figure.title, ""
+        self._write()
+        self._notes.set_text("\n")  # known late; until then two lines reserve the space
         if not isinstance(figure, Panels):
             self._separate_panels([figure])
         elif figure.shared and all(isinstance(panel, Heatmap) for panel in figure.panels):
@@ -226,11 +233,14 @@ class Drawing:
             self._circles(figure)
         else:
             self._separate_panels(figure.panels, figure)
-        self._cut(figure.title)
+        self._cut()
 
-    def _write_title(self, title: str) -> None:
-        room = self.width - self.style.line
-        self._title.set_text(self.style.wrapped_text(title, room, most=3, size=TITLE_SIZE))
+    def _write(self) -> None:
+        """Write the title and the notes, in as many lines as they need in this width."""
+        room, (title, notes) = self.width - self.style.line, self._texts
+        wrapped = self.style.wrapped_text
+        self._title.set_text(wrapped(title, room, most=_LINES_OF_TITLE, size=TITLE_SIZE))
+        self._notes.set_text(wrapped(notes, room, most=_LINES_OF_NOTES, size=NOTE_SIZE))
 
     def _maps(self, panels: Panels) -> None:
         """Draw many heatmaps with one color scale, in one axes, whose units are pixels.
@@ -297,45 +307,86 @@ class Drawing:
         Maps of one quantity share a color scale; others have their own.
         """
         style, line = self.style, self.style.line
-        chosen, grid = self._grid(figures, (_LEAST_PANEL * line, _LEAST_PANEL * line))
+        side = (_LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))) * line
+        fills = isinstance(figures[-1], Curves) and not figures[-1].square
+        chosen, grid = self._grid(figures, (side, side), filled=fills)
         spec = self.page.add_gridspec(*grid)
         cells: list[tuple[int, int | slice]] = [
             divmod(index, grid[1]) for index in range(len(chosen))
         ]
-        if isinstance(chosen[-1], Curves) and not chosen[-1].square:  # it fills its row
-            cells[-1] = cells[-1][0], slice(cells[-1][1], None)
+        row, column = divmod(len(chosen) - 1, grid[1])
+        if fills and column < grid[1] - 1:  # the last figure fills its row
+            cells[-1] = row, slice(column, None)
+        square = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
+        rows = [row for row, _ in cells]
+        boxed = (
+            {row for row, figure in zip(rows, chosen, strict=True) if isinstance(figure, Heatmap)}
+            if square
+            else set()
+        )
         all_axes = [self.page.add_subplot(spec[cell]) for cell in cells]
-        boxed = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
         maps, curves = [], []
-        for axes, figure in zip(all_axes, chosen, strict=True):
-            room = (1 - _NAMES) * self.width / grid[1]
-            title = style.wrapped_text(figure.title, room, most=3) if panels else ""
-            above = figure.columns.bands if isinstance(figure, Heatmap) else figure.spans
-            axes.set_title(f"{title}\n " if title and above else title or " " * bool(above))
+        for axes, figure, (row, column) in zip(all_axes, chosen, cells, strict=True):
+            axes.set_anchor("NW")
+            if row in boxed and (isinstance(figure, Heatmap) or isinstance(column, int)):
+                axes.set_box_aspect(1)
             if isinstance(figure, Curves):
                 draw_curves(axes, figure, style)
                 curves.append((axes, figure))
             else:
                 name_axes(axes, figure)
-                axes.set_anchor("NW")
-                axes.set_box_aspect(1 if boxed else None)
                 maps.append((axes, figure))
         if one_quantity(chosen):
             bars = [scale_beside(all_axes)]
         else:
             bars = [scale_beside([axes]) for axes, _ in maps]
         self._lay_out()
-        for axes, figure in curves:
-            name_curves(axes, figure, style, _NAMES * self.width / grid[1])
+        heads = {axes: name_curves(axes, figure, style) for axes, figure in curves}
+        for axes, figure in zip(all_axes, chosen, strict=True):
+            room = axes.get_tightbbox().x1 - axes.bbox.x0
+            title = style.wrapped_text(figure.title, room, most=3) if panels else ""
+            above = isinstance(figure, Heatmap) and bool(figure.columns.bands)
+            head = heads.get(axes, 0.0)
+            if above or (head and not title):  # an empty line below or instead of the title
+                title, head = f"{title}\n ".lstrip("\n"), max(0.0, head - 1)
+            axes.set_title(title, pad=(head + 0.3) * line * 72 / style.dpi)
         self._lay_out()
-        heights = [0.0] * grid[0]  # square maps may need less than curves
-        for axes, (row, _) in zip(all_axes, cells, strict=True):
-            heights[row] = max(heights[row], axes.get_position().height)
-        spec.set_height_ratios(heights)
+        if len(boxed) < grid[0]:
+            self._boxed = boxed
+            self._share_height()
         for axes, figure in curves:
             name_values(axes, figure, style)
         self._fill(maps, bars)
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
+
+    def _share_height(self) -> None:
+        """Give rows of square panels the height that fills their cells, and the rest to others.
+
+        A height that is not fixed grows, so that no curves get too low.
+        """
+        if not self._boxed:
+            return
+        height, sides = dict[int, float](), []
+        for axes in self._panels:
+            slot, drawn, named = (
+                axes.get_position(original=True).transformed(self.page.transFigure),
+                axes.get_window_extent(),
+                axes.get_tightbbox(),
+            )
+            row = axes.get_subplotspec().rowspan.start
+            height[row] = slot.height
+            if row in self._boxed:  # a scale beside a lower panel lies within its cell
+                sides.append(max(slot.x1, named.x1) - slot.x0 - (named.x1 - drawn.x1))
+        side, all_rows = min(sides), sum(height.values())
+        rest = (all_rows - len(self._boxed) * side) / (len(height) - len(self._boxed))
+        rest = max(_LEAST_CURVES * side, rest)
+        grid = self._panels[0].get_gridspec()
+        heights = [side if row in self._boxed else rest for row in range(grid.nrows)]
+        grid.set_height_ratios(heights)
+        if not self.style.fixed[1]:
+            most = _MOST_GROWTH * self.style.height
+            self._set_size(self.width, int(min(self.height + sum(heights) - all_rows, most)))
+        self._lay_out()
 
     def _fill(self, maps: Sequence[tuple[Axes, Heatmap]], bars: Sequence[Colorbar]) -> None:
         """Draw as much of each map as its axes have pixels for, and label the color scales."""
@@ -353,7 +404,7 @@ class Drawing:
             name_places(axes, *places)
 
     def _grid(
-        self, figures: Sequence[AnyFigure], least: Size, multiple: int = 1
+        self, figures: Sequence[AnyFigure], least: Size, multiple: int = 1, *, filled: bool = False
     ) -> tuple[list[AnyFigure], tuple[int, int]]:
         """The figures that fit, none smaller than ``least``, and the grid's rows and columns.
 
@@ -362,7 +413,9 @@ class Drawing:
         line = self.style.line
         around = _MARGINS[0] * line, _MARGINS[1] * line
         room = self.width - around[0], self.height - around[1]
-        rows, columns = grid_of(len(figures), room, least, aspect=1, multiple=multiple)
+        rows, columns = grid_of(
+            len(figures), room, least, aspect=1, multiple=multiple, filled=filled
+        )
         needed = -(-len(figures) // columns)
         higher = math.ceil(around[1] + needed * least[1])
         if needed > rows and not self.style.fixed[1] and higher <= _MOST_GROWTH * self.height:
@@ -378,24 +431,73 @@ class Drawing:
         axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
         axes.set_aspect(aspect, anchor="NW")
 
-    def _cut(self, title: str) -> None:
+    def _cut(self) -> None:
         """Cut what panels of a fixed shape leave free, of sides that are not fixed."""
-        specs = {axes: spec for axes in self.page.axes if (spec := axes.get_subplotspec())}
-        grid = next(iter(specs.values())).get_gridspec()
+        panels = self._panels
+        grid = panels[0].get_gridspec()
         for _ in range(2):  # color scales may use what the panels leave free at first
             self._lay_out()
+            self._share_height()
             slots, used = (
-                np.array([axes.get_position(whole).size for axes in specs])
+                np.array([axes.get_position(whole).size for axes in panels])
                 for whole in (True, False)
             )
             free = (slots - used).min(axis=0) * (self.width * grid.ncols, self.height * grid.nrows)
             free[[*self.style.fixed]] = 0
-            before = self._title.get_window_extent().height
-            self._set_size(int(self.width - free[0]), int(self.height - free[1]))
-            self._write_title(title)
+            before = self._height_of_texts()
+            width = max(self.width - free[0], min(self.width, self._width_for_texts()))
+            self._set_size(int(width), int(self.height - free[1]))
+            self._write()
             if not self.style.fixed[1]:
-                more = self._title.get_window_extent().height - before
+                more = self._height_of_texts() - before
                 self._set_size(self.width, int(self.height + more))
+        self._lay_out()
+        self._trim()
+
+    def _trim(self) -> None:
+        """Cut margins to the right and below that no axes or text use, and keep the layout."""
+        pad = _PAD * self.style.line
+        self.page.set_layout_engine("none")
+        places = [axes.get_position() for axes in self._panels]
+        low, high = min(place.y0 for place in places), max(place.y1 for place in places)
+        for bar in {*self.page.axes}.difference(self._panels):  # shared, as high as the panels
+            place = bar.get_position()
+            bar.set_box_aspect(None)
+            bar.set_position((place.x0, low, place.width, high - low))
+        texts = [text for text in (self._title, self._notes) if text.get_text()]
+        boxes = [part.get_tightbbox() for part in (*self.page.axes, *texts)]
+        free = np.array(
+            [
+                self.width - max(box.x1 for box in boxes) - pad,
+                min(box.y0 for box in boxes) - pad,
+            ]
+        )
+        free = np.where(self.style.fixed, 0, np.floor(np.maximum(free, 0)))
+        old = np.array([self.width, self.height])
+        self._set_size(*(old - free).astype(int).tolist())
+        for axes in self.page.axes:
+            place = axes.get_position()
+            corner = (place.min * old - (0, free[1])) / (old - free)
+            axes.set_position((*corner, *(place.size * old / (old - free))))
+        for text in (self._title, self._notes):
+            text.set_position((text.get_position() * old - (0, free[1])) / (old - free))
+
+    def _width_for_texts(self) -> float:
+        """The least width in which the title and the notes need no more lines than they may."""
+        texts = (
+            (self._texts[0], TITLE_SIZE, _LINES_OF_TITLE),
+            (self._texts[1], NOTE_SIZE, _LINES_OF_NOTES),
+        )
+        widths = (self.style.text_width(text, size) / most for text, size, most in texts)
+        return 1.2 * max(widths) + self.style.line
+
+    def _height_of_texts(self) -> float:
+        return sum(text.get_window_extent().height for text in (self._title, self._notes))
+
+    @property
+    def _panels(self) -> list[Axes]:
+        """The axes in the grid of the page, without color scales."""
+        return [axes for axes in self.page.axes if axes.get_subplotspec()]
 
     def _set_size(self, width: int, height: int) -> None:
         """Set the size of the page in pixels."""
@@ -422,6 +524,6 @@ class Drawing:
             notes[f"hatched: {TOO_FAST}"] = None
         if any(shown.gaps for shown in self.shown):
             notes["grey: not finite"] = None
-        text, room = "; ".join(notes), self.width - self.style.line
-        self._notes.set_text(self.style.wrapped_text(text, room, most=2, size=NOTE_SIZE))
+        self._texts = self._texts[0], "; ".join(notes)
         self._notes.set_in_layout(bool(notes))
+        self._write()
