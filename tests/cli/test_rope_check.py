@@ -633,7 +633,7 @@ class Rope:
 number = 3
 """
 DUMP = re.compile(
-    r"a dump always works: np\.save .* for (--tables \S+ \S+), .* for (--rotated .*)$"
+    r"or save its values: np\.save .* for (--tables \S+ \S+), .* for (--rotated .*)$"
 )
 
 
