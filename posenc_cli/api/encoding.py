@@ -143,10 +143,11 @@ def _planned(
 ) -> tuple[Choice, Plan]:
     """The choice of one encoding and its plan, with a warning if values are random or doubtful.
 
-    The last plans of posenc's own schemes are kept: callers ask for the same table again.
+    The last plans of schemes and models by name are kept: callers ask for the same table again.
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
+    from posenc_cli.configs import library
 
     def made() -> tuple[Choice, Request, Plan]:
         choice = choice_of(encoding, positions, parameters)
@@ -159,10 +160,12 @@ def _planned(
             )
         return choice, request, request.plan()
 
-    own = isinstance(encoding, str) and encoding in catalogue.BUILT_IN
+    own = isinstance(encoding, str) and (
+        encoding in catalogue.BUILT_IN or encoding in library.names()
+    )
     small = positions is None or len(positions.ranges) == 1
-    # A text may name a file, whose content may be another now.
-    if own and small and all(isinstance(v, int | float) for v in parameters.values()):
+    plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
+    if own and small and plain:  # files, such as weights, may change
         key = (encoding, positions, precision, repr(parameters), *asked.values())
         choice, request, plan = _plans.get(key, made)
     else:

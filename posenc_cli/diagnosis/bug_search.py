@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from posenc_cli.diagnosis.defects import Whole
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
+    from posenc_cli.inference.frequency_rules import Alternative
     from posenc_cli.inference.reference import Sample
-    from posenc_cli.inference.rules import Alternative
     from posenc_cli.numerics.arrays import Integers, Reals
     from posenc_cli.rotary.verdict import Examination, Residual
 

@@ -26,9 +26,8 @@ from posenc_cli.diagnosis.bug_search import (
 from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
 from posenc_cli.errors import PosencError
 from posenc_cli.inference.causes import Cause
-from posenc_cli.inference.frequency_rules import value_text
+from posenc_cli.inference.frequency_rules import Alternative, value_text
 from posenc_cli.inference.position_maps import read_coordinates
-from posenc_cli.inference.rules import Alternative
 from posenc_cli.numerics import exact
 from posenc_cli.records import replace
 from posenc_cli.rotary.verdict import Explanation, Where, axis_notes

@@ -20,13 +20,17 @@ from posenc_cli.inference.formats import (
     HALVES,
     round_to_half,
 )
-from posenc_cli.inference.frequency_rules import alternatives, likely_alternatives
+from posenc_cli.inference.frequency_rules import (
+    Alternative,
+    Remembered,
+    alternatives,
+    likely_alternatives,
+)
 from posenc_cli.inference.position_maps import (
     PositionMap,
     position_maps,
 )
 from posenc_cli.inference.reference import turns_by
-from posenc_cli.inference.rules import Remembered
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Residual
@@ -36,7 +40,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Sample
-    from posenc_cli.inference.rules import Alternative
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56

@@ -64,8 +64,8 @@ from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
 
 if TYPE_CHECKING:
     from posenc_cli.calls.function_trial import Irregularity
+    from posenc_cli.inference.frequency_rules import Alternative
     from posenc_cli.inference.reference import Reference, Sample
-    from posenc_cli.inference.rules import Alternative
     from posenc_cli.inference.turning import SomeRows, SubjectBlock
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject

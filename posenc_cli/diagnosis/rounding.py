@@ -10,7 +10,7 @@ from posenc_cli.diagnosis.bug_search import RotaryBug, named
 from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import on_grid
-from posenc_cli.inference.rules import Alternative
+from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.tolerance import HALF_RULES, SINGLE_FUNCTIONS, Tolerance, unit
 from posenc_cli.records import replace
 from posenc_cli.rotary.drift import SCATTER

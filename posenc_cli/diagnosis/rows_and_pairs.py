@@ -19,8 +19,8 @@ from posenc_cli.diagnosis.defects import (
 )
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.position_maps import rows_of_any_turn
-from posenc_cli.inference.rules import Alternative
 from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Explanation, Where

@@ -110,6 +110,13 @@ def test_blocks_of_any_length_take_the_same_memory():
     assert many < 1.2 * few + (1 << 19)  # of 128 MiB
 
 
+def test_weights_are_read_again_at_each_call(tmp_path):
+    for value in (1.0, 2.0):
+        np.save(tmp_path / "w.npy", np.full((8, 4), value, np.float32))
+        table = posenc.encode("learned", 8, dim=4, max_len=8, weights=str(tmp_path / "w.npy"))
+        assert (table == value).all()
+
+
 def test_a_table_is_planned_once_and_warned_of_each_time(monkeypatch):
     made, plan = [], Request.plan
     monkeypatch.setattr(Request, "plan", lambda request: made.append(request) or plan(request))

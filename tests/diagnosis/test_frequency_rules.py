@@ -13,8 +13,7 @@ import pytest
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.fitting import Rotations
-from posenc_cli.inference.frequency_rules import alternatives
-from posenc_cli.inference.rules import Remembered
+from posenc_cli.inference.frequency_rules import Remembered, alternatives
 from tests.checks import rope
 from tests.diagnosis.textbook import ladder, llama3, ntk, yarn
 

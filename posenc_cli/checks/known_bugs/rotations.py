@@ -21,10 +21,9 @@ from posenc_cli.diagnosis.misplaced_values import wrong_places
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, on_grid, round_to_half
-from posenc_cli.inference.frequency_rules import alternatives
+from posenc_cli.inference.frequency_rules import alternatives, changed_frequencies
 from posenc_cli.inference.position_maps import usual_maps
 from posenc_cli.inference.reference import Sample
-from posenc_cli.inference.rules import changed_frequencies
 from posenc_cli.inference.tolerance import PER_ANGLE, Tolerance, smallest
 from posenc_cli.inference.turning import ColumnPairing
 from posenc_cli.records import Record, replace
