@@ -301,8 +301,9 @@ def _reordered(tried: _Sequence) -> Iterator[_Pair]:
 
     The number of rows and the ends of the call before stay: code may keep tables for these.
     """
-    few, order = tried.count // 4, np.arange(_STEPS, tried.count)
-    tried.rows(order, order)
+    few, first = tried.count // 4, _STEPS
+    tried.run(tried.count - first, first)
+    order = np.arange(first, tried.count)
     order[1:few] = np.roll(order[1:few], few // 3)
     order[1 : few // 4] = order[1 : few // 4][::-1]
     yield tried.rows(order, order), tried.whole[order]
