@@ -100,12 +100,15 @@ class PartOfCall(Record):
         left = np.where(rotated, self.values, self.alone)
         return bool(rotated.any()) and not vectors_differ(left, self.alone)
 
+    @property
+    def _call(self) -> MadeCall:
+        """All heads of all sequences as the rows of one call."""
+        x, values = (own.reshape(-1, own.shape[3]) for own in (self.x, self.values))
+        return MadeCall(self.places.reshape(-1), x, values)
+
     def read(self, reference: Reference) -> Integers | None:
         """The positions (b, h, n) at which all rows are rotated; None if some row shows none."""
-        columns = self.x.shape[3]
-        x, values = (own.reshape(-1, columns) for own in (self.x, self.values))
-        call = MadeCall(self.places.reshape(-1), x, values)
-        read = RowReader(reference, self.dtype).positions(call)
+        read = RowReader(reference, self.dtype).positions(self._call)
         return None if read is None else read.reshape(self.places.shape)
 
     def follows_places(self, reference: Reference) -> bool:
@@ -113,11 +116,8 @@ class PartOfCall(Record):
 
         A call in axes that a function does not support gives other results.
         """
-        columns = self.x.shape[3]
-        x, values = (own.reshape(-1, columns) for own in (self.x, self.values))
-        call = MadeCall(self.places.reshape(-1), x, values)
-        before, after = RowReader(reference, self.dtype).factors(call)  # (rows, pairs)
-        places, index = np.unique(call.positions, return_inverse=True)
+        before, after = RowReader(reference, self.dtype).factors(self._call)  # (rows, pairs)
+        places, index = np.unique(self._call.positions, return_inverse=True)
         of_place = (index == np.arange(places.size)[:, None]).astype(np.float64)  # (places, rows)
         factors = (of_place @ (after * before.conj())) / (of_place @ np.square(np.abs(before)))
         if self.x.shape[1] == 1 or places.size == 1:
@@ -407,9 +407,13 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
     """Call it with batches of other sizes, after one was right."""
     calls, others = tried.calls, [*arrangement.others, *far(arrangement, tried.last)]
     others += of_fewer_axes(arrangement.form)
+    form = replace(tried.form, axes=arrangement.form.axes)
+    shared = replace(arrangement, form=form, places=1)  # positions of one sequence for all
+    own_places = arrangement.places
+    others += [shared] * (own_places > 1 and not form.places_each)
     for other in others:
         call = partial(called_together, tried.function, other, tried.differs)
-        surely = not other.apart and other.key_heads != 1
+        surely = not other.apart and other.key_heads != 1 and other.places >= min(own_places, 2)
         together = calls.attempt(other.text, call, surely=surely)
         if together is None:
             if other == arrangement.of_heads(MOST_HEADS):
@@ -421,27 +425,13 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
         elif other.key_heads < other.heads == arrangement.key_heads and together.wrong:
             why = "it is for as many heads of k as of q"
             calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
+        elif other == shared and together.wrong and not together.tells:
+            calls.skip(calls.tried.pop(), _UNSUPPORTED)
         elif together.wrong:
             calls.fault(together.fault(other.text))
             return
-    if arrangement.places > 1 and not tried.form.places_each:
-        _try_shared_positions(tried, arrangement)
-
-
-def _try_shared_positions(tried: Tried, arrangement: Arrangement) -> None:
-    """Call it with positions of one sequence for all; if that is right, with as many as rows."""
-    form, calls = replace(tried.form, axes=arrangement.form.axes), tried.calls
-    shared = replace(arrangement, form=form, places=1)
-    for own in (shared, shared.square):
-        call = partial(called_together, tried.function, own, tried.differs)
-        together = calls.attempt(own.text, call, surely=False)
-        if together is not None and together.wrong:
-            if own == shared and not together.tells:
-                calls.skip(calls.tried.pop(), _UNSUPPORTED)
-            else:
-                calls.fault(together.fault(own.text))
-        if together is None or together.wrong:
-            return
+        elif other == shared:
+            others.append(shared.square)
 
 
 def try_rows_of_heads(tried: Tried) -> None:

@@ -36,7 +36,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Literal
 
     from posenc_cli.calls.answers import Returned
@@ -419,14 +419,8 @@ class FormChoice:
 
         A function of a head's size may rotate the first dimensions of any row.
         """
-        same = []
-        for head in range(vectors[0].heads):
-            only = slice(head, head + 1)
-            given = [Vectors(own.values[:, :, only], own.rows) for own in vectors]
-            together = [replace(own, values=own.values[:, :, only]) for own in turned]
-            same.append(_same(self._process.turned(form, positions, given), together))
-        told = form.has("heads") or any(same[1:])
-        return told and any(same) and not all(same)
+        same = self._as_alone(form, positions, vectors, turned, lambda values: values)
+        return (form.has("heads") or any(same[1:])) and any(same) and not all(same)
 
     def _mixes_rows(
         self,
@@ -439,14 +433,30 @@ class FormChoice:
 
         A single head is then rotated rightly, so that axes without heads seem to be right.
         """
-        shape = (vectors[0].heads, vectors[0].rows, form.columns)
-        for head in range(shape[0]):
-            given = [own.values.reshape(shape)[head, None, :, None] for own in vectors]
-            alone = self._process.turned(form, positions, [Vectors(own, shape[1]) for own in given])
-            together = [replace(own, values=own.values.reshape(shape)[head]) for own in turned]
-            if not _same(alone, together):
-                return False
-        return True
+        shape = (1, vectors[0].heads, vectors[0].rows, form.columns)
+
+        def mixed(values: NumberArray) -> NumberArray:
+            return values.reshape(shape).swapaxes(1, 2)
+
+        return all(self._as_alone(form, positions, vectors, turned, mixed))
+
+    def _as_alone(
+        self,
+        form: CallForm,
+        positions: Integers,
+        vectors: Sequence[Vectors],
+        turned: Sequence[Returned],
+        read: Callable[[NumberArray], NumberArray],
+    ) -> list[bool]:
+        """Which heads, as ``read`` takes them from all values, are rotated as in a call alone."""
+        same = []
+        for head in range(vectors[0].heads):
+            of_head = [
+                [replace(own, values=read(own.values)[:, :, head : head + 1]) for own in part]
+                for part in (vectors, turned)
+            ]
+            same.append(_same(self._process.turned(form, positions, of_head[0]), of_head[1]))
+        return same
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:
         """Positions and vectors of a short call; the last head has the vectors of the first."""

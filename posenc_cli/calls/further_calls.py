@@ -334,7 +334,8 @@ def rounded_to(
     x = round_to_half(_drawn(positions.size, tried.form.columns), half).astype(np.float32)
     count = 1 if single else positions.size
     values, wanted = (_in_calls_of(count, own, x, positions) for own in (other, tried.function))
-    allowed, of_half = _allowed(half, wanted), f"{called} of {half}"
+    largest = max(float(np.abs(part).max()) for part in wanted)
+    allowed, of_half = _ROUNDINGS * unit(half) * largest, f"{called} of {half}"
     off = np.abs(np.concatenate(values, axis=1) - np.concatenate(wanted, axis=1)).max(axis=1)
     if (off <= allowed).all():
         return
@@ -368,11 +369,6 @@ def halves_of(function: ServedFunction) -> tuple[str, ...]:
     if not form.vectors or function.outcome == "frequencies":
         return ()
     return BY_NAME[form.library].halves
-
-
-def _allowed(half: str, wanted: Sequence[NumberArray]) -> float:
-    """By how much right code in a half precision may be off."""
-    return _ROUNDINGS * unit(half) * max(float(np.abs(part).max()) for part in wanted)
 
 
 def _rounded(

@@ -169,7 +169,8 @@ def untested_parameters(function: ServedFunction, calls: PlannedCalls) -> list[s
 def _other_offsets(tried: Tried) -> list[str]:
     """The other parameters that may say where rows begin, if positions have a default."""
     form, function = tried.form, tried.function
-    if not form.has("positions") or form.has(*TABLES) or function.requires_places:
+    required = [given.name for given in function.process.signature.required]
+    if not form.has("positions") or form.has(*TABLES) or form.placed_by in required:
         return []
     others = (given for given in function.parameters if "offset" in given.roles())
     return [given.name for given in others if given.name != form.placed_by]

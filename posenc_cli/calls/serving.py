@@ -141,12 +141,6 @@ class ServedFunction:
         return usual if telling else None
 
     @property
-    def requires_places(self) -> bool:
-        """Whether the parameter that says where rows are is required."""
-        required = [given.name for given in self.process.signature.required]
-        return self.form.placed_by in required
-
-    @property
     def found(self) -> FormChoice:
         """The form that was found, and what was seen on the way."""
         assert self._choice is not None

@@ -9,14 +9,14 @@ import numpy as np
 
 from posenc_cli.budget import check_size
 from posenc_cli.calls.signature import CallRequest
-from posenc_cli.checks.checking import GivenSubject, SubjectError
+from posenc_cli.checks.checking import GivenSubject, reading
 from posenc_cli.checks.expected import ValuePlaces
 from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
-from posenc_cli.errors import InvalidInput, Unavailable
+from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.inference.tolerance import unit
@@ -98,10 +98,8 @@ class ValueCheck(GivenSubject, Asked):
             )
         if len(flags) > 1:
             raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
-        try:
+        with reading():
             subject, kind = self._subject()
-        except (InvalidInput, Unavailable) as error:
-            raise SubjectError(error) from error
         return value_report(subject, kind)
 
     def _has_no_table(self, encoding: Encoding) -> bool:

@@ -159,7 +159,7 @@ class SubjectError(Exception):
 
 
 @contextlib.contextmanager
-def _reading() -> Iterator[None]:
+def reading() -> Iterator[None]:
     """Tell what is wrong with a subject from what is wrong with the command."""
     try:
         yield
@@ -341,7 +341,7 @@ class Check(Record):
         """The report on files that have a row a position."""
         probe = self.encoding(self.positions.last + 1 if self.positions else None)
         positions = self.positions
-        with _reading():
+        with reading():
             files = self._files()
         if positions is None:
             rows = files[0].shape[0]
@@ -400,7 +400,7 @@ class Check(Record):
         self._check_work(reference, positions)
         # What others computed may be no number, or too large for any product.
         with np.errstate(all="ignore"):
-            with _reading():
+            with reading():
                 if files is None:
                     subject = self._subject(reference, positions, whole=whole)
                 else:
