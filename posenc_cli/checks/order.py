@@ -102,7 +102,8 @@ class OrderFinding(Record):
     ``name`` tells it from others that are checked with it, whose ``scheme`` may be the same.
     ``shift`` is None where there is no room to move positions on. ``expected`` says whether order
     must be seen, ``expected_distance`` whether scores must depend on distances alone (None: either
-    may be). ``declares`` is false of functions of the user's, which declare nothing.
+    may be). ``on_grid`` says that distances are in rows and columns. ``declares`` is false of
+    functions of the user's, which declare nothing.
     """
 
     name: str
@@ -116,6 +117,7 @@ class OrderFinding(Record):
     expected: bool | None
     expected_distance: bool | None
     encodes_nothing: bool = False
+    on_grid: bool = False
     declares: bool = True
     random_weights: str | None = None
 
@@ -157,7 +159,9 @@ class OrderFinding(Record):
             return "nothing"
         if self.by_distance is None:
             return "not measured"
-        return "distance" if self.by_distance else "position"
+        if self.by_distance:
+            return "grid distance" if self.on_grid else "distance"
+        return "position"
 
     @property
     def verdict(self) -> str:
@@ -494,6 +498,7 @@ class OrderCheck(Record):
             expected={"auto": order_expected, "order": True, "none": False}[self.expectation],
             expected_distance=_promises_distance(encodings),
             encodes_nothing=nothing,
+            on_grid=any(_row_of_grid(encoding) > 1 for encoding in encodings),
             declares=declares,
             random_weights=_random_weights(encodings, int(where.max())),
         )
@@ -511,8 +516,8 @@ class OrderCheck(Record):
         length = int(self._where.max()) + 1
         shifts = list(SHIFTS)
         for part in parts:
-            content = _encode(part, length + max(SHIFTS), side="query").bound.content
-            stride = 1 if content.waves is None else _stride(content.waves)
+            encoding = _encode(part, length + max(SHIFTS), side="query")
+            content, stride = encoding.bound.content, _row_of_grid(encoding)
             shifts = [shift * stride for shift in shifts]
             if content.capacity is not None:
                 capacity = content.capacity.positions
@@ -549,6 +554,14 @@ def _random_weights(encodings: Sequence[Encoding], last: int) -> str | None:
         if random
     ]
     return "; ".join(texts) or None
+
+
+def _row_of_grid(encoding: Encoding) -> int:
+    """How many positions a row of the grid or window has; 1 where there is none."""
+    content, window = encoding.bound.content, encoding.bound.params.get("window_size")
+    if content.waves is None:
+        return int(window[-1]) if isinstance(window, tuple) else 1
+    return _stride(content.waves)
 
 
 def _stride(waves: Waves) -> int:

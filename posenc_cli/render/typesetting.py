@@ -90,11 +90,13 @@ class Typesetter(Record):
         )
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, with its entries wrapped if it would be too wide.
+        """A table, with its entries wrapped if it would be too wide, without its empty columns.
 
         Raises: InvalidInput if it has too many rows.
         """
         check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
+        kept = [i for i in range(len(columns)) if not rows or any(row[i] for row in rows)]
+        columns, rows = [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
         lines = self._lines_that_fit(columns, rows)
         if lines:
             return "\n".join(lines)

@@ -227,3 +227,9 @@ def test_too_many_tokens_for_a_grid_are_refused():
     words = words_of("30")
     with pytest.raises(InvalidInput, match="too few for the tokens"):
         OrderCheck(words).finding(asked("rope-axial", grid="3x4"))
+
+
+@pytest.mark.parametrize("tokens", [3, 9])
+def test_scores_of_a_window_depend_on_the_distance_in_rows_and_columns(tokens: int) -> None:
+    found = OrderCheck(words_of(str(tokens))).finding(PartRequest(catalogue.find("swin"), {}))
+    assert found.verdict == "sees order; scores depend on grid distance"

@@ -607,3 +607,29 @@ def test_the_titles_of_panels_end_on_the_page_however_the_others_are_named(words
     for axes in drawing.page.axes:
         assert axes.get_tightbbox().x1 <= drawing.width
     assert drawing.page.axes[1].get_title(loc="left").replace("\n", " ") == title
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [4, 8])
+def test_every_map_of_a_narrow_page_has_its_whole_name(count: int) -> None:
+    names = [
+        f"sinusoidal{index} {order}" for index in range(count) for order in ("on", "back", "-")
+    ]
+    maps = tuple(a_map(name, side=3) for name in names)
+    notes = ("forward: dog bites man; backward: man bites dog, drawn in the same order",)
+    sheet = Panels(maps, "a title of many words " * 5, notes=notes, across=3)
+    style = Style(fixed=(False, False))
+    with _settings(style):
+        drawing = Drawing(style)
+        drawing.add(sheet)
+        drawing.page.draw_without_rendering()
+    (axes,) = drawing.page.axes
+    titles = [text for text in axes.texts if text.get_text()]
+    assert [text.get_text().replace("\n", " ") for text in titles] == names
+    written = (*titles, *drawing.page.texts)
+    boxes = [text.get_window_extent() for text in written]
+    assert all(box.x1 <= drawing.width and box.y0 >= 0 for box in boxes)
+    for first, second in itertools.combinations(boxes[: len(titles)], 2):
+        assert not first.overlaps(second)
+    lefts = {round(image.get_extent()[0], 3) for image in axes.images}
+    assert len(lefts) % 3 == 0

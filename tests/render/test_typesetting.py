@@ -39,3 +39,10 @@ def test_names_with_hyphens_are_never_parted():
     """They are copied: an engine, a cause, a file."""
     text = Typesetter(32).paragraph("what engines read: onnxruntime-genai, transformers-4.57")
     assert text.splitlines() == ["what engines read:", "onnxruntime-genai,", "transformers-4.57"]
+
+
+def test_a_column_of_empty_cells_is_left_out():
+    text = Typesetter(80).table(["", "half at", "farthest"], [["rope", "28", ""], ["t5", "", ""]])
+    assert "half at" in text
+    assert "farthest" not in text
+    assert "farthest" in Typesetter(80).table(["farthest"], [])

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 PRODUCTS = ("dot", "cosine")
 CONTENTS = ("ones", "random", "independent")
 
-_PANEL, _WIDEST = 825, 9600
-"""Pixels of one panel of a figure in a file, and the most for all panels side by side."""
+_PANEL, _SMALL_PANEL, _ACROSS = 825, 600, 4
+"""Pixels of one panel of a figure in a file, and of one of many; the most panels side by side."""
 
 _PAGE = 24
 """Lines of the pictures if they do not go to a screen."""
@@ -126,7 +126,9 @@ def dot_similarity(
     if draws:
         from posenc_cli.render.figures.similarities import similarity_figure
 
-        room = min(_PANEL * max(2, len(judged)), _WIDEST), _PANEL * (1 if len(judged) == 1 else 2)
+        side = _PANEL if len(judged) <= 2 else _SMALL_PANEL
+        rows = 1 if len(judged) == 1 else 2 * -(-len(judged) // _ACROSS)
+        room = side * min(max(2, len(judged)), _ACROSS), side * rows
         figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
         show(figure, picture, output, console, usual=None if profile else room)
     if output.json:

@@ -213,6 +213,7 @@ class Drawing:
         self.page = Page(figsize=size, dpi=style.dpi, layout=self._engine)
         FigureCanvasAgg(self.page)
         self.shown: list[Shown] = []
+        self._heads: dict[Axes, tuple[str, float, bool]] = {}
         self._boxed = set[int]()  # rows of square panels, if there are others
 
     def add(self, figure: Figure) -> None:
@@ -249,17 +250,29 @@ class Drawing:
         """
         style, line = self.style, self.style.line
         heatmaps = heatmaps_of(panels)
-        widest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
-        least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
-        size = least + _GAP * line, (_LEAST_MAP + _HEAD) * line
+        titles = [heatmap.title for heatmap in heatmaps]
+        words = max([word for title in titles for word in title.split()], key=len, default="")
+        square = heatmaps[0].square
+        for lines, named in ((1, titles), (2, [words])):  # titles on one line if they fit
+            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
+            least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
+            side = least if square else _LEAST_MAP * line
+            size = least + _GAP * line, side + (_HEAD + lines - 1) * line
+            if self._fits(len(heatmaps), size) or words in titles:
+                break
         chosen, grid = self._grid(heatmaps, size, panels.across)
         axes = self.page.add_subplot()
         name_axes(axes, chosen[0])
         bar = scale_beside([axes])
         self._lay_out()
-        sheet = _Sheet(*grid, (_HEAD + bool(chosen[0].columns.bands)) * line, _GAP * line)
-        room = sheet.room(axes)
-        cell = (min(room),) * 2 if chosen[0].square else room
+        longest = max(style.text_width(title, HEAD_SIZE) for title in titles)
+        for lines in (1, 2):
+            head = (_HEAD + lines - 1 + bool(chosen[0].columns.bands)) * line
+            sheet = _Sheet(*grid, head, _GAP * line)
+            room = sheet.room(axes)
+            cell = (min(room),) * 2 if square else room
+            if longest <= cell[0]:
+                break
         self.shown = [heatmap.sample(int(cell[1]), int(cell[0])) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
@@ -272,8 +285,9 @@ class Drawing:
             below, beside = draw_map(axes, shown, scale, colors, cell, style=style, at=(left, top))
             columns += below * (index // sheet.ncols == sheet.nrows - 1)
             rows += beside * (not left)
-            title = style.wrapped_text(shown.heatmap.title, cell[0], most=1, size=HEAD_SIZE)
-            name_above(axes, title, (left, top - sheet.head + 1.5 * line), style)
+            title = shown.heatmap.title
+            title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
+            name_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
         name_places(axes, columns, rows)
 
     def _circles(self, panels: Panels) -> None:
@@ -343,13 +357,10 @@ class Drawing:
         self._lay_out()
         heads = {axes: name_curves(axes, figure, style) for axes, figure in curves}
         for axes, figure in zip(all_axes, chosen, strict=True):
-            room = axes.get_tightbbox().x1 - axes.bbox.x0
-            title = style.wrapped_text(figure.title, room, most=3) if panels else ""
             above = isinstance(figure, Heatmap) and bool(figure.columns.bands)
-            head = heads.get(axes, 0.0)
-            if above or (head and not title):  # an empty line below or instead of the title
-                title, head = f"{title}\n ".lstrip("\n"), max(0.0, head - 1)
-            axes.set_title(title, pad=(head + 0.3) * line * 72 / style.dpi)
+            title = figure.title if panels else ""
+            self._heads[axes] = title, heads.get(axes, 0.0), above
+        self._name_panels()
         self._lay_out()
         if len(boxed) < grid[0]:
             self._boxed = boxed
@@ -358,6 +369,17 @@ class Drawing:
             name_values(axes, figure, style)
         self._fill(maps, bars)
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
+
+    def _name_panels(self) -> None:
+        """Write the titles of panels, as wide as a panel with its scale, above other names."""
+        for axes, (title, head, bands) in self._heads.items():
+            axes.set_title("")
+            room = axes.get_tightbbox().x1 - axes.get_window_extent().x0
+            text = self.style.wrapped_text(title, room, most=3)
+            blank = bands or (head and not text)  # a line below or instead of the title
+            lines = max(0.0, head - 1) + 0.3 if blank else head + 0.3
+            text = f"{text}\n ".lstrip("\n") if blank else text
+            axes.set_title(text, pad=lines * self.style.line * 72 / self.style.dpi)
 
     def _share_height(self) -> None:
         """Give rows of square panels the height that fills their cells, and the rest to others.
@@ -410,19 +432,29 @@ class Drawing:
 
         A height that is not fixed grows if all figures then fit.
         """
-        line = self.style.line
-        around = _MARGINS[0] * line, _MARGINS[1] * line
-        room = self.width - around[0], self.height - around[1]
-        rows, columns = grid_of(
-            len(figures), room, least, aspect=1, multiple=multiple, filled=filled
-        )
+        room = self._room
+        most = self.height if self.style.fixed[1] else _MOST_GROWTH * self.height
+        grid = partial(grid_of, len(figures), least=least, aspect=1, multiple=multiple)
+        rows, columns = grid(room, filled=filled)
+        if columns % multiple:  # what belongs together is in one row of a higher page
+            columns = grid((room[0], room[1] + most - self.height))[1]
         needed = -(-len(figures) // columns)
-        higher = math.ceil(around[1] + needed * least[1])
-        if needed > rows and not self.style.fixed[1] and higher <= _MOST_GROWTH * self.height:
+        higher = math.ceil(self.height - room[1] + needed * least[1])
+        if needed > rows and higher <= most:
             rows = needed
-            self._set_size(self.width, higher)
+            self._set_size(self.width, max(higher, self.height))
         chosen = [figures[i] for i in spread(len(figures), rows * columns)]
         return chosen, (rows, columns)
+
+    @property
+    def _room(self) -> Size:
+        """The width and height that are left for all panels."""
+        around = _MARGINS[0] * self.style.line, _MARGINS[1] * self.style.line
+        return self.width - around[0], self.height - around[1]
+
+    def _fits(self, count: int, least: Size) -> bool:
+        rows, columns = grid_of(count, self._room, least, aspect=1)
+        return rows * columns >= count
 
     def _set_units(
         self, axes: Axes, size: Size, aspect: Literal["auto", "equal"] = "equal"
@@ -448,6 +480,7 @@ class Drawing:
             width = max(self.width - free[0], min(self.width, self._width_for_texts()))
             self._set_size(int(width), int(self.height - free[1]))
             self._write()
+            self._name_panels()
             if not self.style.fixed[1]:
                 more = self._height_of_texts() - before
                 self._set_size(self.width, int(self.height + more))
@@ -455,7 +488,7 @@ class Drawing:
         self._trim()
 
     def _trim(self) -> None:
-        """Cut margins to the right and below that no axes or text use, and keep the layout."""
+        """Cut margins that no axes or text use, or add what they lack, and keep the layout."""
         pad = _PAD * self.style.line
         self.page.set_layout_engine("none")
         places = [axes.get_position() for axes in self._panels]
@@ -472,7 +505,8 @@ class Drawing:
                 min(box.y0 for box in boxes) - pad,
             ]
         )
-        free = np.where(self.style.fixed, 0, np.floor(np.maximum(free, 0)))
+        free = np.where(free < -pad, free, np.maximum(free, 0))
+        free = np.where(self.style.fixed, 0, np.floor(free))
         old = np.array([self.width, self.height])
         self._set_size(*(old - free).astype(int).tolist())
         for axes in self.page.axes:

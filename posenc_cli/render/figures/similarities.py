@@ -230,6 +230,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
         value_label=similarity.quantity,
         square=True,
         averaged=averaged,
+        graded=similarity.of_scores,
     )
 
 
