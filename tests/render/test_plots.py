@@ -245,3 +245,17 @@ def test_names_of_curves_leave_a_third_of_the_page_to_the_curves():
     assert len(cells) >= 6
     assert len(lines) <= 20
     assert "some names have no room here" in lines[-1]
+
+
+def test_names_of_curves_come_before_their_notes_where_both_have_no_room():
+    names = [f"model-{number}" for number in range(8)]
+    curves = tuple(Curve((0.0, 1.0), (0.0, float(place)), name) for place, name in enumerate(names))
+    before = tuple(replace(curve, name=f"{curve.name} before", thin=True) for curve in curves)
+    pairs = tuple(curve for pair in zip(curves, before, strict=True) for curve in pair)
+    notes = tuple(f"{name}: rope (dim=128, base=500000, layout=half)" for name in names)
+    page = Page(80, 12, Medium())
+    text = "\n".join(curves_lines(Curves(pairs, "eight", "x", "y", notes=notes), page))
+    assert all(f"{name}  " in text or f"{name}\n" in text for name in names)
+    assert text.endswith("the notes have no room here; --json has them")
+    few = Curves(curves[:2], "two", "x", "y", notes=notes)
+    assert curves_lines(few, page)[-1] == "the notes have no room here; --json has them"

@@ -270,15 +270,18 @@ def _print(
     if look.height is None and sys.stdout.isatty():
         height = console.height - 1 - len(words)
     stacked = len(judged) > 1 or console.width < _BESIDE  # maps stand above their curves
+    missing = []
     if stacked and not profile and height < _ROOM_FOR_MAPS:
         profile, height = True, height - 1
-        words.append("no room here for the maps; --out NAME.png draws them")
+        missing.append("maps")
     measures = {item.similarity.measure for item in judged}  # each has axes of its own
     if len(judged) > 1 and height < _LEAST_CURVES * -(-len(measures) // 2):
-        words.append("no room here for the curves; --out NAME.png draws them")
+        missing.append("curves")
     else:
         figure = similarity_figure(judged, profile_alone=profile, bounded=bounded)
         show(figure, replace(look, height=max(LOWEST, height)), output, console)
+    if missing:
+        words.append(f"no room here for the {' and the '.join(missing)}; --out NAME.png draws them")
     print("\n".join(words))
 
 

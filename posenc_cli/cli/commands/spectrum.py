@@ -83,6 +83,7 @@ def _print(
 
     rows, height = report.rows, look.height or _LINES
     words = wrapped_lines(report.notes(len(rows)), look, console)
+    table = console.typesetter.table(report.columns, rows).split("\n") if rows else []
     if sys.stdout.isatty() and look.height is None:
         # One line is for the prompt, and one for a note on rows left out.
         room = console.height - _ABOVE_ROWS - len(words) - 2
@@ -90,7 +91,7 @@ def _print(
             shown = max(0, room - _LEAST_LINES)
             rows = [rows[i] for i in spread(len(rows), shown)] if shown >= _FEWEST_ROWS else []
             words = wrapped_lines(report.notes(len(rows)), look, console)
-        height = max(LOWEST, room - len(rows) + (0 if rows else _ABOVE_ROWS))
+        table = console.typesetter.table(report.columns, rows).split("\n") if rows else []
+        height = max(LOWEST, console.height - 1 - len(table) - len(words))
     show(report.picture, replace(look, height=height), output, console)
-    table = [console.typesetter.table(report.columns, rows)] if rows else []
     print("\n".join([*table, *words]))

@@ -2,15 +2,14 @@
 
 The step of the grid lines is a round fraction of the distance between labels, so that a label
 stands exactly on the line with its value. Braille dots, eight per cell, draw the curves. If Braille
-cannot be shown, or cannot distinguish the curves, plotext draws lines in characters. Importing
-plotext takes longer than everything else in a command.
+cannot be shown, or cannot distinguish the curves, characters draw the lines.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,7 +98,7 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
 
 
 def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points on the lines from each place to the next, at most one dot apart.
+    """Points on the lines from each place to the next, at most one apart.
 
     Shape: (points, 2) → (places, 2).
 
@@ -126,27 +125,13 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
 
 def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     """One stroke in characters, the lowest line first."""
-    if not stroke.joined:
-        cells = [[" "] * width for _ in range(height)]
-        for column, line in chain.from_iterable(stroke.runs):
-            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.marker
-        return ["".join(line) for line in cells]
-    import plotext
-
-    plotext.terminal.limit(width=False, height=False)
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(width, height)
-    figure.axes(active=False)
-    for axis, count in (("x", width), ("y", height)):
-        figure.ruler(axis).lim(0, count - 1)
-        figure.ruler(axis).ticks([], [])
+    cells = [[" "] * width for _ in range(height)]
     for run in stroke.runs:
-        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
-        figure.draw(signal.lines() if len(run) > 1 else signal)
-    text: str = figure.build().string(colorless=True)
-    return [*reversed(text.split("\n")[:height])]
+        places = np.array(run)
+        places = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
+        for column, line in np.clip(places, 0, (width - 1, height - 1)).tolist():
+            cells[line][column] = stroke.marker
+    return ["".join(line) for line in cells]
 
 
 _MARKERS = "•×+o#@%&=$^~"
@@ -158,6 +143,7 @@ _THIN = LineStyle((), (1, 4), "", "· ·")
 _SHADE, _SHADE_KEY = ":", "⡂⠅"
 """The character that fills envelopes, and the legend key of envelopes filled with dots."""
 _NO_ROOM = "some names have no room here"
+_NO_ROOM_FOR_NOTES = "the notes have no room here; --json has them"
 _UNBROKEN = "\x1f"
 """A placeholder for a space at which a legend is not wrapped: an ASCII character not in texts."""
 _TITLE_LINES = 2
@@ -460,7 +446,8 @@ def _colors(medium: Medium) -> list[str]:
 def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, str]]:
     """The legend entries of curves, and of each kind of envelope: key, name and color."""
     keys: list[tuple[str, str, str]] = []
-    for curve, pen in zip(curves.curves, pens, strict=True):
+    in_order = sorted(zip(curves.curves, pens, strict=True), key=lambda pair: pair[0].thin)
+    for curve, pen in in_order:  # thin ones last: others need their names more
         if curve.name:
             keys.append((pen.key, curve.name, pen.color))
         if curve.envelope and curve.envelope.name not in [name for _, name, _ in keys]:
@@ -472,11 +459,12 @@ def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, st
 def _lines_that_fit(
     legend: list[str], notes: Sequence[str], page: Page, room: int
 ) -> tuple[list[str], list[str]]:
-    """The lines of a legend and of notes: if names are cut to fit notes, a note says so."""
+    """The lines of a legend and of notes: a line says if notes are left out, or even names."""
     lines = page.wrapped_lines("; ".join(notes))
     if len(legend) + len(lines) > room:
-        lines = page.wrapped_lines("; ".join([*notes, _NO_ROOM]))
-        legend = legend[: max(1, room - len(lines))]
+        kept = legend[: max(1, room - 1)]
+        text = _NO_ROOM if len(kept) < len(legend) else _NO_ROOM_FOR_NOTES
+        legend, lines = kept, page.wrapped_lines(text, most=1)
     return legend, lines
 
 

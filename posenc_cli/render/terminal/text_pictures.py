@@ -132,6 +132,7 @@ def _separate_lines(
     down, across = grid_of(len(figures), size, (least[0] + _GAP, least[1]), aspect=2)
     if panels.noun in _ONE_BY_ONE:
         down = -(-len(figures) // across)
+        across = -(-len(figures) // down)
     figures = tuple(figures[i] for i in spread(len(figures), down * across))
     first += panels.missing_notes(len(figures))
     width = (page.width + _GAP) // across - _GAP
