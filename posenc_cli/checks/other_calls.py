@@ -29,6 +29,8 @@ _LATER = 7
 """The first position of calls that do not start at 0."""
 _EXACT_IN_HALF = 1 << 11
 """float16 represents every integer up to this one."""
+_MOST_SQUARE = 64
+"""Sequences, heads and positions of scores with the same number of each."""
 _ROWS = 5
 """Rows of each of two sequences; not the width of any encoding."""
 _OTHER: Mapping[str, Callable[[Any], Any]] = {
@@ -169,6 +171,11 @@ def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
         yield FurtherCall(f"positions from {later[0]} on", (own,), _accepting(asked, later), task)
     both = replace(task, sequences=2)
     yield FurtherCall("two sequences", (both,), _accepting(asked, *[task.places] * 2), task)
+    heads = task.settings.get("heads", 1)
+    if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
+        square = replace(_at(task, task.places[:heads]), sequences=heads)
+        accepts = _accepting(asked, *[square.places] * heads)
+        yield FurtherCall("as many sequences and positions as heads", (square,), accepts, task)
     yield from _in_half(task, "scores", _accepting(asked))
 
 

@@ -180,6 +180,14 @@ def by_columns_if_square(height, width):
     return (rows.swapaxes(0, 1) if height == width else rows).reshape(-1, D)
 
 
+def to_scores_of_a_square(scores):
+    """Slopes of heads are broadcast along sequences if there are as many."""
+    sequences, heads, queries, keys = scores.shape
+    added = bias(heads, queries, keys, keys - queries)
+    added = added[:, None] if sequences == heads else added
+    return (scores + added).astype(scores.dtype)
+
+
 WRONG = {
     "start": (
         *("sinusoidal", of_the_first_start, {"dim": D}),
@@ -207,6 +215,10 @@ WRONG = {
     "one query": (
         *("alibi", no_bias_for_one_query, {"heads": HEADS}),
         *("the last query of 64", "uninitialised"),
+    ),
+    "slopes along sequences": (
+        *("alibi", to_scores_of_a_square, {"heads": HEADS}),
+        *("as many sequences and positions as heads", "heads"),
     ),
     "other heads": ("alibi", naive, {"heads": HEADS}, "heads=12", "slopes"),
     "max_period": ("timestep", of_one_period, {"dim": D}, "max_period=30000", "base"),
