@@ -12,19 +12,22 @@ from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
-from posenc_cli.render.figures.similarities import Judged, maps_figure, similarity_figure
+from posenc_cli.records import replace
+from posenc_cli.render.figures.similarities import Judged, similarity_figure
 from posenc_cli.render.terminal.blocks import Medium, Page
 from posenc_cli.render.terminal.text_pictures import picture_text
 
 
 @pytest.mark.long
 @pytest.mark.sweep(2)
-@pytest.mark.parametrize("figure_of", [similarity_figure, maps_figure])
-def test_a_map_of_means_leaves_room_for_its_title(figure_of):
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_map_of_means_leaves_room_for_its_title(alone):
     encoding = Encoding.of(catalogue.find("rope"), {}, seq_len=256)
     request = Request(encoding, Positions.contiguous(0, 256), Precision.of(FLOAT64, None))
     of = similarity(request, Engine())
-    figure = figure_of([Judged(of, verdict(of), "rope", "rope")])
+    figure = similarity_figure([Judged(of, verdict(of), "rope", "rope")])
+    if alone:
+        figure = replace(figure.panels[0], title=figure.title)
     medium = Medium.of(colored=False, encoding="utf-8", ascii_only=False, spelled=lambda text: text)
     for width in (40, 50, 76, 80, 132, 200):
         for height in (12, 16, 18, 23, 30, 49):

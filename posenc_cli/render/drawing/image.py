@@ -476,14 +476,10 @@ class Drawing:
             )
             free = (slots - used).min(axis=0) * (self.width * grid.ncols, self.height * grid.nrows)
             free[[*self.style.fixed]] = 0
-            before = self._height_of_texts()
             width = max(self.width - free[0], min(self.width, self._width_for_texts()))
             self._set_size(int(width), int(self.height - free[1]))
             self._write()
             self._name_panels()
-            if not self.style.fixed[1]:
-                more = self._height_of_texts() - before
-                self._set_size(self.width, int(self.height + more))
         self._lay_out()
         self._trim()
 
@@ -524,9 +520,6 @@ class Drawing:
         )
         widths = (self.style.text_width(text, size) / most for text, size, most in texts)
         return 1.2 * max(widths) + self.style.line
-
-    def _height_of_texts(self) -> float:
-        return sum(text.get_window_extent().height for text in (self._title, self._notes))
 
     @property
     def _panels(self) -> list[Axes]:

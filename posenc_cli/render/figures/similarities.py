@@ -253,12 +253,6 @@ def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> l
     return judged
 
 
-def maps_figure(judged: Sequence[Judged]) -> Heatmap | Panels:
-    """The maps of some similarities, side by side; those of one measure share a color scale."""
-    maps = _maps(judged)
-    return maps[0] if len(maps) == 1 else Panels(maps, title=_title(judged), shared=False)
-
-
 def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
     shown = [item for item in judged if not item.is_mean]
     if len(judged) == 1:
