@@ -351,7 +351,7 @@ def test_images_have_two_axes(convention, grid):
         (
             "sinusoidal-nd",
             {"dim": 7, "convention": "tensor2tensor"},
-            "--dim 7: tensor2tensor spaces .* at least 8 for 2 axes",
+            "--dim 7: tensor2tensor needs .* at least 8 for 2 axes",
         ),
         ("sinusoidal-nd", {"normalize": True}, "--set normalize true: mae has no such option"),
         (
