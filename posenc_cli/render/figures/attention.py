@@ -104,7 +104,7 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
     rows += [(name, maps.scores[2:]) for maps, name in zip(encodings, names, strict=True)]
     axes = Axis("query", first.words), Axis("key", first.words)
     panels = tuple(
-        Heatmap(scores, *axes, f"{name} {order}", value_label="score", square=True)
+        Heatmap(scores, *axes, f"{name} {order}", value_label="score", square=True, graded=True)
         for name, both in rows
         for order, scores in zip(
             _ORDERS, [*both, np.round(both[1] - both[0], _EXACT) + 0.0], strict=True
