@@ -61,7 +61,7 @@ SMALLEST = {
 """The smallest run of each command: ``sinusoids.npy`` are 64 × 64, ``vectors`` are test vectors,
 and ``{nothing}`` is written over."""
 DRAWN = ("curve", "rotation")
-"""Commands that draw curves."""
+"""Commands that draw curves with plotext, which takes longer to import than NumPy."""
 NUMPY_GOALS = {
     GENERATE: Goal("at most", 1.5),
     CHECK: Goal("at most", 2.0),

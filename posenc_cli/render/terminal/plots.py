@@ -2,14 +2,15 @@
 
 The step of the grid lines is a round fraction of the distance between labels, so that a label
 stands exactly on the line with its value. Braille dots, eight per cell, draw the curves. If Braille
-cannot be shown, or cannot distinguish the curves, characters draw the lines.
+cannot be shown, or cannot distinguish the curves, plotext draws lines in characters. Importing
+plotext takes longer than everything else in a command.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,7 +99,7 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
 
 
 def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points on the lines from each place to the next, at most one apart.
+    """Points on the lines from each place to the next, at most one dot apart.
 
     Shape: (points, 2) → (places, 2).
 
@@ -125,13 +126,27 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
 
 def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     """One stroke in characters, the lowest line first."""
-    cells = [[" "] * width for _ in range(height)]
+    if not stroke.joined:
+        cells = [[" "] * width for _ in range(height)]
+        for column, line in chain.from_iterable(stroke.runs):
+            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.marker
+        return ["".join(line) for line in cells]
+    import plotext
+
+    plotext.terminal.limit(width=False, height=False)
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    figure.axes(active=False)
+    for axis, count in (("x", width), ("y", height)):
+        figure.ruler(axis).lim(0, count - 1)
+        figure.ruler(axis).ticks([], [])
     for run in stroke.runs:
-        places = np.array(run)
-        places = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
-        for column, line in np.clip(places, 0, (width - 1, height - 1)).tolist():
-            cells[line][column] = stroke.marker
-    return ["".join(line) for line in cells]
+        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
+        figure.draw(signal.lines() if len(run) > 1 else signal)
+    text: str = figure.build().string(colorless=True)
+    return [*reversed(text.split("\n")[:height])]
 
 
 _MARKERS = "•×+o#@%&=$^~"
