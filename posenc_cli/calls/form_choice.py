@@ -451,11 +451,10 @@ class FormChoice:
         """Which heads, as ``read`` takes them from all values, are rotated as in a call alone."""
         same = []
         for head in range(vectors[0].heads):
-            of_head = [
-                [replace(own, values=read(own.values)[:, :, head : head + 1]) for own in part]
-                for part in (vectors, turned)
-            ]
-            same.append(_same(self._process.turned(form, positions, of_head[0]), of_head[1]))
+            only = slice(head, head + 1)
+            given = [replace(own, values=read(own.values)[:, :, only]) for own in vectors]
+            together = [replace(own, values=read(own.values)[:, :, only]) for own in turned]
+            same.append(_same(self._process.turned(form, positions, given), together))
         return same
 
     def _probe(self, form: CallForm) -> tuple[Integers, list[Vectors]]:

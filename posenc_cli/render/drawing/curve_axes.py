@@ -122,7 +122,7 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
     handles, names = axes.get_legend_handles_labels()
     if not names:
         return below
-    width, height = axes.bbox.size / style.line
+    width, height = (side / style.line for side in axes.bbox.size)
     most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
     for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
         room = max(1.0, width / parts - _KEY) * style.line

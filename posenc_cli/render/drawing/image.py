@@ -59,9 +59,12 @@ from posenc_cli.render.style import HEAD_SIZE, NOTE_SIZE, TITLE_SIZE, Style
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.colorbar import Colorbar
     from matplotlib.figure import Figure as Page
+    from matplotlib.gridspec import SubplotSpec
+    from matplotlib.transforms import BboxBase
 
     from posenc_cli.render.colors import Srgb
 
@@ -331,18 +334,18 @@ class Drawing:
         row, column = divmod(len(chosen) - 1, grid[1])
         if fills and column < grid[1] - 1:  # the last figure fills its row
             cells[-1] = row, slice(column, None)
-        square = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
-        rows = [row for row, _ in cells]
-        boxed = (
-            {row for row, figure in zip(rows, chosen, strict=True) if isinstance(figure, Heatmap)}
-            if square
-            else set()
-        )
+        boxed = {
+            row
+            for (row, _), figure in zip(cells, chosen, strict=True)
+            if isinstance(figure, Heatmap)
+        }
+        if not any(isinstance(figure, Heatmap) and figure.square for figure in chosen):
+            boxed = set()
         all_axes = [self.page.add_subplot(spec[cell]) for cell in cells]
         maps, curves = [], []
-        for axes, figure, (row, column) in zip(all_axes, chosen, cells, strict=True):
+        for axes, figure, cell in zip(all_axes, chosen, cells, strict=True):
             axes.set_anchor("NW")
-            if row in boxed and (isinstance(figure, Heatmap) or isinstance(column, int)):
+            if cell[0] in boxed and (isinstance(figure, Heatmap) or isinstance(cell[1], int)):
                 axes.set_box_aspect(1)
             if isinstance(figure, Curves):
                 draw_curves(axes, figure, style)
@@ -374,7 +377,7 @@ class Drawing:
         """Write the titles of panels, as wide as a panel with its scale, above other names."""
         for axes, (title, head, bands) in self._heads.items():
             axes.set_title("")
-            room = axes.get_tightbbox().x1 - axes.get_window_extent().x0
+            room = _box_of(axes).x1 - axes.get_window_extent().x0
             text = self.style.wrapped_text(title, room, most=3)
             blank = bands or (head and not text)  # a line below or instead of the title
             lines = max(0.0, head - 1) + 0.3 if blank else head + 0.3
@@ -389,20 +392,21 @@ class Drawing:
         if not self._boxed:
             return
         height, sides = dict[int, float](), []
-        for axes in self._panels:
+        panels = self._panels
+        for axes, spec in panels.items():
             slot, drawn, named = (
                 axes.get_position(original=True).transformed(self.page.transFigure),
                 axes.get_window_extent(),
-                axes.get_tightbbox(),
+                _box_of(axes),
             )
-            row = axes.get_subplotspec().rowspan.start
+            row = spec.rowspan.start
             height[row] = slot.height
             if row in self._boxed:  # a scale beside a lower panel lies within its cell
                 sides.append(max(slot.x1, named.x1) - slot.x0 - (named.x1 - drawn.x1))
         side, all_rows = min(sides), sum(height.values())
         rest = (all_rows - len(self._boxed) * side) / (len(height) - len(self._boxed))
         rest = max(_LEAST_CURVES * side, rest)
-        grid = self._panels[0].get_gridspec()
+        grid = next(iter(panels.values())).get_gridspec()
         heights = [side if row in self._boxed else rest for row in range(grid.nrows)]
         grid.set_height_ratios(heights)
         if not self.style.fixed[1]:
@@ -466,7 +470,7 @@ class Drawing:
     def _cut(self) -> None:
         """Cut what panels of a fixed shape leave free, of sides that are not fixed."""
         panels = self._panels
-        grid = panels[0].get_gridspec()
+        grid = next(iter(panels.values())).get_gridspec()
         for _ in range(2):  # color scales may use what the panels leave free at first
             self._lay_out()
             self._share_height()
@@ -494,23 +498,19 @@ class Drawing:
             bar.set_box_aspect(None)
             bar.set_position((place.x0, low, place.width, high - low))
         texts = [text for text in (self._title, self._notes) if text.get_text()]
-        boxes = [part.get_tightbbox() for part in (*self.page.axes, *texts)]
-        free = np.array(
-            [
-                self.width - max(box.x1 for box in boxes) - pad,
-                min(box.y0 for box in boxes) - pad,
-            ]
-        )
+        boxes = [_box_of(part) for part in (*self.page.axes, *texts)]
+        right, bottom = max(box.x1 for box in boxes), min(box.y0 for box in boxes)
+        free = np.array([self.width - right - pad, bottom - pad])
         free = np.where(free < -pad, free, np.maximum(free, 0))
         free = np.where(self.style.fixed, 0, np.floor(free))
-        old = np.array([self.width, self.height])
+        old, up = np.array([self.width, self.height]), np.array([0, free[1]])
         self._set_size(*(old - free).astype(int).tolist())
         for axes in self.page.axes:
             place = axes.get_position()
-            corner = (place.min * old - (0, free[1])) / (old - free)
+            corner = (place.min * old - up) / (old - free)
             axes.set_position((*corner, *(place.size * old / (old - free))))
         for text in (self._title, self._notes):
-            text.set_position((text.get_position() * old - (0, free[1])) / (old - free))
+            text.set_position((np.array(text.get_position()) * old - up) / (old - free))
 
     def _width_for_texts(self) -> float:
         """The least width in which the title and the notes need no more lines than they may."""
@@ -522,9 +522,10 @@ class Drawing:
         return 1.2 * max(widths) + self.style.line
 
     @property
-    def _panels(self) -> list[Axes]:
-        """The axes in the grid of the page, without color scales."""
-        return [axes for axes in self.page.axes if axes.get_subplotspec()]
+    def _panels(self) -> dict[Axes, SubplotSpec]:
+        """The axes in the grid of the page, without color scales, and their places there."""
+        specs = ((axes, axes.get_subplotspec()) for axes in self.page.axes)
+        return {axes: spec for axes, spec in specs if spec}
 
     def _set_size(self, width: int, height: int) -> None:
         """Set the size of the page in pixels."""
@@ -554,3 +555,10 @@ class Drawing:
         self._texts = self._texts[0], "; ".join(notes)
         self._notes.set_in_layout(bool(notes))
         self._write()
+
+
+def _box_of(part: Artist) -> BboxBase:
+    """The box of what is drawn of axes or a text, in pixels."""
+    box = part.get_tightbbox()
+    assert box is not None  # only what is invisible has none
+    return box
