@@ -337,14 +337,20 @@ def _called_further(
                     return replace(found, call=text)
                 first = kind == "first"
                 told["untested" if first else kind].append(_FIRST_QUERIES if first else text)
-    tried, refused, untested = told.values()
+    told["untested"] += [subject.untested, *_left(called, arguments, task, told["tried"])]
+    leaks = _carried(arguments, task) and _SHAPE_ONLY not in subject.notes
+    return _with_notes(subject, *told.values(), leaks=leaks)
+
+
+def _with_notes(
+    subject: Any, tried: list[str], refused: list[str], untested: list[str], *, leaks: bool
+) -> Any:
+    """The subject, with notes on its further calls."""
     notes = [f"also right for {', '.join(tried)}"] * bool(tried)
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
-    leaks = _carried(arguments, task) and _SHAPE_ONLY not in subject.notes
     notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
-    untested += [subject.untested] * bool(subject.untested)
-    left = ", ".join(dict.fromkeys([*untested, *_left(called, arguments, task, tried)]))
-    return replace(subject, notes=(*subject.notes, *notes), untested=left)
+    distinct = ", ".join(dict.fromkeys(filter(None, untested)))
+    return replace(subject, notes=(*subject.notes, *notes), untested=distinct)
 
 
 def _outcome(

@@ -390,6 +390,12 @@ def _attempt_all(
             best, left = trial, more
         if ordered and best is not None and _is_certain(best):
             break  # the next ones cost time to find, and may only say the same again
+    _sharpen(trials, evidence)
+    return [Attempt(each, evidence, profile) for each in sorted(trials, key=attrgetter("rank"))]
+
+
+def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
+    """Sharpen the parameters of the nearest trials, and of those whose parameters are uncertain."""
     # By its ratio, and by its residual: digits that a parameter lacks may be all that is wrong.
     near = (min(trials, key=attrgetter(name), default=None) for name in ("rank", "residual"))
     nearest = [id(trial) for trial in near]
@@ -397,7 +403,6 @@ def _attempt_all(
         uncertain = trial.fits and trial.hypothesis.uncertainty
         if trial.bound.content.waves is not None and (id(trial) in nearest or uncertain):
             trials[index] = sharpened(trial, evidence)
-    return [Attempt(each, evidence, profile) for each in sorted(trials, key=attrgetter("rank"))]
 
 
 _rank = attrgetter("trial.rank")

@@ -106,38 +106,15 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
     """
     from matplotlib.transforms import offset_copy
 
-    for index, (start, stop, name) in enumerate(curves.spans):
-        last = 0 < index == len(curves.spans) - 1  # at its end, clear of a narrow one
-        axes.annotate(
-            name,
-            (stop if last else start, 1),
-            ha="right" if last else "left",
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 0.35 * style.points),
-            textcoords="offset points",
-            fontsize=TICK_SIZE * style.points,
-            color=style.palette.faint,
-        )
+    _name_spans(axes, curves, style)
     below = 1.2 * bool(curves.spans)
     handles, names = axes.get_legend_handles_labels()
     if not names:
         return below
-    width, height = (side / style.line for side in axes.bbox.size)
-    most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
-    for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
-        room = max(1.0, width / parts - _KEY) * style.line
-        texts = [
-            style.wrapped_text(name, room, most=1 + (parts == 1), size=TICK_SIZE) for name in names
-        ]
-        columns = _columns_that_fit(texts, style, width)
-        lines = -(-len("\n".join(texts).split("\n")) // columns)
-        if lines <= most and len({*texts}) == len({*names}):
-            break
-    else:
-        kept = max(1, most // 2 * columns - 1)
+    texts, columns, kept = _fitted_names(names, axes, style)
+    if kept < len(names):
         handles[kept:] = axes.plot([], [], linestyle="none")
         texts[kept:] = [f"and {len(names) - kept} more"]
-        lines = most
     legend = axes.legend(
         handles,
         texts,
@@ -151,7 +128,43 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
         labelspacing=0.25,
     )
     legend.set_in_layout(False)  # its height is that of the title's pad
-    return below + _LINE_OF_NAMES * lines
+    return below + _LINE_OF_NAMES * _lines_of(texts, columns)
+
+
+def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
+    """Write the names of spans above axes, each at its start, and the last at its end."""
+    for index, (start, stop, name) in enumerate(curves.spans):
+        last = 0 < index == len(curves.spans) - 1  # clear of a narrow one
+        axes.annotate(
+            name,
+            (stop if last else start, 1),
+            ha="right" if last else "left",
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(0, 0.35 * style.points),
+            textcoords="offset points",
+            fontsize=TICK_SIZE * style.points,
+            color=style.palette.faint,
+        )
+
+
+def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[str], int, int]:
+    """The names of curves as they fit above axes, their number of columns, and how many fit."""
+    width, height = (side / style.line for side in axes.bbox.size)
+    most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
+    for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
+        room = max(1.0, width / parts - _KEY) * style.line
+        texts = [
+            style.wrapped_text(name, room, most=1 + (parts == 1), size=TICK_SIZE) for name in names
+        ]
+        columns = _columns_that_fit(texts, style, width)
+        if _lines_of(texts, columns) <= most and len({*texts}) == len({*names}):
+            return texts, columns, len(names)
+    return texts, columns, max(1, most // 2 * columns - 1)
+
+
+def _lines_of(texts: Sequence[str], columns: int) -> int:
+    """The height of names in columns, in lines of text."""
+    return -(-len("\n".join(texts).split("\n")) // columns)
 
 
 def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:

@@ -254,16 +254,8 @@ class Drawing:
         style, line = self.style, self.style.line
         heatmaps = heatmaps_of(panels)
         titles = [heatmap.title for heatmap in heatmaps]
-        words = max([word for title in titles for word in title.split()], key=len, default="")
         square = heatmaps[0].square
-        for lines, named in ((1, titles), (2, [words])):  # titles on one line if they fit
-            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
-            least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
-            side = least if square else _LEAST_MAP * line
-            size = least + _GAP * line, side + (_HEAD + lines - 1) * line
-            if self._fits(len(heatmaps), size) or words in titles:
-                break
-        chosen, grid = self._grid(heatmaps, size, panels.across)
+        chosen, grid = self._grid(heatmaps, self._least_map(titles, square=square), panels.across)
         axes = self.page.add_subplot()
         name_axes(axes, chosen[0])
         bar = scale_beside([axes])
@@ -292,6 +284,20 @@ class Drawing:
             title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
             name_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
         name_places(axes, columns, rows)
+
+    def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
+        """The size of the smallest of many maps: with titles on one line, if all maps then fit."""
+        style, line = self.style, self.style.line
+        longest = max([word for title in titles for word in title.split()], key=len, default="")
+        for lines, named in ((1, titles), (2, [longest])):
+            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
+            least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
+            side = least if square else _LEAST_MAP * line
+            size = least + _GAP * line, side + (_HEAD + lines - 1) * line
+            rows, columns = grid_of(len(titles), self._room, size, aspect=1)
+            if rows * columns >= len(titles) or longest in titles:
+                break
+        return size
 
     def _circles(self, panels: Panels) -> None:
         """Draw many circles, to be read like clock faces, in one axes without labels."""
@@ -455,10 +461,6 @@ class Drawing:
         """The width and height that are left for all panels."""
         around = _MARGINS[0] * self.style.line, _MARGINS[1] * self.style.line
         return self.width - around[0], self.height - around[1]
-
-    def _fits(self, count: int, least: Size) -> bool:
-        rows, columns = grid_of(count, self._room, least, aspect=1)
-        return rows * columns >= count
 
     def _set_units(
         self, axes: Axes, size: Size, aspect: Literal["auto", "equal"] = "equal"
