@@ -132,15 +132,28 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
 
 
 def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
-    """Write the names of spans above axes, each at its start, and the last at its end."""
+    """Write the names of spans above axes, each where it begins, and the last where it ends.
+
+    A narrow span has its name before its end, if no wide one has this name.
+    """
+    across, aside = axes.get_xaxis_transform(), 0.2 * style.points
+
+    def is_narrow(start: float, stop: float, name: str) -> bool:
+        (left, _), (right, _) = across.transform([(start, 1), (stop, 1)])
+        return bool(right - left < style.text_width(name, TICK_SIZE))
+
+    wide = {span[2] for span in curves.spans if not is_narrow(*span)}
     for index, (start, stop, name) in enumerate(curves.spans):
-        last = 0 < index == len(curves.spans) - 1  # clear of a narrow one
+        narrow = is_narrow(start, stop, name)
+        if narrow and name in wide:
+            continue
+        at_end = narrow or 0 < index == len(curves.spans) - 1
         axes.annotate(
             name,
-            (stop if last else start, 1),
-            ha="right" if last else "left",
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 0.35 * style.points),
+            (stop if at_end else start, 1),
+            ha="right" if at_end else "left",
+            xycoords=across,
+            xytext=(-aside if at_end else aside, 0.35 * style.points),
             textcoords="offset points",
             fontsize=TICK_SIZE * style.points,
             color=style.palette.faint,
