@@ -72,7 +72,7 @@ KNOWN = (
         "roformer-decay",
         "RoPE's q·k by distance: equal vectors, RoFormer's bound, and independent vectors, "
         "which show no decay",
-        "J. Su and others, the same paper, figure 2",
+        "Su et al., the same paper, figure 2",
         "dot-similarity -s rope -d 128 -l 256 --profile --content ones --content independent "
         "--bound",
     ),
@@ -92,13 +92,13 @@ KNOWN = (
     Known(
         "alibi-slopes",
         "The slopes of 12 heads: the authors' rule and a common mistake",
-        "O. Press and others, the same paper, section 3",
+        "Press et al., the same paper, section 3",
         "alibi-slopes --heads 12 --convention press --convention naive --plot",
     ),
     Known(
         "alibi-weights",
         "Attention weights of ALiBi alone, under a causal mask",
-        "O. Press and others, the same paper",
+        "Press et al., the same paper",
         "heatmap -s alibi --softmax --causal -l 32",
     ),
     Known(

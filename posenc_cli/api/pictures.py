@@ -267,7 +267,7 @@ def similarity(
     Raises: ValueError if an argument is wrong.
 
     >>> print(similarity("sinusoidal", 64, dim=16))  # doctest: +ELLIPSIS
-    depends only on m − n: yes, by its declaration...
+    depends only on m − n: yes, by definition...
     """
     checked_choice("normalize", normalize, get_args(Normalization))
     contents = (content,) if isinstance(content, str) else tuple(content or ())

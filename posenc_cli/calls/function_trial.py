@@ -147,7 +147,7 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         where = f"of a vector at position {positions[row]}; those of unit vectors are"
         yield unmeasured("returned values that are not finite", where)
     elif trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
-        yield unmeasured("is not linear in x", f"{MULTIPLE:g} times x gives another result")
+        yield unmeasured("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
     elif trial.differs(values, expected):
         yield Irregularity(
             Cause.UNKNOWN,

@@ -495,11 +495,11 @@ class Check(Record):
                 )
             except (InvalidInput, Unavailable) as error:
                 dump = (
-                    "or save its values: np.save its cos and sin for --tables cos.npy sin.npy, or "
+                    "save its values: np.save its cos and sin for --tables cos.npy sin.npy, or "
                     "x and its result for --rotated x.npy y.npy"
                 )
                 hints = filter(None, (error.hint, dump))
-                raise type(error)(error.message, hint="; ".join(hints)) from error.__cause__
+                raise type(error)(error.message, hint="; or ".join(hints)) from error.__cause__
         return subjects.own_tables(reference, positions)
 
 

@@ -208,7 +208,7 @@ def _likeliest(
         accepted.append((subject, text))
     likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
     if usual_refused and all(own.misfit for own, _ in accepted):
-        hint = "; ".join(filter(None, (refused[0].hint, _HINT)))
+        hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
     if likeliest is None:
         raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
@@ -512,7 +512,7 @@ _SCORES = (
     *("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits"),
     *("attn", "dots", "qk_dots"),
 )
-_HINT = "or save its values with numpy.save, and check the file"
+_HINT = "save its values with numpy.save, and check the file"
 _WRAP = f"wrap it in a function of positions, x or scores that calls it; or {_HINT}"
 
 
@@ -688,7 +688,7 @@ def _payload(called: CalledFunction, arguments: Given, dtype: str) -> tuple[Payl
         else:
             payload.add(argument, {"value": value})
     texts = [
-        f"{own.name}={f'an array of {value.shape}' if isinstance(value, np.ndarray) else value}"
+        f"{own.name}={f'shape {value.shape}' if isinstance(value, np.ndarray) else value}"
         for own, value in arguments
     ]
     return payload, f"{called.signature.name}({', '.join(texts)})"

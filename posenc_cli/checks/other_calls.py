@@ -221,7 +221,7 @@ def _accepting(asked: Asked, *sequences: NumberArray) -> Callable[[Loaded], list
             table = values if values.ndim < axes else values[0]  # one table for all sequences
             values = np.stack([table] * len(sequences))
         if several and (values.shape[0] != len(sequences) or values.ndim < axes):
-            raise WrongShape(f"returned an array of {values.shape}")
+            raise WrongShape(f"returned an array of shape {values.shape}")
         return [
             replace(asked, positions=positions_from(places)).subject(replace(loaded, values=part))
             for part, places in zip(values if several else [values], sequences, strict=True)

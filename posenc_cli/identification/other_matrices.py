@@ -29,6 +29,7 @@ _COUNTED, _EVENLY = 4, 0.75
 """Rows, and the share of them, that count in equal steps by no accident: others may be damaged."""
 _PARTS = 64
 """Of 1, that positions of counters may be."""
+_ZEROS = "all values are 0, as in a buffer that was never written"
 _SEEDS = 16
 """Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
 _STEPS = (1, 2, 3, 4, 5, 8, 10, 16)
@@ -46,7 +47,7 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     rows, dim = evidence.rows, evidence.shape[1]
     if not values.any():
         # Zeros are plainer than any rule that could give them.
-        yield Hypothesis("nope", {"dim": dim}, (None,), rows, cost=0.5)
+        yield Hypothesis("nope", {"dim": dim}, (None,), rows, cost=0.5, notes=(_ZEROS,))
         return
     if (values == values[:, :1]).all():
         yield from _counters(evidence, values[:, 0], dim)

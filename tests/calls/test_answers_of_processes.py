@@ -72,7 +72,7 @@ def test_an_answer_that_is_garbled_is_told_in_one_line(name, call, tmp_path):
     assert message == (
         "posenc: error: --impl './mine.py:f': wrote where its answers go: they cannot be read"
     )
-    assert hint.startswith("hint: or save its values: ")
+    assert hint.startswith("hint: save its values: ")
 
 
 @pytest.mark.long

@@ -124,7 +124,7 @@ def test_a_program_that_is_no_python_is_the_environments_fault(text, words, scri
     assert (status, out) == (3, "")
     line, hint = err.splitlines()
     assert words in line
-    assert hint.startswith("hint: or save its values")
+    assert hint.startswith("hint: save its values")
 
 
 def test_what_another_program_says_is_a_hint(script, call):

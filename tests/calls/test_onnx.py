@@ -90,7 +90,7 @@ def test_a_graph_that_cannot_be_read_is_told_in_one_line(call, tmp_path):
         status, out, err = call(*ASKED, "--impl", name)
         assert (status, out) == (2, "")
         assert err.startswith(f"posenc: error: --impl '{name}': cannot be loaded (")
-        assert err.splitlines()[1].startswith("hint: or save its values: ")
+        assert err.splitlines()[1].startswith("hint: save its values: ")
         assert err.count("\n") == 2
 
 

@@ -545,7 +545,7 @@ def test_the_picture_of_a_difference_holds_every_difference(call, tmp_path):
     expected[1, 2] = 0
     np.testing.assert_array_equal(np.array(document["values"], float), expected)
     assert document["title"] == (
-        "largest difference past numbers (NaN or infinity) at row 2, column 2: 'a.npy' − 'b.npy'"
+        "largest difference NaN or infinity at row 2, column 2: 'a.npy' − 'b.npy'"
     )
     assert document["notes"] == []
 

@@ -159,7 +159,11 @@ def test_parts_of_a_hybrid_stand_side_by_side(call):
     [
         (
             "-s sinusoidal -l 100",
-            ["yes, by its declaration", "symmetric: yes", "first at offset 28"],
+            [
+                "yes, by definition",
+                "symmetric: yes",
+                "at offset 28 it first falls below half of the value of 32 at offset 0",
+            ],
         ),
         ("-s rope -l 5", ["stays above half"]),
         ("-s t5 -l 40", ["the bucket of the offset", "symmetric: no"]),

@@ -632,7 +632,7 @@ class Rope:
 
 number = 3
 """
-DUMP = re.compile(r"or save its values: np\.save .* for (--tables \S+ \S+), .* for (--rotated .*)$")
+DUMP = re.compile(r"save its values: np\.save .* for (--tables \S+ \S+), .* for (--rotated .*)$")
 
 
 @pytest.mark.long

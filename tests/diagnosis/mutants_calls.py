@@ -544,7 +544,7 @@ def whole_blocks(x, positions):
     return y
 
 
-@mutant("unknown", "1024 times x gives another result")
+@mutant("unknown", "f(1024·x) is not 1024·f(x)")
 def whole_blocks_of_new(x, positions):
     y, end = np.full_like(x, 7.5), len(x) // 8 * 8
     y[:end] = turned(x, *full(positions))[:end]

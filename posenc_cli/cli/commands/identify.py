@@ -329,7 +329,8 @@ def _text(
     if best is not None and rows:
         others = f"Others{'' if verbose else ' that fit'}:\n{others}"
     hidden = len(result.candidates) - 1 - len(shown) if best is not None else 0
-    more = f"{hidden} more do not fit: --verbose lists them" if hidden else ""
+    do = "does" if hidden == 1 else "do"
+    more = f"{hidden} more {do} not fit: --verbose lists them" if hidden else ""
     return "\n\n".join(filter(None, ["\n".join(first), details, notes, others, more]))
 
 

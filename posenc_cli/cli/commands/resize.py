@@ -127,7 +127,7 @@ def resize(
     Interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes, as
     torch.nn.functional.interpolate does (align_corners=False). Values are correctly rounded;
     --arithmetic float32 computes with torch, if it is installed. In .npz and .safetensors, a tensor
-    that you name keeps its name.
+    that you select keeps its name.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy

@@ -70,9 +70,10 @@ def completion(
 ) -> None:
     """Print the script for shell completion.
 
-    A shell that runs the script completes commands, options, schemes, models, parameters, formats
-    and files. For this session of bash alone, run eval "$(posenc completion bash)". zsh loads
-    _posenc from a folder of its fpath, fish loads posenc.fish from ~/.config/fish/completions.
+    Once your shell has run the script, it completes commands, options, schemes, models, parameters,
+    formats and files. For this session of bash alone, run eval "$(posenc completion bash)". zsh
+    loads _posenc from a folder of its fpath, fish loads posenc.fish from
+    ~/.config/fish/completions.
 
     Examples:
       posenc completion bash >> ~/.bashrc

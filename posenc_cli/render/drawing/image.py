@@ -553,7 +553,7 @@ class Drawing:
         if any(shown.faded for shown in self.shown):
             notes[f"hatched: {TOO_FAST}"] = None
         if any(shown.gaps for shown in self.shown):
-            notes["grey: not finite"] = None
+            notes["gray: not finite"] = None
         self._texts = self._texts[0], "; ".join(notes)
         self._notes.set_in_layout(bool(notes))
         self._write()

@@ -102,7 +102,7 @@ class TurnedPairs(Record):
             sourced(title, self.source),
             shared=False,
             noun="pair",
-            notes=(f"gray and blue line: {first} and {last}; points: between", *self.notes),
+            notes=(f"gray line: {first}; blue line: {last}; points: between", *self.notes),
         )
 
     def clocks(self) -> tuple[Clocks, ...]:

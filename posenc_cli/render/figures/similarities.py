@@ -410,7 +410,7 @@ def evidence_of(verdict: Verdict) -> str:
 def _on_offsets(verdict: Verdict) -> str:
     question = "depends only on m − n"
     if verdict.proof is not None:
-        return f"{question}: yes, by its declaration ({verdict.proof})"
+        return f"{question}: yes, by definition ({verdict.proof})"
     looked = f"all {verdict.pairs} pairs" if verdict.pairs > 1 else "the only pair"
     if not verdict.measured_all:
         looked = sample_size(verdict)
@@ -439,7 +439,7 @@ def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
     mean = "" if verdict.toeplitz else "mean "
     searched = f"up to offset {verdict.half_searched}"
     if verdict.half_searched < verdict.offsets[-1]:
-        searched += "; of those beyond, some were looked at"
+        searched += "; of those beyond, some were checked"
     where, reached = f"at offset {verdict.half_distance}", verdict.half_distance is not None
     if similarity.of_scores:
         if reached:
@@ -447,11 +447,11 @@ def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
         return f"decay: no offset halves the weight of attention, {searched}"
     start = f"{mean}value of {verdict.peak:.4g} at offset 0"
     if math.isnan(verdict.peak):
-        return "decay: not told, since the mean at offset 0 is beyond float64 or of no number"
+        return "decay: unknown, because the mean at offset 0 is not a float64 number"
     if not verdict.peak > 0:
-        return f"decay: none to speak of, from the {start}"
+        return f"decay: none, from the {start}"
     if reached:
-        return f"decay: falls below half of the {start} first {where}"
+        return f"decay: {where} it first falls below half of the {start}"
     return f"decay: stays above half of the {start}, {searched}"
 
 

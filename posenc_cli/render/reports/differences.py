@@ -143,7 +143,7 @@ def _largest_text(result: ArrayComparison) -> str:
     if difference.at is None:
         return "none"
     if difference.unmatched:
-        return f"past numbers (NaN or infinity) at {place_text(result)}"
+        return f"NaN or infinity at {place_text(result)}"
     return f"{size_text(difference.max_abs)} at {place_text(result)}"
 
 
