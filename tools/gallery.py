@@ -135,6 +135,7 @@ _VIEWS = {"heatmap": "values", "dot-similarity": "similarity", "spectrum": "spec
 _OWN = {
     "rope-longrope": "-d 8 --set short_factor=1,1,2,4 --set long_factor=1,4,16,64 "
     "--set original_max_position_embeddings=64",
+    "shaw": "-d 32",
     "swin": "--set window_size=8x8",
 }
 """What a scheme needs besides its name and a length."""

@@ -170,7 +170,7 @@ def test_parts_of_a_hybrid_stand_side_by_side(call):
         ("-s alibi -l 30", ["halves the weight of attention at offset 2"]),
         ("-s alibi -l 30 --set form=mpt", ["same for every query", "softmax does not see"]),
         ("-s integer -l 30", ["m − n: no;", "all 465 pairs"]),
-        ("-s nope -l 30", ["m − n: yes;", "none to speak of"]),
+        ("-s nope -l 30", ["m − n: yes;", "decay: none, from the"]),
         ("-s learned -l 1", ["the only pair"]),
         ("-s sinusoidal -d 65 --set odd=truncate -l 60", ["nearly"]),
         ("-s sinusoidal -l 1", ["yes"]),
@@ -282,7 +282,7 @@ def test_figures_go_to_files(suffix, call, tmp_path):
         ("-s rope -l 4 --out s.npy --width 99", 2, "--width '99': goes with a picture"),
         ("-s rope -l 4 --out s.png --dtype float16", 2, "--dtype 'float16': goes with a matrix"),
         ("-s rope -l 4 --dtype float32", 2, "--dtype 'float32': goes with a matrix"),
-        ("--in cube.npy", 2, "hint: one matrix of it is array[0]"),
+        ("--in cube.npy", 2, "hint: save one matrix of it, array[0]"),
         ("-s rope+alibi -l 4 --out s.npy", 2, "holds one matrix"),
         ("-s rope -l 4 --out - --json", 2, "--json: stdout is used"),
         ("-s rope -l 9999999999 --out s.npy", 3, "bytes"),
@@ -323,7 +323,7 @@ def test_ascii_terminals_get_ascii(posenc):
 
 
 @pytest.mark.sweep(3)
-@pytest.mark.parametrize("size", [(80, 24), (60, 30), (200, 50), (120, 40)])
+@pytest.mark.parametrize("size", [(80, 24), (60, 30), (60, 39), (60, 40), (200, 50), (120, 40)])
 @pytest.mark.parametrize(
     "arguments", ["-s sinusoidal -l 512", "-s learned -l 300", "-s alibi -l 64 --profile"]
 )

@@ -229,7 +229,7 @@ def test_the_wrong_implementation_of_the_readme_fails_for_the_reason_it_shows():
 def test_what_the_readme_says_of_gpt_oss_is_what_compare_finds(call):
     command, words = "posenc compare gpt-oss-20b --as llama.cpp", " ".join(README.split())
     assert command in README
-    told = r"ends with status 1: .* disagree on (\d+) of the (\d+) rotary frequencies"
+    told = r"exits with status 1, because .* disagree on (\d+) of the (\d+) rotary frequencies"
     counted = re.search(told, words)
     status, out, _ = call(*command.split()[1:], "--json")
     found = json.loads(out)

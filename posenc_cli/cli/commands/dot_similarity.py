@@ -36,8 +36,10 @@ _PAGE = 24
 """Lines of the pictures if they do not go to a screen."""
 _BESIDE = 76
 """The width from which a map and its curve stand side by side."""
-_ROOM_FOR_MAPS, _LEAST_CURVES = 24, 10
-"""The least lines for several maps with their curves, and for two sets of curves."""
+_ROOM_FOR_MAPS, _ROOM_FOR_ONE, _LEAST_CURVES = 24, 34, 10
+"""The least lines for several maps beside their curves, for one above it, and for two sets of
+curves.
+"""
 
 
 class SimilarityOutput(MatrixOutput):
@@ -271,7 +273,8 @@ def _print(
         height = console.height - 1 - len(words)
     stacked = len(judged) > 1 or console.width < _BESIDE  # maps stand above their curves
     missing = []
-    if stacked and not profile and height < _ROOM_FOR_MAPS:
+    least = _ROOM_FOR_MAPS if len(judged) > 1 else _ROOM_FOR_ONE
+    if stacked and not profile and height < least:
         profile, height = True, height - 1
         missing.append("maps")
     measures = {item.similarity.measure for item in judged}  # each has axes of its own
