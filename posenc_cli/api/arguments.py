@@ -352,7 +352,7 @@ def model_encoding(
     if isinstance(config, ModelEncoding):
         if layer_type is not None or runtime is not None:
             raise ArgumentError(
-                "config: is read already: give layer_type and runtime to from_config"
+                "config: is already read: give layer_type and runtime to from_config"
             )
         return config
     name, content = config_of(config)
@@ -406,7 +406,7 @@ class GivenPositions(Record):
             case int():
                 if given < 1:
                     raise ArgumentError(
-                        f"positions {given}: must be a count of at least 1, or positions"
+                        f"positions {given}: must be at least 1, or a list of positions"
                     )
                 positions = Positions.contiguous(0, given)
             case range() if given and given.step > 0:

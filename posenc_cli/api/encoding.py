@@ -166,7 +166,7 @@ def _planned(
     small = positions is None or len(positions.ranges) == 1
     plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
     if own and small and plain:  # files, such as weights, may change
-        key = (encoding, positions, precision, repr(parameters), *asked.values())
+        key = (encoding, positions, precision, repr(parameters), repr(asked))  # 1 is not 1.0
         choice, request, plan = _plans.get(key, made)
     else:
         choice, request, plan = made()

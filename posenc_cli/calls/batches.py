@@ -590,6 +590,8 @@ def _table_fault(function: ServedFunction, positions: Integers, text: str) -> Ir
 def _joined(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
     """The tables of single sequences as one array, along the axis of sequences of another."""
     part = parts[0]
+    if part.ndim == 0:  # a factor
+        return part
     sizes = zip(part.shape, whole.shape, strict=True) if part.ndim == whole.ndim else ()
     axis = next((axis for axis, (own, every) in enumerate(sizes) if own != every), 0)
     joined = np.concatenate(parts, axis=axis)

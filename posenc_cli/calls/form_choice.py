@@ -417,8 +417,11 @@ class FormChoice:
     ) -> bool:
         """Whether some of the heads side by side are rotated as alone, and others are not.
 
-        A function of a head's size may rotate the first dimensions of any row.
+        A function of a head's size may rotate the first dimensions of any row. Packed q, k and v
+        may be in an order that is tried later.
         """
+        if form.has("qkv"):
+            return False
         same = self._as_alone(form, positions, vectors, turned, lambda values: values)
         return (form.has("heads") or any(same[1:])) and any(same) and not all(same)
 

@@ -289,7 +289,7 @@ class Command(TyperCommand):
                 raise InvalidInput(
                     f"{max(option.opts, key=len)}: given as {first} and as {second}; it takes one"
                 )
-            if option.metavar == "FILE" and "" in values:
+            if option.metavar in ("FILE", "DIR", "FOLDER") and "" in values:
                 raise InvalidInput(f"{max(option.opts, key=len)} '': the name is empty")
             if values:
                 given[option.name] = values[0]

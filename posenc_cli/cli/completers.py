@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import typer  # noqa: TC002 - Typer reads the annotation
 
 from posenc_cli import catalogue
+from posenc_cli.errors import PosencError
 
 _LONGEST_PLACE = 4
 """The most digits of a word's place in a line."""
@@ -77,12 +79,12 @@ def operand_names(incomplete: str) -> list[str]:
 
 
 def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return parameters of the schemes named before, or the values of one that has choices.
-
-    Users' own schemes are left out, because completion must not run their code.
-    """
-    parts = [part for name in ctx.params.get("scheme") or () for part in catalogue.parts_of(name)]
-    schemes = [catalogue.BUILT_IN[part] for part in parts if part in catalogue.BUILT_IN]
+    """Return parameters of the schemes named before, or the values of one that has choices."""
+    try:
+        named = [name for name in _named_schemes(ctx.params) if name in catalogue.BUILT_IN]
+        schemes = [catalogue.find(name) for name in named]  # do not run users' code
+    except PosencError:
+        return []
     declared = {name: value for scheme in schemes for name, value in scheme.parameters.items()}
     name, equals, value = incomplete.partition("=")
     if equals and name in declared:
@@ -94,3 +96,19 @@ def setting_texts(ctx: typer.Context, incomplete: str) -> list[str]:
 def layout_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return layouts of the schemes named before that start with a text."""
     return [text.partition("=")[2] for text in setting_texts(ctx, f"layout={incomplete}")]
+
+
+def _named_schemes(params: dict[str, Any]) -> list[str]:
+    """Return the schemes that a command line names; for a model, those of its layers."""
+    from posenc_cli.configs.config import read_config, resolve
+    from posenc_cli.configs.library import find
+
+    if params.get("scheme"):
+        return [part for name in params["scheme"] for part in catalogue.parts_of(name)]
+    if params.get("model"):
+        layers = resolve(find(params["model"]).config).layers
+    elif params.get("config"):
+        layers = resolve(read_config(params["config"])).layers
+    else:
+        return []
+    return [group.scheme for group in layers]

@@ -57,9 +57,8 @@ _NEUTRAL = {
 """Values without effect; those of YaRN's keys appear where the rule is another (HunYuan's)."""
 _OBJECTS = ("rope_parameters", "rope_scaling")
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
-_IDLE = ("offset_alibi", "original_rope")
-"""Keys without effect: a constant added to all biases of BLOOM cancels in the softmax, and the code
-of ChatGLM keeps original_rope without using it."""
+_IDLE = ("offset_alibi",)
+"""Keys without effect: a constant added to all biases of BLOOM cancels in the softmax."""
 
 
 _OF_AUDIO = {"musicflamingo": ("rope_parameters",)}
@@ -222,6 +221,10 @@ _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = 
 """Keys of a quantity that all rotating layers have, its name, and the function that returns it."""
 
 _RULES = (
+    # the code of ChatGLM keeps it without using it
+    lambda holding, key, _value: (
+        key == "original_rope" and holding.text.values.get("model_type") == "chatglm"
+    ),
     lambda holding, key, value: (
         key in _ON_AXES and value is any(group.scheme == "mrope" for group in holding.layers)
     ),

@@ -393,18 +393,14 @@ TASKS: Mapping[str, type[Task]] = {task.name: task for task in (Text, Copy, Firs
 """The tasks by name; `task_of` makes one."""
 
 
-def task_of(name: str, corpus: Corpus | None = None) -> Task:
-    """Return the task of a name; a text task uses ``corpus``, or else posenc's own text.
+def task_of(name: str) -> Task:
+    """Return the task of a name; a text task uses posenc's own text.
 
     Raises: InvalidInput if the task does not exist.
     """
     if name not in TASKS:
         raise unknown_name("task", name, TASKS)
-    if name != Text.name:
-        return TASKS[name]()
-    if corpus is None:
-        corpus = Corpus.own()
-    return Text(corpus)
+    return Text(Corpus.own()) if name == Text.name else TASKS[name]()
 
 
 def _held_out(length: int, last: int, sequences: int) -> int:

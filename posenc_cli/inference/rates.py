@@ -27,7 +27,7 @@ _TURNS_AT_ONCE = 1 << 16
 _CELLS_AT_ONCE = 1 << 16
 """Phases of rows, turns and pairs that are compared together: half a mebibyte."""
 _FEW_PAIRS = 16
-"""Pairs that tell at which turns a row may stand, if there are more than twice as many."""
+"""Pairs that tell at which turns a row may stand, if there are at least twice as many."""
 _HOPELESS = 0.7
 """Mean distance of few pairs of a row that fits nowhere: twice the most that is believed."""
 _REACH = 64

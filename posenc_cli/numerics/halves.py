@@ -68,7 +68,7 @@ def require_subnormals(dtype: DType) -> None:
     """
     if dtype.name == FLOAT16.name and not SMALLEST * np.float32(1) > 0:
         raise Unavailable(
-            "this thread flushes subnormal numbers to zero, so float16 cells would be wrong",
+            "this thread flushes subnormal numbers to zero, so float16 values would be wrong",
             hint="torch.set_flush_denormal(False), or use a new process",
         )
 

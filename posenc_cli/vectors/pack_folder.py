@@ -278,7 +278,7 @@ def _causes(
         wrong = np.linspace(0, positions.size - 1, min(_FEW, positions.size)).astype(np.int64)
         told = explanations(e, wrong, context=context)
         return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in told)
-    except PosencError:
+    except (PosencError, ArithmeticError):
         return ()  # no encoding has these parameters
 
 

@@ -279,3 +279,9 @@ def test_a_file_that_changes_between_calls_is_read_again(tmp_path):
     for value in (1, 2):
         np.save(path, np.full((8, 4), value, np.float32))
         assert (posenc.encode("learned", 4, weights=path) == value).all()
+
+
+def test_a_head_that_is_not_an_integer_spoils_no_later_request():
+    with pytest.raises((TypeError, ValueError)):
+        posenc.encode("alibi", 16, head=1.0)
+    assert posenc.encode("alibi", 16, head=1).shape == (16, 16)

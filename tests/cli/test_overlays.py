@@ -218,7 +218,7 @@ def test_the_picture_comes_first_and_all_has_room(size, arguments, call, monkeyp
         ("dot-similarity -s rope -s alibi -s sinusoidal -l 300", "m − n alone"),
         (
             "heads -s rope -s sinusoidal -s t5 -s alibi -d 32 --target previous --target first",
-            "For",
+            "attention on previous",
         ),
         ("order-check -s rope -s alibi -s sinusoidal -s nope --plot", "scores of dog bites man"),
     ],

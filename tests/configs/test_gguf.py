@@ -276,7 +276,7 @@ def test_pairs_divided_by_a_huge_number_stand_still():
         ({"rope__freq_base": ("float32", math.nan)}, {}, "must be a finite number"),
         ({"rope__freq_base": ("float32", 1.0)}, {}, "must be above 1"),
         ({"context_length": None}, {}, "llama.context_length is missing"),
-        ({"rope__dimension_count": ("uint32", 8)}, {}, "unless all 16 columns of a head rotate"),
+        ({"rope__dimension_count": ("uint32", 8)}, {}, "unless all 16 dimensions of a head rotate"),
         ({"rope__dimension_count": ("uint32", 15)}, {}, "must be even"),
         ({"rope__scaling__type": ("string", "ntk")}, {}, "llama.cpp knows none, linear, yarn"),
         ({"attention__head_count": ("uint32", 0)}, {}, "head_count 0: must be at least 1"),

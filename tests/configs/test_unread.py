@@ -385,3 +385,5 @@ def test_chatglm_keeps_original_rope_and_does_not_use_it():
     """``original_impl`` of RotaryEmbedding in its modeling_chatglm.py."""
     chatglm = {"model_type": "chatglm", "seq_length": 8192, "original_rope": True}
     assert resolve(chatglm).unread == ()
+    llama = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2}
+    assert "original_rope" in resolve({**llama, "original_rope": True}).unread

@@ -244,7 +244,7 @@ def test_names_of_curves_leave_a_third_of_the_page_to_the_curves():
     cells = [line for line in lines if "│" in line or "┤" in line]
     assert len(cells) >= 6
     assert len(lines) <= 20
-    assert "some names have no room here" in lines[-1]
+    assert "some names and the notes have no room here" in lines[-1]
 
 
 def test_names_of_curves_come_before_their_notes_where_both_have_no_room():

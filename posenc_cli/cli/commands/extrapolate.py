@@ -274,7 +274,7 @@ def extrapolate(
         whole_option(
             "--train",
             minimum=1,
-            help="trained length, in characters, symbols, numbers or digits [default: depends "
+            help="trained length, in characters, symbols or numbers [default: depends "
             f"on the task: {', '.join(f'{name} {length}' for name, length in TRAINED.items())}]",
         ),
     ] = None,

@@ -444,7 +444,8 @@ def _told(candidate: Candidate, *, verbose: bool) -> list[str]:
     return [
         name
         for name, value in candidate.params.items()
-        if value is not None and (verbose or name == "base" or value != declared[name].default)
+        if value is not None
+        and (verbose or name in ("dim", "base", "factor") or value != declared[name].default)
     ]
 
 

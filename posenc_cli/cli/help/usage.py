@@ -21,8 +21,13 @@ REMOVED = {
 }
 """What to use instead of commands that posenc once had."""
 
-_NAMING = ("--model", "-m", "--config", "--scheme", "-s", "--in")
-"""The options that name an encoding or a file, which some commands take as an argument."""
+_NAMING = {
+    "posenc explain": ("--model", "-m", "--config"),
+    "posenc compare": ("--model", "-m", "--config", "--scheme", "-s", "--in"),
+    "posenc schemes": ("--scheme", "-s"),
+    **dict.fromkeys(("posenc check", "posenc identify", "posenc resize"), ("--in",)),
+}
+"""The options of other commands for what a command takes as an argument."""
 
 
 def usage_message(error: Any, first: str = "-") -> InvalidInput:
@@ -35,7 +40,7 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
         flags = [flag for each in context.command.params for flag in each.opts] if context else []
         arguments = [flag for flag in flags if flag[:1] != "-"]
         near = nearest(option, arguments + [flag for flag in flags if flag[:2] == "--"])
-        if "--" not in (near or "--") or (arguments and option in _NAMING):
+        if "--" not in (near or "--") or option in _NAMING.get(path, ()):
             near = f"{path} takes it as an argument, without {option}"
         return InvalidInput(f"{option}: {path} has no such option", hint=near or hint)
     message = " ".join(error.format_message().split())
@@ -53,11 +58,12 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
     """Return the error for arguments that a command does not take."""
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
-    hint = (
-        f"posenc explain {words[0]} shows a model"
-        if path == "posenc models"
-        else _SHOWS.format(path)
-    )
+    hint = _SHOWS.format(path)
+    if path == "posenc models":
+        from posenc_cli.configs import library
+
+        if words[0] in library.names():
+            hint = f"posenc explain {words[0]} shows a model"
     return InvalidInput(
         f"{abbreviated(' '.join(words))}: {path} takes no such argument",
         hint=_meant(words, flags) or hint,

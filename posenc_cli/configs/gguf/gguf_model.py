@@ -311,7 +311,7 @@ class _GGUFModel(GGUFStretches):
         if self.architecture.whole:
             raise self.error(
                 f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} "
-                f"unless all {head.value} columns of a head rotate"
+                f"unless all {head.value} dimensions of a head rotate"
             )
         share = turning.value / head.value
         if int(head.value * share) < turning.value:

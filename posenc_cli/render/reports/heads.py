@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _MOST_OFFSETS = 128
 """Offsets of a curve, the first ones: with more, a wave of six positions looks like a band."""
+_FEW = 2
+"""The most encodings whose attention one line names."""
 _SHARE_DIGITS = 3
 
 
@@ -124,18 +126,17 @@ def heads_text(
 
 
 def _answer(results: Sequence[HeadResult]) -> str:
-    """How much attention goes to a target, at the trained and at the longest length."""
-    texts = []
+    """The attention on a target at the longest length: of many, the most and the least."""
+    texts: dict[str, float] = {}
     for name, result in zip(_names(results), results, strict=True):
-        stretch = "" if result.stretch == NONE else f", {result.stretch},"
-        first, last = (
-            "-" if at.mass is None else _share_text(at.mass)
-            for at in (result.lengths[0], result.lengths[-1])
-        )
-        texts.append(f"{name}{stretch} {first} → {last}")
+        stretch, mass = f", {result.stretch}" * (result.stretch != NONE), result.lengths[-1].mass
+        if mass is not None:
+            texts[f"{name}{stretch} {_share_text(mass)}"] = mass
+    if len(texts) > _FEW:
+        most, least = (choose(texts, key=texts.__getitem__) for choose in (max, min))
+        texts = {f"{most} (most)": 1, f"{least} (least)": 0}
     head, longest = results[0].head, results[0].lengths[-1].length
-    told = f"attention on {head.target.name}, from {head.trained} to {longest} positions"
-    return f"{told}: {'; '.join(texts)}"
+    return f"attention on {head.target.name} at {longest} positions: {'; '.join(texts)}"
 
 
 def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
@@ -220,8 +221,9 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     """The meaning of the cells, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
-        "cells: mean attention on the target's keys, then the share of queries whose largest "
-        f"score is on one of them; over the last {head.trained} queries"
+        "cells: mean attention on the target's keys, then the share of queries with their largest "
+        f"score there, of the last {head.trained}; fitted on positions below {head.trained}, "
+        f"l2 = {head.l2:g}"
     )
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
@@ -233,11 +235,10 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
 def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
     """How the heads were fitted."""
     head, names = results[0].head, _names_by_head(results)
-    fitted = f"fitted on positions below {head.trained}, l2 = {head.l2:g}"
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"{stretches}: applied at test time, with the factor length / {head.trained}"
     slow = [_slow_text(head, names[id(head)]) for head in _distinct_heads(results)]
-    return [fitted, stretched * bool(stretches), *slow]
+    return [stretched * bool(stretches), *slow]
 
 
 def _slow_text(head: FittedHead, name: str) -> str:
@@ -247,8 +248,8 @@ def _slow_text(head: FittedHead, name: str) -> str:
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
     share = {0.0: "none", 1.0: "all"}.get(head.slow_share) or _share_text(head.slow_share)
     return (
-        f"{name}, {head.target.name}: the pairs with wavelengths longer than {head.trained} "
-        f"positions ({slow} of {len(head.pairs)}) have {share} of the squared amplitude"
+        f"{name}, {head.target.name}: {slow} of {len(head.pairs)} wavelengths exceed "
+        f"{head.trained}: {share} of the squared amplitude"
     )
 
 

@@ -157,7 +157,7 @@ _THIN = LineStyle((), (1, 4), "", "· ·")
 """The style of a thin curve, in dots."""
 _SHADE, _SHADE_KEY = ":", "⡂⠅"
 """The character that fills envelopes, and the legend key of envelopes filled with dots."""
-_NO_ROOM = "some names have no room here"
+_NO_ROOM = "some names and the notes have no room here; --json has them"
 _NO_ROOM_FOR_NOTES = "the notes have no room here; --json has them"
 _UNBROKEN = "\x1f"
 """A placeholder for a space at which a legend is not wrapped: an ASCII character not in texts."""
