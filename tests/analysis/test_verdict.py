@@ -147,11 +147,11 @@ def test_words_and_json_say_what_the_answer_rests_on(monkeypatch):
     assert (fields["toeplitz"], fields["evidence"]) == (True, "sample")
     assert fields["half_distance"] is None
     assert said[-1].endswith(
-        f"up to offset {fields['half_searched']}; of those beyond, some were looked at"
+        f"up to offset {fields['half_searched']}; of those beyond, some were checked"
     )
     # A wave that does not halve in its first offsets, of which a sample leaves some out.
     of = similarity_of_array(turning() + 3, "float32", name="x")
     said, fields = told()
     assert said[-1].endswith(
-        f"up to offset {fields['half_searched']}; of those beyond, some were looked at"
+        f"up to offset {fields['half_searched']}; of those beyond, some were checked"
     )

@@ -153,7 +153,7 @@ def test_parameters_replace_those_of_a_config():
         (lambda: posenc.encode("rope", 2, dim=2, out=MASKED), "out: is a masked array"),
         (lambda: posenc.frequencies("rope", like=[1.0]), "like: must be an array or a tensor"),
         (lambda: posenc.identify(np.ones((2, 3)), np.ones((3, 2))), "cos and sin: must have one"),
-        (lambda: posenc.from_config(posenc.from_config("gpt2"), runtime="vllm"), "read already"),
+        (lambda: posenc.from_config(posenc.from_config("gpt2"), runtime="vllm"), "already read"),
     ],
 )
 def test_errors_are_value_errors_that_name_arguments(call, words):
