@@ -123,6 +123,7 @@ def binaries(files):
 @pytest.fixture
 def builders(monkeypatch):
     """The builders of hatchling, and nothing in the environment that they heed."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # hatch_build.py adds its folder
     for name in ("POSENC_PURE", "POSENC_PLATFORM", "CC"):
         monkeypatch.delenv(name, raising=False)
     names = ("sdist", "wheel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 
@@ -18,8 +19,9 @@ FIRST, SECOND = "https://github.com/some-one/some.encodings", "https://github.co
 
 
 @pytest.fixture
-def tree(tmp_path):
+def tree(tmp_path, monkeypatch):
     """A checkout that has no home yet, as far as its home is written somewhere."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # hatch_build.py adds its folder
     (tmp_path / "docs").mkdir()
     others = ["pyproject.toml", "CITATION.cff", "hatch_build.py", "LICENSE"]
     for name in [*PAGES, *others]:
