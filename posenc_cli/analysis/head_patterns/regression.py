@@ -98,8 +98,8 @@ class Regression(Record):
             work += products * (2 * self.scores.work + _CELL_WORK * self.seen.size)
             if work > _MOST_WORK:
                 raise InvalidInput(
-                    f"the fit takes too long: step {steps} of Newton's method passes "
-                    f"{_MOST_WORK:.0e} multiplications",
+                    f"the fit takes too long: at most {_MOST_WORK:.0e} multiplications are "
+                    f"allowed, and step {steps} of Newton's method needs more",
                     hint="a larger --l2, or a smaller --dim or --train",
                 )
             moved = self._largest(self.scores.of(step)) / max(1.0, self._largest(here.scores))
