@@ -82,8 +82,8 @@ _SLICES = 5
 """Lines along an axis, of which the median counts, so that a damaged one does not."""
 _FASTEST = 2.0
 """Radians from place to place: a pair that rotates faster may have rotated the other way."""
-_LARGEST = 69.0
-"""The logarithm of the largest base, 1e30."""
+_STEPS, _BESIDE, _SETTLED = 8, 1e-6, 1e-13
+"""Of Newton's method, of a parameter: how far the next value is tried, and the last step."""
 _SHARE = 2e-6
 """Of a rate: what the frequencies of float32 code are off by."""
 _OWN, _BASE, _SECTIONS, _SCALE, _ORIGIN, _FIT = 0.1, 0.2, 0.3, 0.4, 0.4, 1.0
@@ -452,29 +452,36 @@ def _solved_base(plain: _GridScheme, base: float, turns: _GridRates) -> tuple[fl
     """The base with which the rates along each axis are all the same multiple of a scheme's.
 
     And what it may be off by: infinity where they show none. None where they follow another rule.
-    Frequencies are powers of the base, so their logarithms are multiples of its own.
+    Newton's method in ln base.
     """
-    own = plain.changed(0, base=base)
-    if own is None:
-        return None
-    known, missed = _known(own, turns)
-    with np.errstate(all="ignore"):
-        slopes = np.log(own.frequencies) / math.log(base)
-        weights = np.where(known, turns.rates / turns.errors, 0) ** 2
-    missed, slopes = np.where(known, missed, 0), np.where(known, slopes, 0)
-    for axis in set(own.followed.tolist()):
-        of_axis = own.followed == axis
-        total = float(weights[of_axis].sum())
-        for values in (missed, slopes) if total else ():
-            values[of_axis] -= weights[of_axis] @ values[of_axis] / total
-    power = float(weights @ slopes**2)
-    if power <= 0:
-        return base, math.inf
-    step, error = float(weights @ (slopes * missed)) / power, 1 / math.sqrt(power)
+    error = math.inf
+    for _ in range(_STEPS):
+        own, beside = (plain.changed(0, base=b) for b in (base, base * (1 + _BESIDE)))
+        if own is None or beside is None:
+            return None
+        known, missed = _known(own, turns)
+        with np.errstate(all="ignore"):
+            slopes = np.log(beside.frequencies / own.frequencies) / math.log1p(_BESIDE)
+            weights = np.where(known, turns.rates / turns.errors, 0) ** 2
+        missed, slopes = np.where(known, missed, 0), np.where(known, slopes, 0)
+        for axis in set(own.followed.tolist()):
+            of_axis = own.followed == axis
+            total = float(weights[of_axis].sum())
+            for values in (missed, slopes) if total else ():
+                values[of_axis] -= weights[of_axis] @ values[of_axis] / total
+        power = float(weights @ slopes**2)
+        if power <= 0:
+            return base, math.inf
+        step = float(weights @ (slopes * missed)) / power
+        base *= math.exp(min(max(step, -3.0), 3.0))
+        error = 1 / math.sqrt(power)
+        if not 1 < base < 1e30:
+            return None
+        if abs(step) <= _SETTLED:
+            break
     left = np.abs(missed - step * slopes) * np.sqrt(weights)
-    if not 0 < math.log(base) + step < _LARGEST or left.max() > _LADDER:
+    if abs(step) > error or left.max() > _LADDER:
         return None
-    base *= math.exp(step)
     count = np.count_nonzero(weights)
     if count >= MANY:  # these show themselves how far they scatter
         error *= SURE * math.sqrt(float(left @ left) / (count - 1))
