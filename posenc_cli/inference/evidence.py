@@ -65,7 +65,8 @@ class Evidence(Record):
     values of the sample.
     ``skipped`` rows of the file come before those of the arrays, and ``forms`` say how else the
     file holds them than posenc writes them. Where ``only`` is given it is the sample.
-    ``quantum`` is what all values are whole multiples of, 0 where they are of none.
+    ``quantum`` is what all values are whole multiples of, 0 where they are of none. ``text`` says
+    that the values were read from digits.
     """
 
     arrays: tuple[NumberArray, ...]
@@ -75,6 +76,7 @@ class Evidence(Record):
     only: Integers | None = None
     forms: tuple[str, ...] = ()
     quantum: float = 0.0
+    text: bool = False
 
     @classmethod
     def of(cls, loaded: Sequence[Loaded]) -> Evidence:
@@ -82,9 +84,10 @@ class Evidence(Record):
         arrays = tuple(without_ones(file.values) for file in loaded)
         stored = loaded[0].dtype
         sample = np.concatenate([_some_values(array) for array in arrays])
-        values = _format(sample, stored, text=loaded[0].text)
-        quantum = _quantum(sample, stored, values if loaded[0].text else None)
-        return cls(arrays, stored, values, quantum=quantum)
+        text = loaded[0].text
+        values = _format(sample, stored, text=text)
+        quantum = _quantum(sample, stored, values if text else None)
+        return cls(arrays, stored, values, quantum=quantum, text=text)
 
     @classmethod
     def of_arrays(cls, *arrays: NumberArray, dtype: str | None = None) -> Evidence:
@@ -179,10 +182,10 @@ class Evidence(Record):
         return all(bool((np.abs(sample) <= _LARGEST).all()) for sample in self.sample)
 
     def clean(self, values: NumberArray) -> NumberArray:
-        """Values of a text file as the numbers they stand for; others as they are."""
-        if self.stored != "float64" or self.values == FLOAT64 or values.dtype.kind == "c":
+        """Values of a text file as the float32 numbers they stand for; others as they are."""
+        if not self.text or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
-        rounded = round_to(np.asarray(values, np.float64), FLOAT64, self.values)
+        rounded = round_to(np.asarray(values, np.float64), FLOAT64, FLOAT32)
         near = np.abs(rounded - values) <= _WRITTEN_SHORT
         return np.where(near | short_numbers(values), rounded, values)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from posenc_cli.identification import attempts
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
+from posenc_cli.records import replace
 from tests.examples import examples
 from tests.matrices import matrix
 
@@ -213,3 +214,14 @@ def test_an_exact_sinusoid_is_not_tried_as_the_bias_that_its_square_could_be(mon
     assert (found.scheme, found.exact, tried) == ("sinusoidal", True, [])
     identify(Evidence.of_arrays(np.random.default_rng(3).normal(size=(64, 64)).astype(np.float32)))
     assert tried
+
+
+def test_one_short_number_among_values_of_a_half_precision_is_not_rounded_away():
+    """ALiBi's scores of eight heads are numbers of bfloat16; -4.24 is none, in a text neither."""
+    scores = made("alibi", "float64", 60)
+    scores[1, 12, 29] = -4.24
+    evidence = Evidence.of_arrays(scores)
+    for each in (evidence, replace(evidence, text=True)):
+        best = identify(each).match
+        assert (best.scheme, best.census.on_grid) == ("alibi", False)
+        assert best.census.cells - best.census.equal == 1
