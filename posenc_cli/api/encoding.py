@@ -147,7 +147,6 @@ def _planned(
 
     Raises: InvalidInput if the request is not valid, or is for several encodings.
     """
-    from posenc_cli.configs import library
 
     def made() -> tuple[Choice, Request, Plan]:
         choice = choice_of(encoding, positions, parameters)
@@ -160,9 +159,7 @@ def _planned(
             )
         return choice, request, request.plan()
 
-    own = isinstance(encoding, str) and (
-        encoding in catalogue.BUILT_IN or encoding in library.names()
-    )
+    own = isinstance(encoding, str) and (encoding in catalogue.BUILT_IN or _is_model(encoding))
     small = positions is None or len(positions.ranges) == 1
     plain = all(name == "layout" or isinstance(v, int | float) for name, v in parameters.items())
     if own and small and plain:  # files, such as weights, may change
@@ -172,6 +169,12 @@ def _planned(
         choice, request, plan = made()
     warn_of_doubts(choice, request, stacklevel=5)
     return choice, plan
+
+
+def _is_model(name: str) -> bool:
+    from posenc_cli.configs import library
+
+    return name in library.names()
 
 
 def warn_of_doubts(choice: Choice, request: Request, *, stacklevel: int) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
     Outcome = Literal["vectors", "tables", "frequencies"]
     """What a function returns: rotated vectors, tables of cosines and sines, or frequencies."""
+    AsAlone = Callable[[Callable[[NumberArray], NumberArray]], list[bool]]
+    """Which heads, as a function reads them from all values, are rotated as in a call alone."""
 
 _KEPT_LENGTH = 0.03
 """Relative: lengths in bfloat16 are kept within this; wrong tables change them by tenths."""
@@ -397,8 +400,8 @@ class FormChoice:
         if self._alike or self._unlike is not None:
             return False
         if form.axes == "bnf":
-            some = self._leaves_heads(form, positions, vectors, turned)
-            return some or self._mixes_rows(form, positions, vectors, turned)
+            alone = partial(self._as_alone, form, positions, vectors, turned)
+            return _leaves_heads(form, alone) or _mixes_rows(form, vectors[0], alone)
         if not self._turns_rows(form, vectors, turned):
             return False
         required = [given.name for given in self._process.signature.required]
@@ -407,41 +410,6 @@ class FormChoice:
         same = [Vectors(own.values[:, :1], own.rows) for own in vectors]
         results = self._process.turned(form, positions, same)
         return any(np.ptp(result.values, axis=1).max() > _SAME_ROW for result in results)
-
-    def _leaves_heads(
-        self,
-        form: CallForm,
-        positions: Integers,
-        vectors: Sequence[Vectors],
-        turned: Sequence[Returned],
-    ) -> bool:
-        """Whether some of the heads side by side are rotated as alone, and others are not.
-
-        A function of a head's size may rotate the first dimensions of any row. Packed q, k and v
-        may be in an order that is tried later.
-        """
-        if form.has("qkv"):
-            return False
-        same = self._as_alone(form, positions, vectors, turned, lambda values: values)
-        return (form.has("heads") or any(same[1:])) and any(same) and not all(same)
-
-    def _mixes_rows(
-        self,
-        form: CallForm,
-        positions: Integers,
-        vectors: Sequence[Vectors],
-        turned: Sequence[Returned],
-    ) -> bool:
-        """Whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
-
-        A single head is then rotated rightly, so that axes without heads seem to be right.
-        """
-        shape = (1, vectors[0].heads, vectors[0].rows, form.columns)
-
-        def mixed(values: NumberArray) -> NumberArray:
-            return values.reshape(shape).swapaxes(1, 2)
-
-        return all(self._as_alone(form, positions, vectors, turned, mixed))
 
     def _as_alone(
         self,
@@ -530,6 +498,27 @@ class FormChoice:
                 return None
         tables = table_rows(results, rows, longer=form.from_zero)
         return None if tables is None else "tables"
+
+
+def _leaves_heads(form: CallForm, alone: AsAlone) -> bool:
+    """Whether some of the heads side by side are rotated as alone, and others are not.
+
+    A function of a head's size may rotate the first dimensions of any row. Packed q, k and v may be
+    in an order that is tried later.
+    """
+    if form.has("qkv"):
+        return False
+    same = alone(lambda values: values)
+    return (form.has("heads") or any(same[1:])) and any(same) and not all(same)
+
+
+def _mixes_rows(form: CallForm, vectors: Vectors, alone: AsAlone) -> bool:
+    """Whether heads side by side, (rows, heads·d), are read as (heads, rows, d).
+
+    A single head is then rotated rightly, so that axes without heads seem to be right.
+    """
+    shape = (1, vectors.heads, vectors.rows, form.columns)
+    return all(alone(lambda values: values.reshape(shape).swapaxes(1, 2)))
 
 
 def _same(some: Sequence[Returned], others: Sequence[Returned]) -> bool:

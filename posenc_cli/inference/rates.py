@@ -485,6 +485,7 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     most = _distances(places[every, best][:, None], phases, rates)[:, 0]
     most[misfits[every, best] > _HOPELESS] = 0
     rows, turns = np.nonzero(share * misfits <= most[:, None])
+    at_once = max(1, _CELLS_AT_ONCE // rates.size)
     for first in range(0, rows.size, at_once):
         row, turn = rows[first : first + at_once], turns[first : first + at_once]
         misfits[row, turn] = _distances(places[row, turn][:, None], phases[row], rates)[:, 0]
