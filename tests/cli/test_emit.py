@@ -142,7 +142,8 @@ def test_an_encoding_of_a_pack_that_is_none_names_no_cause(call, pack):
     for encoding in (
         *(1, None, {}, {"scheme": "rope"}, {"scheme": [], "params": {}}),
         *({"scheme": name, "params": params} for name in ("rope", "alibi") for params in ([1], 3)),
-        *({"scheme": "rope", "params": {"dim": "x"}}, {"scheme": "own", "params": {}}),
+        *({"scheme": "rope", "params": {"dim": dim}} for dim in ("x", 10**400)),
+        {"scheme": "own", "params": {}},
     ):
         (pack / "pack.json").write_text(json.dumps({**manifest, "encoding": encoding}))
         status, out, _ = call("emit", "--check", "pack", "y.npy")

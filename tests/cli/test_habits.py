@@ -57,6 +57,8 @@ def test_what_is_no_whole_number_is_refused(call, length):
         ("explain -m gpt2", "posenc explain takes it as an argument, without -m"),
         ("compare --config a.json", "posenc compare takes it as an argument, without --config"),
         ("models gpt2", "posenc explain gpt2 shows a model"),
+        ("models list", "posenc models --help shows how it is used"),
+        ("check --in a.npy -s rope", "posenc check takes it as an argument, without --in"),
         ("weights a.gguf", "posenc identify CHECKPOINT lists its tensors that hold positions"),
         ("backends", "posenc --version --verbose lists them"),
     ],
@@ -69,13 +71,23 @@ def test_what_other_programs_say_is_hinted_at(call, arguments, hint):
 
 @pytest.mark.parametrize(
     "command",
-    ["generate -s rope -l 4 --out", "heatmap -s rope --out", "alibi-slopes --out"],
+    [
+        *("generate -s rope -l 4 --out", "heatmap -s rope --out", "alibi-slopes --out"),
+        *("extrapolate --out", "emit -s rope --out"),
+    ],
 )
 def test_an_empty_name_is_wrong_usage(call, command):
     """A script whose variable is empty gave it, and nothing is wrong with the disk."""
     status, out, err = call(*command.split(), "")
     assert (status, out) == (2, "")
     assert "the name is empty" in err
+
+
+@pytest.mark.parametrize("line", ["identify -m gpt2", "resize -s rope", "completion -m x"])
+def test_an_option_is_called_an_argument_only_where_it_is_one(call, line):
+    status, _, err = call(*line.split())
+    assert status == 2
+    assert "as an argument" not in err
 
 
 def test_help_is_shown_where_nothing_is_asked_for(call):

@@ -72,6 +72,16 @@ def test_the_page_has_the_claims_that_heads_can_settle():
 
 
 @pytest.mark.long
+def test_the_answer_names_the_most_and_the_least_attention(call):
+    line = ("heads", "-s", "rope", "-s", "t5", "-s", "alibi", "-d", "32", "--target", "previous")
+    found = json.loads(call(*line, "--json")[1])["results"]
+    masses = {head["scheme"]: head["lengths"][-1]["mass"] for head in found}
+    first = call(*line)[1].splitlines()[0]
+    names = [max(masses, key=masses.get), min(masses, key=masses.get)]
+    assert re.findall(r"(\S+) \S+ \((?:most|least)\)", first) == names
+
+
+@pytest.mark.long
 def test_a_requirement_that_fails_is_status_1_and_says_by_how_much(call):
     asked = ("-s", "rope", "-d", "32", "--stretch", "none,linear", "--require", "previous@2x>=0.9")
     status, out, _ = call("heads", *asked)

@@ -361,8 +361,16 @@ def test_two_values_have_two_colours_beside_them_and_no_value_between() -> None:
 
 
 @pytest.mark.long
-def test_names_of_neighbouring_spans_do_not_lie_on_each_other() -> None:
-    spans = ((-0.5, 28.5, "kept"), (28.5, 34.5, "blended"), (34.5, 63.5, "interpolated"))
+@pytest.mark.parametrize(
+    ("spans", "named"),
+    [
+        (((-0.5, 28.5, "kept"), (28.5, 34.5, "blended"), (34.5, 63.5, "interpolated")), 3),
+        (((-0.5, 1.5, "kept"), (1.5, 61.5, "blended"), (61.5, 63.5, "interpolated")), 3),
+        (((-0.5, 1.5, "b"), (1.5, 2.5, "aaaa"), (2.5, 3.5, "b"), (7.5, 63.5, "aaaa")), 3),
+        ([(4 * i - 0.5, 4 * i + 3.5, "ab"[i % 2] * 20) for i in range(16)], None),
+    ],
+)
+def test_names_of_neighbouring_spans_do_not_lie_on_each_other(spans, named) -> None:
     curve = Curve((0.0, 63.0), (0.0, 1.0))
     with _settings(SMALL):
         drawing = Drawing(SMALL)
@@ -370,7 +378,7 @@ def test_names_of_neighbouring_spans_do_not_lie_on_each_other() -> None:
         drawing.page.draw_without_rendering()
         (axes,) = drawing.page.axes
         boxes = [text.get_window_extent() for text in axes.texts]
-    assert [text.get_text() for text in axes.texts] == [name for _, _, name in spans]
+    assert named in (None, len(boxes))
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 

@@ -5,6 +5,7 @@ Imports NumPy: import it only where something is drawn.
 
 from __future__ import annotations
 
+import math
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,8 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
     """
     from matplotlib.transforms import offset_copy
 
-    _name_spans(axes, curves, style)
+    if curves.spans:
+        _name_spans(axes, curves, style)
     below = 1.2 * bool(curves.spans)
     handles, names = axes.get_legend_handles_labels()
     if not names:
@@ -134,20 +136,21 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
 def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
     """Write the names of spans above axes, each where it begins, and the last where it ends.
 
-    A narrow span has its name before its end, if no wide one has this name.
+    The first narrow span of a name has it before its end, if there is room and no wide one has it.
     """
-    across, aside = axes.get_xaxis_transform(), 0.2 * style.points
-
-    def is_narrow(start: float, stop: float, name: str) -> bool:
-        (left, _), (right, _) = across.transform([(start, 1), (stop, 1)])
-        return bool(right - left < style.text_width(name, TICK_SIZE))
-
-    wide = {span[2] for span in curves.spans if not is_narrow(*span)}
+    across, aside, end = axes.get_xaxis_transform(), 0.2 * style.points, -math.inf
+    edges = across.transform([(x, 1) for start, stop, _ in curves.spans for x in (start, stop)])
+    lefts, rights = edges[::2, 0], edges[1::2, 0]
+    widths = [style.text_width(span[2], TICK_SIZE) for span in curves.spans]
+    narrow = rights - lefts < widths
+    named = {span[2] for span, is_narrow in zip(curves.spans, narrow, strict=True) if not is_narrow}
     for index, (start, stop, name) in enumerate(curves.spans):
-        narrow = is_narrow(start, stop, name)
-        if narrow and name in wide:
+        at_end = narrow[index] or 0 < index == len(curves.spans) - 1
+        begin = rights[index] - widths[index] if at_end else lefts[index]
+        if narrow[index] and (name in named or begin < end):
             continue
-        at_end = narrow or 0 < index == len(curves.spans) - 1
+        named.add(name)
+        end = begin + widths[index] + style.line / 2
         axes.annotate(
             name,
             (stop if at_end else start, 1),
