@@ -241,7 +241,8 @@ class _ExactScores:
         self._content = content
         self._dtype = dtype
         self._coefficients = content.coefficients(exact)
-        self._profile = lru_cache(maxsize=_PROFILES_KEPT)(self._bounded_profile)
+        self._profile = lru_cache(maxsize=_PROFILES_KEPT)(self._profile_of)
+        self._exact_profile = lru_cache(maxsize=1)(self._profile_of)
 
     def __call__(self, head: int, indices: Integers) -> StoredValues:
         coefficient = _of_head(self._coefficients, head)
@@ -263,7 +264,7 @@ class _ExactScores:
         """Return the scores from bounded numbers, and which of them are proven."""
         with np.errstate(all="ignore"):
             try:
-                profile = self._profile(indices.tobytes())
+                profile = self._profile(bounded, indices.tobytes())
                 scores = self._content.scores(bounded, coefficient, profile)
                 if scores.shape == indices.shape:
                     return scores.rounded(self._dtype)  # type: ignore[no-any-return]
@@ -271,19 +272,15 @@ class _ExactScores:
                 pass  # exact numbers report the error, if there is one
         return np.empty(indices.shape, self._dtype.numpy), np.zeros(indices.shape, np.bool_)
 
-    def _bounded_profile(self, indices: bytes) -> Any:
-        values = self._in_positions(bounded.asarray(np.frombuffer(indices, dtype=np.int64)))
-        return self._content.profile(bounded, values) if self._content.profile else values
-
-    def _in_positions(self, numbers: Any) -> Any:
-        """Return parts of 1 as the positions that the formula takes."""
+    def _profile_of(self, xp: Any, indices: bytes) -> Any:
+        """Return what all heads share: the profile at indices, or else their positions."""
         parts = self._content.denominator
-        return numbers if parts == 1 else numbers / parts
+        numbers = xp.asarray(np.frombuffer(indices, dtype=np.int64))
+        positions = numbers if parts == 1 else numbers / parts
+        return self._content.profile(xp, positions) if self._content.profile else positions
 
     def _exact_scores(self, coefficient: Any, indices: Integers) -> StoredValues:
-        values = self._in_positions(exact.asarray(indices.tolist()))
-        if self._content.profile:
-            values = self._content.profile(exact, values)
+        values = self._exact_profile(exact, indices.tobytes())
         return round_exact(list(self._content.scores(exact, coefficient, values)), self._dtype)
 
 

@@ -71,6 +71,9 @@ def _job_answer(
 _WORKER = "posenc_cli.experiments.job_processes"
 """This module, as a process."""
 
+_SECONDS_TO_SIGNALS = 0.25
+"""How long a signal may wait to be handled."""
+
 
 def run_jobs(
     jobs: Sequence[Job],
@@ -91,7 +94,10 @@ def run_jobs(
     with ThreadPoolExecutor(workers or processors()) as pool:
         futures = [pool.submit(_run_in_process, job, folder, steps, stopped) for job in jobs]
         try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            running = True
+            while running:  # a signal that arrives as the wait begins is handled after it
+                done, rest = wait(futures, _SECONDS_TO_SIGNALS, FIRST_EXCEPTION)
+                running = bool(rest) and all(future.exception() is None for future in done)
         finally:
             stopped.set()  # the jobs that still run are cancelled
             pool.shutdown(cancel_futures=True)

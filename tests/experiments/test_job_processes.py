@@ -72,14 +72,14 @@ def test_what_a_worker_refuses_is_raised_here(tmp_path) -> None:
 
 
 _RUN = """
-import sys
+import signal, sys, threading
 from pathlib import Path
 from posenc_cli import interrupts
 from posenc_cli.experiments.folder import RunFolder
 from posenc_cli.experiments.job_processes import run_jobs
 interrupts.handle()
 folder = RunFolder.found(Path(sys.argv[1]))
-run_jobs(folder.request.jobs(), folder, print, workers=2)
+run_jobs(folder.request.jobs(), folder, {progress}, workers=2)
 """
 
 
@@ -88,7 +88,7 @@ run_jobs(folder.request.jobs(), folder, print, workers=2)
 def test_workers_end_with_their_parent(tmp_path, number) -> None:
     asked = request("rope", "nope", steps=LONG)
     folder = RunFolder.made(tmp_path / "run", asked)
-    command = [sys.executable, "-c", _RUN, str(folder.path)]
+    command = [sys.executable, "-c", _RUN.format(progress="print"), str(folder.path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
@@ -97,6 +97,15 @@ def test_workers_end_with_their_parent(tmp_path, number) -> None:
         parent.send_signal(number)
     eventually(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in workers))
     assert not any((folder.path / "results").iterdir())
+
+
+@pytest.mark.slow
+def test_a_signal_that_wakes_no_waiting_thread_is_handled(tmp_path) -> None:
+    folder = RunFolder.made(tmp_path / "run", request("rope", "nope", steps=LONG))
+    kill = "lambda *_: signal.pthread_kill(threading.get_ident(), signal.SIGINT)"
+    command = [sys.executable, "-c", _RUN.format(progress=kill), str(folder.path)]
+    with spawn(command, cwd=ROOT) as process:
+        assert process.wait(PATIENCE) == 128 + signal.SIGINT
 
 
 @pytest.mark.slow

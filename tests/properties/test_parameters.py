@@ -154,7 +154,8 @@ def commands(draw, tried=quick, backends=("auto",)):
         return [command, "--heads", heads, "--max-bias", bias, "--format", "json"]
     if command == "buckets":
         rule = RULES[draw(st.sampled_from(list(RULES)))]
-        return [command, rule.name, *draw(settings_of(rule.parameters, tried)), "--json"]
+        asked = draw(settings_of(rule.parameters, tried))
+        return ["curve", "-s", rule.name, *asked, "--table", "buckets", "--json"]
     scheme = BUILT_IN[draw(st.sampled_from(list(BUILT_IN)))]
     words = [command, "--scheme", scheme.name, *draw(settings_of(scheme.parameters, tried))]
     if command == "generate":
@@ -309,6 +310,7 @@ emit -s rope-proportional --set factor=1e-8 --dim 8 -o pack
 emit -s sinusoidal --dim 2 --base=1.7976931348623157e+308 --len 1 -o pack
 rotation -s xpos --set scale_base=5e-324 --len 1
 emit -s t5-clipped --heads 65535 --len 1 -o pack
+emit -s sandwich --heads 256 --dim 4096 --base 1e308 --set convention=nemo --len 1 -o pack
 """
 """What this property found, once each: status 70, a warning of NumPy's, or no end."""
 
