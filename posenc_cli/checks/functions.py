@@ -205,7 +205,8 @@ def _likeliest(
             subject = _called_further(called, arguments, subject, task, further)
             notes = [_OTHER_ORDER] * bool(accepted and carried)
             return replace(subject, notes=(*subject.notes, *notes)), text
-        accepted.append((subject, text))
+        if not any(_alike(subject, own) for own, _ in accepted):
+            accepted.append((subject, text))
     likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
     if usual_refused and all(own.misfit for own, _ in accepted):
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
@@ -232,6 +233,12 @@ def _judged(
     if not _near(again.values, first.values, ALIKE):
         raise called.invalid(UNSTEADY, hint=_DROPOUT)
     return _of_vectors(called, arguments, task, subject, accepts), text
+
+
+def _alike(some: Any, other: Any) -> bool:
+    """Whether two wrong calls gave the same values: one search for their cause will do."""
+    found, others = some.expected.found, other.expected.found
+    return some.misfit == other.misfit and np.array_equal(found, others, equal_nan=True)
 
 
 def _doubt(own: tuple[Any, str]) -> bool:

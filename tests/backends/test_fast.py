@@ -671,7 +671,7 @@ def test_the_kernel_reads_and_writes_what_is_its_own_and_does_nothing_undefined(
     """By the sanitizers of addresses and of undefined behaviour."""
     hatch_build = pytest.importorskip("hatch_build", reason="hatchling is not installed")
     library = tmp_path / native.LIBRARY.name
-    flags = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    flags = ("-Og", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     assert hatch_build.compiled(library, flags=flags)
     found = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
