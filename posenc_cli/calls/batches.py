@@ -275,9 +275,12 @@ class Together:
         keys = [own.tobytes() + at.tobytes() for own, at in zip(x, places, strict=True)]
         index = list({key: place for place, key in enumerate(keys)}.values())
         blocks = list(zip(x[index], places[index], strict=True))
+        rows = len(index) * x.shape[1]
         if self._function.form.any_rows:
-            blocks = [(x[index].reshape(-1, x.shape[2]), places[index].reshape(-1))]
-        values = np.concatenate([self._function.values(*block, which) for block in blocks])
+            # In few sizes, the last row repeated: some libraries compile for each.
+            some = np.minimum(np.arange(1 << (rows - 1).bit_length()), rows - 1)
+            blocks = [(x[index].reshape(rows, -1)[some], places[index].reshape(-1)[some])]
+        values = np.concatenate([self._function.values(*block, which) for block in blocks])[:rows]
         order = {keys[place]: number for number, place in enumerate(index)}
         made: NumberArray = values.reshape(-1, *x.shape[1:])[[order[key] for key in keys]]
         return made
