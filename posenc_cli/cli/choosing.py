@@ -71,7 +71,8 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
 
 
 _SCHEME_HELP = (
-    "a scheme (posenc schemes lists them), or your own as ./file.py:name or package.module:name"
+    "a scheme (posenc schemes lists them); A+B for a hybrid; your own as ./file.py:name or "
+    "package.module:name"
 )
 
 
@@ -94,7 +95,7 @@ class SourceOptions(OptionGroup):
             "-s",
             metavar="NAME",
             autocompletion=scheme_names,
-            help=f"{_SCHEME_HELP}; A+B for a hybrid",
+            help=_SCHEME_HELP,
         ),
     ] = None
     config: Annotated[
@@ -122,7 +123,7 @@ class SourceOptions(OptionGroup):
             "--as",
             metavar="ENGINE",
             autocompletion=runtime_names,
-            help="read the config as this engine does: vllm, llama.cpp, …",
+            help="read the config as vllm, llama.cpp or another engine does",
         ),
     ] = None
 
@@ -148,7 +149,7 @@ class FunctionOptions(SourceOptions):
             "--like",
             metavar="NAME",
             autocompletion=function_names,
-            help="the table that a function of a library makes, as package:function",
+            help="the table of a library's function, as package:function",
         ),
     ] = None
 
@@ -163,7 +164,7 @@ class SchemesOptions(SourceOptions):
             "-s",
             metavar="NAME",
             autocompletion=scheme_names,
-            help=f"{_SCHEME_HELP}; A+B for a hybrid; repeatable",
+            help=f"{_SCHEME_HELP}; repeatable",
         ),
     ] = None
 
@@ -225,9 +226,8 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="instead of --len: ranges start:stop[:step] and numbers, comma-separated "
-            "(999:-1:-20 counts down; 0.5, 1/3 and -3 work if the formula allows them), or a "
-            "FILE of positions",
+            help="instead of --len: start:stop[:step], numbers, or a FILE; comma-separated; "
+            "999:-1:-20 counts down; 0.5, 1/3 and -3 work if the formula allows them",
             parse=_positions,
         ),
     ] = None
@@ -266,7 +266,7 @@ class ParameterOptions(OptionGroup):
         option(
             *OWN_OPTIONS["dim"],
             metavar="N",
-            help="dimensions of the encoding [default: 64, or the scheme's own]",
+            help="dimensions of the encoding [default: 64, or the scheme's]",
         ),
     ] = None
     heads: Annotated[
@@ -278,7 +278,7 @@ class ParameterOptions(OptionGroup):
         option(
             *OWN_OPTIONS["base"],
             metavar="X",
-            help="base of the frequencies, RoPE's theta [default: 10000, or the scheme's own]",
+            help="base of the frequencies, RoPE's theta [default: 10000, or the scheme's]",
         ),
     ] = None
     layout: Annotated[
@@ -287,8 +287,8 @@ class ParameterOptions(OptionGroup):
             *OWN_OPTIONS["layout"],
             metavar="NAME",
             autocompletion=layout_names,
-            help="interleaved|concat (sinusoidal); interleaved|half (rotary schemes) [default: "
-            "interleaved, or the scheme's own]",
+            help="rotary: interleaved|half; sinusoidal: interleaved|concat [default: interleaved, "
+            "or the scheme's]",
         ),
     ] = None
     settings: Annotated[
@@ -348,7 +348,7 @@ class ComputeOptions(OptionGroup):
         ),
     ] = None
     device: Annotated[
-        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps|…", parse=device_name)
+        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps or another device of torch", parse=device_name)
     ] = None
     threads: Annotated[
         int | None,

@@ -129,7 +129,7 @@ class PictureOptions(OptionGroup):
             "--graphics",
             metavar="HOW",
             known=GRAPHICS,
-            help=f"how a terminal shows pictures: {'|'.join(GRAPHICS)} (text only) "
+            help=f"terminal graphics: {'|'.join(GRAPHICS)}; none is text only "
             "[default: auto, pixels where the terminal supports them]",
             show_default=False,
         ),
@@ -186,7 +186,7 @@ class ColorPictureOptions(PictureOptions):
         option(
             "--cmap",
             metavar="NAME",
-            help="viridis|polar|polar-dark|phase|gray, or any of matplotlib's; _r reverses it",
+            help="a matplotlib colormap, or polar|polar-dark|phase; NAME_r reverses it",
         ),
     ] = None
 

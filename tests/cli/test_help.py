@@ -82,6 +82,19 @@ def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages
     assert call("help", "rope-check")[1] == call("rope-check", "--help")[1] != rope
 
 
+@pytest.mark.long
+def test_h_tells_every_option_in_words_that_fit(pages, monkeypatch):
+    assert not [line for page in pages for line in page.brief(80).splitlines() if line[-1:] == "…"]
+    monkeypatch.setattr("posenc_cli.cli.help.help_page.SCREEN", 1000)
+    for page in pages[1:]:
+        brief = page.brief(80)
+        for line in brief.splitlines():
+            assert not line.endswith(("…", ",", ":")), line
+        terms = [term for _, entries in page.sections for term, _ in entries]
+        assert [term for term in terms if f"\n  {term} " not in brief] == ["-h, --help"]
+    assert "--table NAME       for rotary schemes: one of 9 names, see --help" in pages[1].brief(80)
+
+
 def test_help_is_as_wide_as_a_terminal_up_to_100_and_paged_where_it_is_longer(call, monkeypatch):
     paged = []
     monkeypatch.setattr("pydoc.pager", paged.append)

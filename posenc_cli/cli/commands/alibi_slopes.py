@@ -96,7 +96,7 @@ def alibi_slopes(
         bool,
         option(
             "--plot",
-            help="draw the slopes in the terminal, or to a figure with --out NAME.png|.svg|.pdf",
+            help="draw the slopes in the terminal; --out NAME.png|.svg|.pdf makes a figure",
         ),
     ] = False,
     picture: PictureOptions,

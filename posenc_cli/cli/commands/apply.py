@@ -100,7 +100,7 @@ def apply(
         option(
             "--arithmetic",
             known=ARITHMETICS,
-            help="exact, or tables in float64|float32|bfloat16, then each operation in --dtype",
+            help="exact, or tables in float64|float32|bfloat16; then each operation is in --dtype",
         ),
     ] = "exact",
     output: MatrixOutput,

@@ -42,8 +42,7 @@ def check(
         str | None,
         typer.Argument(
             metavar="[FILE]",
-            help="a table of rows or scores (npy, npz, csv, …); for RoPE: cos and sin, or one row "
-            "of inverse frequencies",
+            help="rows, scores, cos and sin, or inverse frequencies (npy, npz, csv, …)",
         ),
     ] = None,
     *,

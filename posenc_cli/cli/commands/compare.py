@@ -77,7 +77,7 @@ def compare(
         typer.Argument(
             metavar="[B]",
             autocompletion=operand_names,
-            help="another one; without it, A as another engine reads it (--as)",
+            help="what to compare A with; without it, A as another engine reads it (--as)",
         ),
     ] = None,
     *,

@@ -66,9 +66,9 @@ def dot_similarity(
         option(
             "--content",
             known=CONTENTS,
-            help="for rotary schemes, q and k before the rotation: ones|random (normal, the "
-            "same for both)|independent (normal, drawn separately: mean and deviation); "
-            "repeatable [default: ones]",
+            help="q and k before the rotation: ones|random|independent; random is normal, the "
+            "same for both; independent is normal, drawn separately, shown as mean and deviation; "
+            "for rotary schemes; repeatable [default: ones]",
         ),
     ] = None,
     head: Annotated[
@@ -77,7 +77,7 @@ def dot_similarity(
     ] = None,
     bounded: Annotated[
         bool,
-        option("--bound", help="for rotary schemes: also draw RoFormer's bound (Su et al. 2021)"),
+        option("--bound", help="for rotary schemes, also draw RoFormer's bound (Su et al. 2021)"),
     ] = False,
     profile: Annotated[
         bool, option("--profile", help="show only the values by offset m − n, not the matrix")
@@ -86,7 +86,7 @@ def dot_similarity(
         DType | None,
         number_format_option(
             "--dtype",
-            help=f"number format of the written matrix: {'|'.join(REAL_DTYPES)} [default: float32]",
+            help=f"number format of the matrix: {'|'.join(REAL_DTYPES)} [default: float32]",
         ),
     ] = None,
     picture: ColorPictureOptions,

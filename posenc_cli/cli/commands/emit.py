@@ -59,7 +59,7 @@ def emit(
         option(
             "--reader",
             metavar="NAME",
-            help=f"add source of readers to compile with your code: {','.join(READERS)}",
+            help=f"add readers in source, to compile with your code: {','.join(READERS)}",
             parse=partial(some_of, known=READERS),
             autocompletion=completed_from(READERS),
         ),
@@ -69,7 +69,7 @@ def emit(
         option(
             "--dtype",
             known=FORMATS,
-            help=f"round y to this format, stored as float32: {'|'.join(FORMATS)}",
+            help=f"round y to {'|'.join(FORMATS)}; it is stored as float32",
         ),
     ] = "float32",
     tol: TOLERANCE = "auto",

@@ -49,7 +49,7 @@ def explain(
         typer.Argument(
             metavar="CONFIG...",
             autocompletion=model_names,
-            help="a config.json, its folder, a GGUF file, - (stdin), or a model; or several",
+            help="config.json, its folder, a GGUF file, a model, or - (stdin); or several",
         ),
     ],
     *,
@@ -58,7 +58,7 @@ def explain(
         typer.Option(
             "--as",
             metavar="ENGINE",
-            help="read it as vllm, llama.cpp or another engine does; all: which engines differ",
+            help="read it as vllm, llama.cpp or another engine does; with all, compare them",
             show_default=True,
         ),
     ] = TRANSFORMERS,
@@ -71,8 +71,8 @@ def explain(
         typer.Option(
             "--strict",
             help=(
-                "status 1 if a value is a default, a rope key is unread or contradicted, or a part"
-                " of the file is missing"
+                "status 1 if something is assumed, unread or missing: a value is a default, a rope"
+                " key is unread or contradicted, or a part of the file is missing"
             ),
         ),
     ] = False,
@@ -81,8 +81,8 @@ def explain(
         option(
             "--fail-on",
             metavar="CODES",
-            help="status 1 if the summary has one of these, comma-separated (context and stored "
-            f"only if doubtful): {'|'.join(ConclusionCode)}",
+            help="status 1 if the summary has one of CODES: "
+            f"{'|'.join(ConclusionCode)}; comma-separated; context and stored only if doubtful",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,

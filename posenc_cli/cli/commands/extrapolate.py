@@ -255,8 +255,8 @@ def extrapolate(
         option(
             "--stretch",
             metavar="NAMES",
-            help="context extension at test time, comma-separated: "
-            f"{'|'.join(STRETCH_NAMES)} [default: none]",
+            help=f"context extension at test time: {'|'.join(STRETCH_NAMES)}; comma-separated "
+            "[default: none]",
             parse=partial(some_of, known=STRETCH_NAMES),
         ),
     ] = None,
@@ -265,7 +265,7 @@ def extrapolate(
         option(
             "--task",
             metavar="NAMES",
-            help=f"tasks to learn, comma-separated: {'|'.join(TRAINED)} [default: text]",
+            help=f"tasks, comma-separated: {'|'.join(TRAINED)} [default: text]",
             parse=partial(some_of, known=TRAINED),
         ),
     ] = None,

@@ -44,7 +44,7 @@ def generate(
         DType | None,
         number_format_option(
             "--round-to",
-            help="round values to this coarser format, but store them as --dtype",
+            help="round to this coarser format, but store as --dtype",
         ),
     ] = None,
     table: TableName = None,

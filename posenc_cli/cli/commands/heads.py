@@ -74,8 +74,9 @@ def heads(
         option(
             "--target",
             metavar="WHAT",
-            help="pattern: previous|back:K|first|same:K (K, 2K, … back)|window:W (the last W), or "
-            "a file of 0 and 1 (queries × keys); repeatable [default: previous]",
+            help="previous|back:K|first|same:K|window:W, or a file; same:K attends K, 2K, … back, "
+            "window:W the last W, a file holds 0 and 1 (queries × keys); repeatable [default: "
+            "previous]",
         ),
     ] = None,
     stretches: Annotated[
@@ -83,7 +84,7 @@ def heads(
         option(
             "--stretch",
             metavar="NAMES",
-            help=f"RoPE scaling at test time, comma-separated: {'|'.join(ROPE_STRETCH_NAMES)} "
+            help=f"RoPE scaling at test time: {'|'.join(ROPE_STRETCH_NAMES)}; comma-separated "
             "[default: none]",
             parse=partial(some_of, known=ROPE_STRETCH_NAMES),
         ),
@@ -106,7 +107,7 @@ def heads(
         option(
             "--require",
             metavar="RULE",
-            help="status 1 unless TARGET@LENGTH>=SHARE holds for every encoding: previous@8x>=0.9 "
+            help="status 1 unless TARGET@LENGTH>=SHARE for every encoding; previous@8x>=0.9 "
             "(share of the attention), first@400.right<=0.5 (share of right queries); "
             "repeatable",
         ),

@@ -26,7 +26,7 @@ def heatmap(
     view: ViewOptions,
     unsplit: Annotated[
         bool,
-        option("--unsplit", help="keep the columns in their stored order, sines and cosines mixed"),
+        option("--unsplit", help="keep the stored column order, sines and cosines mixed"),
     ] = False,
     softmax: Annotated[
         bool, option("--softmax", help="for a bias: draw the attention weights of the bias alone")

@@ -30,7 +30,7 @@ def inspect(
             "--require",
             metavar="LIST",
             parse=requirements_of,
-            help="required properties or bounds, comma-separated: unique,norm<=1e-6",
+            help="required properties or bounds: unique,norm<=1e-6; comma-separated",
         ),
     ] = (),
     fit: Annotated[

@@ -55,7 +55,7 @@ def order_check(
             "--expect",
             metavar="WHAT",
             known=("auto", "order", "none"),
-            help="expected result: auto (what the scheme declares), order or none",
+            help="expected result: auto|order|none; auto is what the scheme declares",
         ),
     ] = "auto",
     picture: ColorPictureOptions,

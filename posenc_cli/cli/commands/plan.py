@@ -54,8 +54,8 @@ def plan(
         option(
             "--recipe",
             metavar="NAME",
-            help="recipe to print keys and flags for: as-is|linear|dynamic|yarn|llama3|ntk|base "
-            "[default: yarn]",
+            help="recipe to print: as-is|linear|dynamic|yarn|llama3|ntk|base; as config keys and "
+            "engine flags [default: yarn]",
         ),
     ] = None,
     bases: Annotated[
@@ -72,8 +72,9 @@ def plan(
             "--require",
             metavar="LIST",
             parse=_requirements,
-            help="status 1 unless these hold, comma-separated: context>=N, long-wavelengths<=N, "
-            "negative-from>=N, unseen<=N for the config as it is; yarn.unseen<=0 for a recipe",
+            help="status 1 unless these hold: context>=N, unseen<=N (or long-wavelengths<=N, "
+            "negative-from>=N) for the config as it is; yarn.unseen<=0 for a recipe; "
+            "comma-separated",
         ),
     ] = (),
     as_json: Json = False,

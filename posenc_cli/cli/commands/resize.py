@@ -66,7 +66,7 @@ def resize(
             "--len",
             "-l",
             minimum=1,
-            help="number of positions after resizing, without the --prefix rows",
+            help="new number of positions, without the --prefix rows",
         ),
     ] = None,
     grid: Annotated[
@@ -74,7 +74,7 @@ def resize(
         option(
             "--grid",
             metavar="AxB:CxD",
-            help="resize a grid of A rows and B columns to C rows and D columns",
+            help="resize a grid of A×B (rows×columns) to C×D",
             parse=_grids,
         ),
     ] = None,

@@ -73,8 +73,8 @@ class SubjectOptions(OptionGroup):
         option(
             "--impl",
             metavar="NAME",
-            help="check f(x, positions) or f(q, k, cos, sin), as module:f or ./file.py:f, or an "
-            "ONNX graph, ./model.onnx",
+            help="check a function, module:f or ./file.py:f, or ./model.onnx; it takes (x, "
+            "positions) or (q, k, cos, sin)",
         ),
     ] = None
     call: Annotated[
@@ -96,7 +96,7 @@ class SubjectOptions(OptionGroup):
             "--axes",
             metavar="ORDER",
             known=CALL_AXES,
-            help="axes of x, q and k of --impl: bhnd, bnhd, … (b batch, h heads, n tokens, d "
+            help="axes of x, q and k of --impl, such as bhnd or bnhd (b batch, h heads, n tokens, d "
             "dimensions, f all heads side by side) [default: the order that works]",
         ),
     ] = None
@@ -137,7 +137,7 @@ class RopeCheckOutput(CheckOutput):
             "--out",
             "-o",
             metavar="FILE",
-            help="write the report to a file, or the error by position to a .png, .svg or .pdf",
+            help="write the report to a file; to .png, .svg, .pdf or .html, a picture of the error",
         ),
     ] = None
 
@@ -179,9 +179,9 @@ TOLERANCE = Annotated[
         metavar="X",
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
-        help="error to accept: auto (of correct float32 code), float32 (frequencies rounded once), "
-        "float64, exact (correctly rounded), float16 or bfloat16 (rounded to it, stored wider), or "
-        "a maximum absolute error",
+        help="error to accept: auto, exact, a format, or a maximum; auto is that of correct float32 "
+        "code; exact is correctly rounded; the formats are float32 (frequencies rounded once), "
+        "float64, float16 and bfloat16 (rounded to it, stored wider); the maximum is absolute",
     ),
 ]
 """The error that is accepted."""

@@ -44,6 +44,7 @@ _EXAMPLES = 8
 """The most lines of examples on a brief page."""
 _FEWEST_NAMED = 3
 """The fewest options of a heading that are listed on one line by name."""
+_CHOICES = re.compile(r"[^\s|;,)]+(\|[^\s|;,)]+)+")
 _WIDEST_TERM = 24
 _NARROWEST_TEXT = 20
 
@@ -174,11 +175,22 @@ def _filled(text: str, width: int, *, indent: int = 0, hanging: int | None = Non
 
 
 def _brief_entry(entry: Entry, column: int, width: int) -> str:
-    """Return a term and the start of its description on one line."""
+    """Return a term and the most of its description that is complete and fits one line."""
     term, text = f"  {entry[0]}".ljust(column), entry[1]
     term = term if len(term) <= column else f"{term}  "
     room = max(width - len(term), 5)
+    stated = text.partition(" [")[0]
+    ends = [match.start() for match in re.finditer(r"[;:] | \(|$", stated)]
+    starts = [stated[:end] for end in reversed(ends)]
+    for start in (text, *(form for start in starts for form in (start, _counted(start)))):
+        if len(start) <= room:
+            return term + start
     return term + _Wrapper(room, max_lines=1, placeholder=" …", break_on_hyphens=False).fill(text)
+
+
+def _counted(text: str) -> str:
+    """Return a description with lists of choices replaced by their number."""
+    return _CHOICES.sub(lambda names: f"one of {names[0].count('|') + 1} names, see --help", text)
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:
