@@ -348,7 +348,13 @@ class ComputeOptions(OptionGroup):
         ),
     ] = None
     device: Annotated[
-        str | None, option("--device", metavar="NAME", help="cpu|cuda|mps or another device of torch", parse=device_name)
+        str | None,
+        option(
+            "--device",
+            metavar="NAME",
+            help="cpu|cuda|mps or another device of torch",
+            parse=device_name,
+        ),
     ] = None
     threads: Annotated[
         int | None,

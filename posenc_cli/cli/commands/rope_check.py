@@ -96,8 +96,8 @@ class SubjectOptions(OptionGroup):
             "--axes",
             metavar="ORDER",
             known=CALL_AXES,
-            help="axes of x, q and k of --impl, such as bhnd or bnhd (b batch, h heads, n tokens, d "
-            "dimensions, f all heads side by side) [default: the order that works]",
+            help="axes of x, q and k of --impl, such as bhnd or bnhd (b batch, h heads, n tokens, "
+            "d dimensions, f all heads side by side) [default: the order that works]",
         ),
     ] = None
     in_place: Annotated[bool, option("--in-place", help="--impl modifies its input in place")] = (
@@ -179,8 +179,8 @@ TOLERANCE = Annotated[
         metavar="X",
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
-        help="error to accept: auto, exact, a format, or a maximum; auto is that of correct float32 "
-        "code; exact is correctly rounded; the formats are float32 (frequencies rounded once), "
+        help="error to accept: auto, exact, a format, or a maximum; auto is that of correct "
+        "float32 code; exact is correctly rounded; the formats are float32 (frequencies rounded once), "
         "float64, float16 and bfloat16 (rounded to it, stored wider); the maximum is absolute",
     ),
 ]

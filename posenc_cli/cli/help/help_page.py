@@ -181,10 +181,10 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
     room = max(width - len(term), 5)
     stated = text.partition(" [")[0]
     ends = [match.start() for match in re.finditer(r"[;:] | \(|$", stated)]
-    starts = [stated[:end] for end in reversed(ends)]
-    for start in (text, *(form for start in starts for form in (start, _counted(start)))):
-        if len(start) <= room:
-            return term + start
+    forms = [form for end in reversed(ends) for form in (stated[:end], _counted(stated[:end]))]
+    for form in (text, *forms):
+        if len(form) <= room:
+            return term + form
     return term + _Wrapper(room, max_lines=1, placeholder=" …", break_on_hyphens=False).fill(text)
 
 
