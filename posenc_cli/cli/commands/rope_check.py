@@ -181,7 +181,8 @@ TOLERANCE = Annotated[
         autocompletion=completed_from(RULES),
         help="error to accept: auto, exact, a format, or a maximum; auto is that of correct "
         "float32 code; exact is correctly rounded; the formats are float32 (frequencies rounded "
-        "once), float64, float16 and bfloat16 (rounded to it, stored wider); the maximum is absolute",
+        "once), float64, float16 and bfloat16 (rounded to it, stored wider); the maximum is "
+        "absolute",
     ),
 ]
 """The error that is accepted."""
