@@ -336,7 +336,7 @@ def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
 
 
 def _shell_text(flags: str, typesetter: Typesetter) -> str:
-    """Flags on several lines that a shell joins; JSON may contain line breaks anyway."""
+    """Flags on lines that a shell joins: lines may end in quoted JSON, not before a value."""
     narrower = replace(typesetter, width=typesetter.width - 2)
     lines: list[str] = []
     for part in re.split(r" (?=--)", flags):
@@ -344,7 +344,8 @@ def _shell_text(flags: str, typesetter: Typesetter) -> str:
             lines[-1] += f" {part}"
         else:
             lines.append(part)
-    return " \\\n".join(map(narrower.line, lines))
+    tied = (re.sub(r"^(--[^ ]+) ", "\\1\xa0", line) for line in lines)
+    return " \\\n".join(map(narrower.line, tied)).replace("\xa0", " ")
 
 
 def _judgement_line(judgement: Judgement) -> str:
