@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import re
 import textwrap
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from posenc_cli.budget import TABLE_ROWS, check_size
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 WIDTH = 80
 _STYLES = {"bold": "1", "red": "1;31", "green": "32"}
@@ -24,24 +24,45 @@ _MARKED = (
 )
 """Words in answers and in table entries, and their styles."""
 
-_NARROWEST_COLUMN = 4
-"""The least letters per line of an entry: one letter per line is not readable."""
 _BETWEEN = "   "
 """The separator between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
 """The last character before those that combine, or are two columns wide."""
 
 
-def _wrapped(row: list[str], at: int, width: int) -> list[list[str]]:
-    """The lines of a row of a table whose entry ``at`` may be so wide."""
-    first, *others = textwrap.wrap(
-        row[at], width, break_long_words=False, break_on_hyphens=False
-    ) or [""]
-    blank = [""] * len(row)
-    return [
-        [*row[:at], first, *row[at + 1 :]],
-        *([*blank[:at], other, *blank[at + 1 :]] for other in others),
-    ]
+def _columns_of(text: str) -> int:
+    """The columns of a terminal that a text covers."""
+    if max(text, default="") <= _LAST_PLAIN:
+        return len(text)
+    import unicodedata
+
+    marks = sum(unicodedata.category(char) in ("Mn", "Me", "Cf") for char in text)
+    return len(text) - marks + sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The lines of a table's entry that may be so wide; words stay whole."""
+    if _columns_of(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and _columns_of(lines[-1]) + 1 + _columns_of(word) > width:
+            lines.append("")
+        lines[-1] += f" {word}" if lines[-1] else word
+    return lines
+
+
+def _row_lines(
+    row: Sequence[str], widths: Sequence[int], *, lowered: bool = False
+) -> Iterator[str]:
+    """The lines of a row of a table, whose entries are at its top, or at its bottom."""
+    entries = [_wrapped(text, width) for text, width in zip(row, widths, strict=True)]
+    if lowered:
+        lines = max(map(len, entries))
+        entries = [[""] * (lines - len(entry)) + entry for entry in entries]
+    for line in zip_longest(*entries, fillvalue=""):
+        padded = (t + " " * (width - _columns_of(t)) for t, width in zip(line, widths, strict=True))
+        yield _BETWEEN.join(padded).rstrip()
 
 
 class Typesetter(Record):
@@ -57,7 +78,7 @@ class Typesetter(Record):
     spelled: Callable[[str], str] = str
 
     def paragraph(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
-        """A wrapped paragraph.
+        """A paragraph, wrapped only between words.
 
         All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
         """
@@ -66,6 +87,7 @@ class Typesetter(Record):
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
+            break_long_words=False,
             break_on_hyphens=False,
         )
 
@@ -90,67 +112,35 @@ class Typesetter(Record):
         )
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, with its entries wrapped if it would be too wide, without its empty columns.
+        """A table, with its entries wrapped between words if it would be too wide.
+
+        Columns that are empty are left out. If the longest words are too wide for a table, each row
+        is a paragraph.
 
         Raises: InvalidInput if it has too many rows.
         """
         check_size("the table", len(rows), TABLE_ROWS, "rows", hint="--json has them all")
         kept = [i for i in range(len(columns)) if not rows or any(row[i] for row in rows)]
-        columns, rows = [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
-        lines = self._lines_that_fit(columns, rows)
-        if lines:
-            return "\n".join(lines)
-        least = len(columns) * _NARROWEST_COLUMN + len(_BETWEEN) * (len(columns) - 1)
-        if self.width < least:
-            return self.paragraph(f"this table needs a screen of {least} columns or more")
-        return self._wrapped_table(columns, rows)
+        header, *cells = (
+            [" ".join(self.spelled(row[i]).splitlines()) for i in kept] for row in (columns, *rows)
+        )
+        columns_of_cells = [*zip(header, *cells, strict=True)]
+        widths = [max(map(_columns_of, column)) for column in columns_of_cells]
+        least = [max(map(_columns_of, " ".join(each).split())) for each in columns_of_cells]
+        room = self.width - len(_BETWEEN) * (len(widths) - 1)
+        if cells and sum(least) > room:
+            return "\n".join(self._row_as_paragraph(header, row) for row in cells)
+        while sum(widths) > max(room, sum(least)):  # narrow the widest column that can be narrower
+            slack = [(width, at) for at, width in enumerate(widths) if width > least[at]]
+            widths[max(slack)[1]] -= 1
+        head = "\n".join(_row_lines(header, widths, lowered=True))
+        texts = ("\n".join(_row_lines(row, widths)) for row in cells)
+        rule = self.spelled("─") * (sum(widths) + self.width - room)
+        return "\n".join([self.marked(head, ".+", "bold"), rule, *texts])
 
-    def _lines_that_fit(
-        self, columns: Sequence[str], rows: Sequence[Sequence[str]]
-    ) -> list[str] | None:
-        """The lines of a table with at most one column to wrap, in the format of rich.
-
-        Importing rich and calling it takes a quarter of a short command.
-        """
-        cells = [[*map(self.spelled, row)] for row in (columns, *rows)]
-        text = "".join(map("".join, cells))
-        if not text.isprintable() or max(text, default="") > _LAST_PLAIN:
-            return None
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        too_wide = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - self.width
-        if too_wide > 0:  # the widest column is wrapped, if it stays the widest
-            *_, second, widest = sorted([0, 0, *widths])
-            at, left = widths.index(widest), widest - too_wide
-            words = [word for row in cells for word in row[at].split(" ")]
-            if left <= second or left < max(map(len, (cells[0][at], *words))):
-                return None
-            widths[at] = left
-            cells = [line for row in cells for line in _wrapped(row, at, left)]
-        header, *lines = (_BETWEEN.join(map(str.ljust, row, widths)).rstrip() for row in cells)
-        total = min(self.width, self.width + too_wide)
-        return [self.marked(header, ".+", "bold"), self.spelled("─") * total, *lines]
-
-    def _wrapped_table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        from rich.box import Box
-        from rich.console import Console
-        from rich.table import Table
-
-        rule = Box("\n".join(["    ", "    ", self.spelled(" ── "), *["    "] * 5, ""]))
-        table = Table(box=rule, show_edge=False, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(self.spelled(column), overflow="fold")
-        for row in rows:
-            table.add_row(*map(self.spelled, row))
-        text = io.StringIO()
-        Console(
-            file=text,
-            width=self.width,
-            force_terminal=self.colored,
-            color_system="standard" if self.colored else None,
-            no_color=not self.colored,
-            markup=False,
-            highlight=False,
-            emoji=False,
-            legacy_windows=False,
-        ).print(table)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+    def _row_as_paragraph(self, header: Sequence[str], row: Sequence[str]) -> str:
+        """A row of a table that is too wide: its first entry, then names with values."""
+        first, *named = (
+            f"{name} {text}".strip() for name, text in zip(header, row, strict=True) if text
+        )
+        return self.paragraph(f"{first}: {'; '.join(named)}", hanging=2)

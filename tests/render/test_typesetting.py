@@ -1,9 +1,15 @@
-"""Tables: set by posenc where all cells have room, by rich where some are wrapped."""
+"""Tables: wrapped between words, as wide as the screen."""
 
 from __future__ import annotations
 
+import io
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.box import Box
+from rich.console import Console
+from rich.table import Table
 
 from posenc_cli.render.typesetting import Typesetter
 from tests.examples import examples
@@ -11,28 +17,62 @@ from tests.examples import examples
 CELL = st.text("ab×.1 ", max_size=12).map(str.rstrip)
 
 
+def set_by_rich(columns, rows):
+    rule = Box("\n".join(["    ", "    ", " ── ", *["    "] * 5, ""]))
+    table = Table(*columns, box=rule, show_edge=False, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    text = io.StringIO()
+    Console(file=text, width=80, markup=False, highlight=False, emoji=False).print(table)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
 @examples(40)
 @given(table=st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[CELL] * n), max_size=4)))
 def test_a_table_that_fits_looks_as_if_rich_had_set_it(table):
     names = [f"column {i}" for i in range(len(table[0]) if table else 2)]
-    typesetter = Typesetter(80)
-    lines = typesetter._lines_that_fit(names, table)
-    assert lines is not None
-    assert "\n".join(lines) == typesetter._wrapped_table(names, table)
+    kept = [i for i in range(len(names)) if not table or any(row[i] for row in table)]
+    expected = set_by_rich([names[i] for i in kept], [[row[i] for i in kept] for row in table])
+    assert Typesetter(80).table(names, table) == expected or not kept
 
 
-def test_a_table_with_cells_too_long_or_too_wide_is_left_to_rich():
-    assert Typesetter(20)._lines_that_fit(["name"], [["a" * 21]]) is None
-    assert Typesetter(80)._lines_that_fit(["name"], [["界"]]) is None
-    assert Typesetter(80)._lines_that_fit(["name"], [["two\nlines"]]) is None
-    assert max(map(len, Typesetter(20).table(["name"], [["a" * 50]]).splitlines())) <= 20
+def test_a_letter_of_two_columns_takes_two():
+    rows = [["界", "1"], ["e\u0301", "2"], ["two\nlines", "3"]]
+    assert Typesetter(80).table(["name", "n"], rows) == set_by_rich(
+        ["name", "n"], [*rows[:2], ["two lines", "3"]]
+    )
 
 
-def test_a_table_is_not_set_one_letter_a_line():
+WORDS = st.text("abcdefgh", min_size=1, max_size=20)
+
+
+@examples(40)
+@given(
+    table=st.lists(
+        st.tuples(*[st.lists(WORDS, min_size=1, max_size=3).map(" ".join)] * 3), min_size=1
+    ),
+    width=st.integers(10, 70),
+)
+def test_no_word_of_a_table_is_split_at_any_width(table, width):
+    text = Typesetter(width).table(["name", "the value", "original_max"], table)
+    words = re.findall(r"\w+", text)
+    for row in table:
+        assert {*" ".join(row).split()} <= {*words}
+    assert max(map(len, text.splitlines()), default=0) <= max(width, *map(len, words), 0) + 3
+
+
+def test_a_table_too_wide_for_its_words_is_a_list():
     columns, rows = ["scheme", "context", "longest"], [["sinusoidal", "4096 positions", "5.4e4"]]
-    told = Typesetter(17).table(columns, rows)
-    assert " ".join(told.split()) == "this table needs a screen of 18 columns or more"
-    assert "sinu" in Typesetter(18).table(columns, rows)
+    assert Typesetter(33).table(columns, rows).splitlines()[2:] == [
+        "sinusoidal   4096         5.4e4",
+        "             positions",
+    ]
+    assert Typesetter(24).table(columns, rows).splitlines() == [
+        "scheme sinusoidal:",
+        "  context 4096",
+        "  positions; longest",
+        "  5.4e4",
+    ]
 
 
 def test_names_with_hyphens_are_never_parted():
