@@ -109,7 +109,7 @@ class GivenSubject:
             name_of_function(each) if callable(each) else subjects.name_of(each)
             for each in self._parts()
         ]
-        return f"{self.flags()[0].removeprefix('--').lower()} {' '.join(names)}"
+        return f"{self.flags()[0].removeprefix('--').lower()} {' '.join(dict.fromkeys(names))}"
 
     @property
     def place(self) -> SourcePlace | None:

@@ -90,6 +90,8 @@ class CheckRun(Record):
 
         form = self.output.report_form
         if form not in ("junit", "github"):
+            if self.output.out is not None:
+                self.console.warning(f"--out {self.output.place}: not written: nothing was checked")
             raise error from None
         seconds = time.perf_counter() - self.began
         self._print(failed_report(self.command, self.subject, error, seconds), form)

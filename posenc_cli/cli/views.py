@@ -116,7 +116,9 @@ class CurveOptions(ViewOptions):
 
         names = [name for _, name in source.in_order]
         if len(names) != 1 or names != source.scheme:
-            raise InvalidInput(f"--table {BUCKETS}: needs one of --scheme {' and '.join(RULES)}")
+            raise InvalidInput(
+                f"--table {BUCKETS}: draws one scheme, {' or '.join(RULES)}; name it once"
+            )
         rule = RULES[one_of("--scheme", names[0], RULES)]
         positions = where.resolve() or _NEAREST
         check_size(f"--positions {positions}", positions.count, LISTED_VALUES, "positions")

@@ -251,8 +251,9 @@ def unknown_cause(suspect: Suspect) -> Explanation:
     total = extent.of_positions * extent.pairs.size
     place = extent.place or "at every position, in every pair"
     evidence = (
-        f"{extent.count} of {total} rotations differ, by up to {most:.2g}: most at position "
-        f"{position}, pair {pair}"
+        f"{extent.count} of {total} rotations (positions × pairs) "
+        f"differ{'s' * (extent.count == 1)}, by up to {most:.2g}: most at position {position}, "
+        f"pair {pair}"
     )
     message = f"values differ {place}{_axes_of(extent.pairs, reference)}"
     return Explanation(Cause.UNKNOWN, message, evidence, where=extent.where)

@@ -201,7 +201,7 @@ class Heatmap(Record):
     next, and ``farthest`` that they are those farthest from 0. ``row_means`` computes means over
     rows only. ``waves`` returns the wavelengths of columns that are sines and cosines of the rows.
     ``graded`` maps get a log color scale if they differ much in size. If all maps have a ``unit``,
-    it is that of their log scale.
+    it is that of their log scale. ``gaps`` of all values are not finite, 0 if that is unknown.
     """
 
     values: Cells | CellValues
@@ -220,6 +220,7 @@ class Heatmap(Record):
     waves: Callable[[Sequence[int]], Sequence[float]] | None = None
     graded: bool = False
     unit: float = 0.0
+    gaps: int = 0
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
         """The values at no more rows and columns than can be drawn.
@@ -413,9 +414,13 @@ def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
 def warnings_of(shown: Sequence[Shown]) -> tuple[str, ...]:
     """A warning about the ``shown`` values of heatmaps that are not finite, if there are any."""
     gaps, size = sum(part.gaps for part in shown), sum(part.values.size for part in shown)
+    whole = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
+    in_all = sum(part.heatmap.gaps for part in shown)
+    if size < whole and in_all:
+        be = "is" if in_all == 1 else "are"
+        return (f"{in_all} of {whole} values {be} not finite; {gaps} of them drawn, as gaps",)
     if not gaps:
         return ()
-    whole = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
     drawn = " drawn" if size < whole else ""
     places = "is not finite, shown as a gap" if gaps == 1 else "are not finite, shown as gaps"
     return (f"{gaps} of {size} values{drawn} {places}",)

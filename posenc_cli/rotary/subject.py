@@ -246,7 +246,7 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
             hint=f"it has {columns} columns: is it transposed? Without --len posenc looks",
         )
     where = row_positions(rows, positions, "--tables")
-    name = f"{quoted_name(cos.path)} {quoted_name(sin.path)}"
+    name = " ".join(dict.fromkeys(map(quoted_name, (cos.path, sin.path))))
     subject = table_subject(cos, sin, dtype, reference, where, name=name)
     if cos.path != sin.path:
         return subject

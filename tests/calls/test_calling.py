@@ -242,7 +242,7 @@ def test_a_mixture_of_pairs_is_not_taken_for_turns(check):
     failed = [each.check for each in found.findings if not each.ok]
     assert failed == ["relative", "norm", "identity", "reference"]
     assert diagnose(found)[0].cause == "unknown"
-    assert "272 of 272 rotations differ" in diagnose(found)[0].evidence
+    assert "272 of 272 rotations (positions × pairs) differ" in diagnose(found)[0].evidence
 
 
 @pytest.mark.slow

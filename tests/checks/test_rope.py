@@ -261,7 +261,7 @@ def test_what_fits_nothing_is_unknown():
     cos, sin = generator.standard_normal((2, 500, 64))
     found = rope.of_tables(cos, sin, right, "0:500")
     assert [cause.cause for cause in diagnose(found)] == ["unknown"]
-    assert "16000 of 16000 rotations differ" in diagnose(found)[0].evidence
+    assert "16000 of 16000 rotations (positions × pairs) differ" in diagnose(found)[0].evidence
 
 
 @pytest.mark.long

@@ -65,8 +65,8 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     ("arguments", "message"),
     [
         ("-s t6", "--scheme 't6': must be one of t5, deberta"),
-        ("-s t5 -s deberta", "--table buckets: needs one of --scheme t5 and deberta"),
-        ("--in x.npy", "--table buckets: needs one of --scheme t5 and deberta"),
+        ("-s t5 -s deberta", "--table buckets: draws one scheme, t5 or deberta; name it once"),
+        ("--in x.npy", "--table buckets: draws one scheme, t5 or deberta; name it once"),
         ("-s t5 --set bucket_size=4", "--set bucket_size: the buckets of t5 have no parameter"),
         ("-s t5 --set num_buckets=1", "--set num_buckets 1: must be from 2"),
         ("-s t5 --set num_buckets", "--set 'num_buckets': must be NAME=VALUE"),

@@ -28,6 +28,30 @@ def test_a_number_format_is_taken_as_generate_takes_it(name, half, call):
     assert call("check", half, "-s", "sinusoidal", "--tol", "exact")[0] == 1
 
 
+FEW_HEADS = """
+import numpy as np
+
+
+def alibi(heads, length):
+    if heads > 8:
+        raise ValueError("at most 8 heads")
+    distance = np.abs(np.arange(length)[:, None] - np.arange(length))
+    return -(2.0 ** (-8 * np.arange(1, heads + 1) / heads))[:, None, None] * distance
+"""
+
+
+def test_calls_that_raised_are_listed_by_verbose(call, tmp_path):
+    (tmp_path / "mine.py").write_text(FEW_HEADS)
+    asked = ("check", "-s", "alibi", "--heads", "8", "-l", "16", "--impl", "./mine.py:alibi")
+    status, brief, _ = call(*asked)
+    assert status == 0
+    assert "raised" not in brief
+    assert "note: some further calls failed (--verbose lists them)" in brief
+    whole = " ".join(call(*asked, "--verbose")[1].split())
+    assert "heads=12 (raised ValueError: at most 8 heads)" in whole
+    assert "some further calls" not in whole
+
+
 @pytest.mark.parametrize("flag", ["-v", "--verbose"])
 def test_verbose_says_what_a_table_was_compared_with(flag, half, call):
     asked = ("check", half, "-s", "sinusoidal", "--tol", "fp16")

@@ -42,6 +42,7 @@ def tables(tmp_path):
 def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
     status, found = report(call, *tables)
     assert status == 0
+    assert found["next"] == f"write the same again: {' && '.join(found['commands'])}"
     assert list(found)[:5] == ["ok", "verdict", "cause", "next", "scheme"]
     assert (found["scheme"], found["layout"], found["dtype"]) == ("rope-llama3", "half", "float32")
     assert (found["residual"], found["positions"]) == (0.0, "0:300")

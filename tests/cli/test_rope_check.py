@@ -461,6 +461,15 @@ def test_a_crash_is_an_error_in_junit_and_an_annotation(crash, call, tmp_path, m
     assert out.startswith(f"::error file=bad.py{where},title=rope-check%3A impl './bad.py%3Af'::")
 
 
+def test_a_crash_says_that_no_report_is_written(call, tmp_path):
+    (tmp_path / "mine.py").write_text("def f(q, k, cos, sin):\n    raise RuntimeError('lost')\n")
+    asked = ("rope-check", "-s", "rope", "--impl", "./mine.py:f", "--out", "rep.json")
+    status, _, err = call(*asked)
+    assert status == 2
+    assert err.startswith("posenc: warning: --out 'rep.json': not written: nothing was checked\n")
+    assert not (tmp_path / "rep.json").exists()
+
+
 def test_a_file_that_cannot_be_read_is_an_error_in_junit(call, tmp_path):
     (tmp_path / "junk.npy").write_bytes(b"\x93NUMPY and no more")
     status, out, err = call(*CHECK, "--inv-freq", "junk.npy", "--format", "junit")
@@ -607,7 +616,9 @@ def test_one_file_may_have_cosines_beside_sines(call, tmp_path):
         (2, cos[:, 1:]),
     ):
         np.save(path, values)
-        assert call(*CHECK, "-d", "64", "--tables", path, path)[0] == status
+        found, out, _ = call(*CHECK, "-d", "64", "--tables", path, path)
+        assert found == status
+        assert " ".join(out.split()).count("cos_sin.npy") == (status < 2)
 
 
 REFUSED = """

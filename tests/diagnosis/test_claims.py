@@ -93,7 +93,8 @@ def test_a_cell_that_is_wrong_alone_is_named(row, pair):
     assert findings["reference"].at == {"position": row, "pair": pair}
     assert cause.message == f"values differ in pair {pair} of 4 at position {row}"
     assert cause.evidence == (
-        f"1 of 6000 rotations differ, by up to 0.01: most at position {row}, pair {pair}"
+        "1 of 6000 rotations (positions × pairs) differs, by up to 0.01: most at position "
+        f"{row}, pair {pair}"
     )
 
 
@@ -108,7 +109,7 @@ def test_one_angle_that_is_a_little_off_draws_no_story(row, pair, turned):
     right = rope.reference("rope", dim=64)
     (cause,) = diagnose(rope.of_tables(cos, sin, right, "0:1024"))
     assert cause.cause == "unknown"
-    assert cause.evidence.startswith("1 of 32768 rotations differ, by up to ")
+    assert cause.evidence.startswith("1 of 32768 rotations (positions × pairs) differs, by up to ")
     assert cause.evidence.endswith(f": most at position {row}, pair {pair}")
     assert cause.where.fields() == {"positions": f"{row}:{row + 1}", "pairs": f"{pair}"}
 

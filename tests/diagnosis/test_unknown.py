@@ -174,8 +174,8 @@ def test_unknown_says_which_rows_pairs_and_axes_differ_and_by_how_much(rows, pai
     off = np.abs(tables[0] - on_grid()[0])
     row, pair = np.unravel_index(np.argmax(off), off.shape)
     assert cause.evidence == (
-        f"{np.count_nonzero(off > 1e-5)} of {ROWS * PAIRS} rotations differ, by up to "
-        f"{off.max():.2g}: most at position {row}, pair {pair}"
+        f"{np.count_nonzero(off > 1e-5)} of {ROWS * PAIRS} rotations (positions × pairs) differ, "
+        f"by up to {off.max():.2g}: most at position {row}, pair {pair}"
     )
 
 

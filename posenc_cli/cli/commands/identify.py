@@ -183,6 +183,10 @@ def _fields(result: Identification) -> dict[str, Any]:
     }
     if result.match is not None:
         fields |= _candidate_fields(result.match)
+    best = result.match or result.nearest
+    if best is not None and best.census is not None and best.commands:
+        step = _same_again(best, best.census, result.shape)
+        fields["next"] = f"{step} {' && '.join(best.commands)}"
     return fields | {
         "exact": result.match is not None and result.match.exact,
         "rows_differing": nearest and _misfits(nearest.census),

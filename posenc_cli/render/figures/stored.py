@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from posenc_cli.files.reading import Loaded
 
 
+_COUNTED = 1 << 24
+"""The most values among which those that are not finite are counted, also where none is drawn."""
+
+
 def figure_of_array(
     loaded: Loaded,
     *,
@@ -76,6 +80,11 @@ def _place(index: int, leading: Sequence[int]) -> str:
 def _matrix(values: NDArray[Any], title: str, *, rows: range, wanted: range) -> Heatmap:
     values, count = values[rows.start : rows.stop], len(wanted)
     is_complex = values.dtype.kind == "c"
+    gaps = 0
+    if values.size <= _COUNTED:
+        shown = values[:, wanted.start : wanted.stop]
+        parts = (shown.real, shown.imag) if is_complex else (shown,)
+        gaps = sum(int(np.count_nonzero(~np.isfinite(part))) for part in parts)
     points = [*wanted] * (2 if is_complex else 1)
     bands = (Band("real", 0, count), Band("imaginary", count, 2 * count)) if is_complex else ()
 
@@ -93,4 +102,5 @@ def _matrix(values: NDArray[Any], title: str, *, rows: range, wanted: range) -> 
         Axis("column", points, bands),
         title,
         wavelengths=wavelengths_by_values(cells, rows),
+        gaps=gaps,
     )

@@ -163,7 +163,7 @@ def _ratios(result: RotationComparison) -> Curves:
     ratios = dict.fromkeys(range(worst.difference.count), 1.0)
     ratios |= {pair.index: pair.ratio for pair in worst.difference.pairs}
     far = worst.difference.worst
-    largest = "none" if far is None else f"× {factor_text(far.ratio)} at pair {far.index}"
+    where = "none" if far is None else f"pair {far.index}, wavelength B/A {factor_text(far.ratio)}"
     length = f", {worst.seq_len} positions" if worst.seq_len else ""
     names = [
         f"{side.title} ({parameters_text(bound, apart_from=_SAID_BY_SIZES)})"
@@ -171,7 +171,7 @@ def _ratios(result: RotationComparison) -> Curves:
     ]
     return Curves(
         (Curve(tuple(ratios), tuple(ratios.values())),),
-        f"largest difference {largest}: {names[1]} over {names[0]}{length}",
+        f"largest difference: {where}: {names[1]} over {names[0]}{length}",
         x_label="pair",
         y_label="wavelength of B / wavelength of A",
         y_scale="log",

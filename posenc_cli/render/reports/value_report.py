@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _COMMAND = "check"
 _COMPARED = ("reference", "positions", "tolerance")
+_REFUSED = "not tried: "
+"""The beginning of the note that lists calls which raised an error."""
 
 
 def value_fields(report: ValueReport) -> dict[str, Any]:
@@ -44,7 +46,7 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
 def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = False) -> str:
     """A report for a reader: the verdict, the cause, the next step, then where values differ.
 
-    ``verbose`` adds the reference, the positions and the tolerance.
+    ``verbose`` adds the reference, the positions, the tolerance and the calls that failed.
     """
     text = typesetter.paragraph
     why = {} if report.ok else {"cause": report.cause_text, "next": report.next_step}
@@ -55,7 +57,10 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     elif report.worst is not None:
         apart = abs(report.worst.found - report.worst.expected)
         blocks.append(text(f"farthest from exact: {apart:.2g} at {rows[0][0]}"))
-    blocks += [text(f"note: {note}") for note in report.notes]
+    refused = () if verbose else tuple(each for each in report.notes if each.startswith(_REFUSED))
+    blocks += [text(f"note: {note}") for note in report.notes if note not in refused]
+    if refused:
+        blocks.append(text("note: some further calls failed (--verbose lists them)"))
     if verbose:
         told = report.title, report.positions, report.tolerance
         blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, told))))
