@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_IN_FULL = 1e7
+IN_FULL = 1e7
 """Whole numbers below it are written without an exponent."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 17
 """Digits of numbers that are not whole: the usual minimum, and all that a float has."""
 _FINE = 2
@@ -34,7 +35,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     most = max(1, min(most, count))
     digits = _digits_apart(points)
     if not _evenly_spaced(points):
-        return [(i, number(points[i], digits)) for i in range(0, count, -(-count // most))]
+        return [(i, number(points[i], digits)) for i in _round_places(points, -(-count // most))]
     first, last = points[0], points[-1]
     gap = (last - first) / (count - 1)
     whole = all(isinstance(point, int) for point in (first, last))
@@ -51,6 +52,22 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
             itself = fine or place < 0
             names.setdefault(index, number(points[index] if itself else multiple * step, digits))
     return sorted(names.items())
+
+
+def _round_places(points: Sequence[Any], step: int) -> Sequence[int]:
+    """Indices at least ``step`` apart: for integers, those of multiples of high powers of two.
+
+    >>> positions = 0, 1, 2, 3, 5, 8, 9, 127, 128, 4095, 4096
+    >>> [positions[i] for i in _round_places(positions, 3)]
+    [0, 8, 4096]
+    """
+    if not all(isinstance(point, int) for point in points):
+        return range(0, len(points), step)
+    chosen: list[int] = []
+    for i in sorted(range(len(points)), key=lambda i: -(points[i] & -points[i]) or -math.inf):
+        if all(abs(i - other) >= step for other in chosen):
+            chosen.append(i)
+    return sorted(chosen)
 
 
 def longest_of(points: Sequence[Any]) -> Sequence[Any]:
@@ -79,8 +96,19 @@ def label(value: float, digits: int = 4) -> str:
     >>> label(131072.0), label(0.25), label(1e9)
     ('131072', '0.25', '1e+09')
     """
-    whole = math.isfinite(value) and value == int(value) and abs(value) < _IN_FULL
+    whole = math.isfinite(value) and value == int(value) and abs(value) < IN_FULL
     return number(int(value) if whole else value, digits)
+
+
+def power(value: float) -> str:
+    """A positive number as a label with a power of ten.
+
+    >>> power(1e7), power(0.0002)
+    ('10⁷', '2·10⁻⁴')
+    """
+    factor, _, exponent = f"{value:.3e}".partition("e")
+    raised = f"10{str(int(exponent)).translate(_RAISED)}"
+    return raised if float(factor) == 1 else f"{float(factor):g}·{raised}"
 
 
 def finite_or_null(value: Any) -> Any:

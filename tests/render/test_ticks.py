@@ -82,3 +82,10 @@ def test_a_grid_has_room_for_what_it_holds(
 def test_an_axis_that_lacks_a_few_numbers_is_named_at_round_ones() -> None:
     for room in range(40, 65):
         assert [name for _, name in ticks(spread(64, room), 4)] == ["0", "16", "32", "48"]
+
+
+def test_ticks_of_a_sample_of_positions_are_round_positions() -> None:
+    sampled = [*range(64), *(2**power + i for power in range(7, 17) for i in (-1, 0, 1))]
+    names = [int(name) for _, name in ticks(sampled, 9)]
+    assert {0, 16, 32, 48} <= {*names}
+    assert all(name % 16 == 0 for name in names)

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.render.style import LINE_STYLES, TICK_SIZE, Style
-from posenc_cli.render.ticks import label, minus
+from posenc_cli.render.ticks import IN_FULL, label, minus, power
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +32,8 @@ _APART_ACROSS, _APART_DOWN = 5, 2
 """The least distance between tick labels along an axis, in lines of text."""
 _LARGEST_SPAN = 1e300
 """Half the length of an axis above which matplotlib overflows: only its ends get labels."""
+_IN_DECIMALS = 1e-4
+"""Numbers below it are written with an exponent."""
 _KEY, _LINE_OF_NAMES = 3.2, 0.95
 """Width of a curve's line sample with its spacing, and height of a line of names, in lines of text.
 """
@@ -138,6 +140,8 @@ def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
 
     The first narrow span of a name has it before its end, if there is room and no wide one has it.
     """
+    for old in [*axes.texts]:
+        old.remove()
     across, aside, end = axes.get_xaxis_transform(), 0.2 * style.points, -math.inf
     edges = across.transform([(x, 1) for start, stop, _ in curves.spans for x in (start, stop)])
     lefts, rights = edges[::2, 0], edges[1::2, 0]
@@ -229,6 +233,8 @@ def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False
         subs = next(values for count, values in _VALUES_OF_DECADE if in_decade >= count)
         axis.set_major_locator(LogLocator(numticks=most))
         axis.set_minor_locator(LogLocator(subs=subs, numticks=most))
-    formatter = FuncFormatter(lambda value, _: minus(label(value)))
+    # One way to write all numbers of an axis: 10⁷ goes with 10⁶, not with 1000000.
+    by_power = scale == "log" and (high >= IN_FULL or low < _IN_DECIMALS)
+    formatter = FuncFormatter(lambda value, _: power(value) if by_power else minus(label(value)))
     axis.set_major_formatter(formatter)
     axis.set_minor_formatter(formatter)

@@ -92,6 +92,8 @@ _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.25
 """Padding around axes, legends and notes, in lines of text."""
+_APART = 0.5
+"""Padding beside axes with color scales of their own, whose labels are next to others' labels."""
 _MOST_GROWTH = 2
 """How much higher than usual a page may get, so that no panels are left out."""
 _LINES_OF_TITLE, _LINES_OF_NOTES = 3, 4
@@ -216,7 +218,7 @@ class Drawing:
         self.page = Page(figsize=size, dpi=style.dpi, layout=self._engine)
         FigureCanvasAgg(self.page)
         self.shown: list[Shown] = []
-        self._heads: dict[Axes, tuple[str, float, bool]] = {}
+        self._heads: dict[Axes, tuple[str, Heatmap | Curves]] = {}
         self._boxed = set[int]()  # rows of square panels, if there are others
 
     def add(self, figure: Figure) -> None:
@@ -363,15 +365,13 @@ class Drawing:
             bars = [scale_beside(all_axes)]
         else:
             bars = [scale_beside([axes]) for axes, _ in maps]
+            self._engine.set(w_pad=_APART * line / style.dpi)
         self._lay_out()
-        heads = {axes: name_curves(axes, figure, style) for axes, figure in curves}
         for axes, figure in zip(all_axes, chosen, strict=True):
-            above = isinstance(figure, Heatmap) and bool(figure.columns.bands)
-            title = figure.title if panels else ""
-            self._heads[axes] = title, heads.get(axes, 0.0), above
+            self._heads[axes] = figure.title if panels else "", figure
         self._name_panels()
         self._lay_out()
-        if len(boxed) < grid[0]:
+        if curves:
             self._boxed = boxed
             self._share_height()
         for axes, figure in curves:
@@ -380,13 +380,16 @@ class Drawing:
         self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
 
     def _name_panels(self) -> None:
-        """Write the titles of panels, as wide as a panel with its scale, above other names."""
-        for axes, (title, head, bands) in self._heads.items():
+        """Write the names of curves, and titles as wide as a panel with its scale above them."""
+        for axes, (title, figure) in self._heads.items():
+            head = name_curves(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
+            bands = isinstance(figure, Heatmap) and bool(figure.columns.bands)
             axes.set_title("")
             room = _box_of(axes).x1 - axes.get_window_extent().x0
             text = self.style.wrapped_text(title, room, most=3)
             blank = bands or (head and not text)  # a line below or instead of the title
             lines = max(0.0, head - 1) + 0.3 if blank else head + 0.3
+            lines += 0.3 * bool(axes.child_axes)  # the scale's upper name is above the axes, too
             text = f"{text}\n ".lstrip("\n") if blank else text
             axes.set_title(text, pad=lines * self.style.line * 72 / self.style.dpi)
 
@@ -410,14 +413,18 @@ class Drawing:
             if row in self._boxed:  # a scale beside a lower panel lies within its cell
                 sides.append(max(slot.x1, named.x1) - slot.x0 - (named.x1 - drawn.x1))
         side, all_rows = min(sides), sum(height.values())
-        rest = (all_rows - len(self._boxed) * side) / (len(height) - len(self._boxed))
+        rest = (all_rows - len(self._boxed) * side) / max(1, len(height) - len(self._boxed))
         rest = max(_LEAST_CURVES * side, rest)
         grid = next(iter(panels.values())).get_gridspec()
         heights = [side if row in self._boxed else rest for row in range(grid.nrows)]
         grid.set_height_ratios(heights)
         if not self.style.fixed[1]:
-            most = _MOST_GROWTH * self.style.height
-            self._set_size(self.width, int(min(self.height + sum(heights) - all_rows, most)))
+            wanted = self.height + sum(heights) - all_rows
+            if len(self._boxed) == grid.nrows:  # equal rows never get lower
+                wanted = max(wanted, self.height)
+            high = min(wanted, _MOST_GROWTH * self.style.height)
+            free = grid.ncols * side * (wanted - high) / sum(heights)  # beside lower maps
+            self._set_size(int(self.width - free * (not self.style.fixed[0])), int(high))
         self._lay_out()
 
     def _fill(self, maps: Sequence[tuple[Axes, Heatmap]], bars: Sequence[Colorbar]) -> None:
