@@ -365,7 +365,8 @@ class Drawing:
             bars = [scale_beside(all_axes)]
         else:
             bars = [scale_beside([axes]) for axes, _ in maps]
-            self._engine.set(w_pad=_APART * line / style.dpi)
+            if maps and grid[1] > 1:
+                self._engine.set(w_pad=_APART * line / style.dpi)
         self._lay_out()
         for axes, figure in zip(all_axes, chosen, strict=True):
             self._heads[axes] = figure.title if panels else "", figure
