@@ -342,13 +342,12 @@ class Drawing:
         row, column = divmod(len(chosen) - 1, grid[1])
         if fills and column < grid[1] - 1:  # the last figure fills its row
             cells[-1] = row, slice(column, None)
+        square = any(isinstance(figure, Heatmap) and figure.square for figure in chosen)
         boxed = {
             row
             for (row, _), figure in zip(cells, chosen, strict=True)
-            if isinstance(figure, Heatmap)
+            if square and isinstance(figure, Heatmap)
         }
-        if not any(isinstance(figure, Heatmap) and figure.square for figure in chosen):
-            boxed = set()
         all_axes = [self.page.add_subplot(spec[cell]) for cell in cells]
         maps, curves = [], []
         for axes, figure, cell in zip(all_axes, chosen, cells, strict=True):
