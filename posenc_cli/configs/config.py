@@ -271,7 +271,9 @@ def _note_other_classes(
             )
             notes.contradict(class_.source)
     known = model.family is None or model.family.known
-    parts = (top,) if text is top else (top, text)
+    # a model around a text model builds it by its model type, whatever class it names
+    built = text is top or families.container(str(top.values.get("model_type"))) is not None
+    parts = (top,) if built else (top, text)
     foreign = [each for part in parts for each in foreign_classes(part, own)]
     for source, name in foreign if known and not is_drafter(top.values) else ():
         notes.headline(

@@ -397,8 +397,11 @@ CLASS = "_class_name"
 
 
 def is_diffusers(keys: Keys) -> bool:
-    """Whether a config names a class of diffusers, and no model type of transformers."""
-    return keys.has(CLASS) and not keys.has("model_type")
+    """Whether a config names a class of diffusers, and no model type of transformers.
+
+    Wan's first files have a model_type of their own, "t2v", beside the version of diffusers.
+    """
+    return keys.has(CLASS) and (keys.has("_diffusers_version") or not keys.has("model_type"))
 
 
 def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:

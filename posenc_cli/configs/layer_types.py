@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc_cli.configs.families import Rotary
     from posenc_cli.configs.keys import FamilyKeys, Keys
 
-WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe")
+WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe", "mlp")
 """Layer types without attention, which positions do not affect."""
 LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100

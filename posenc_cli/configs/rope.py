@@ -160,8 +160,8 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
         if text.values.get("rope_theta") == usual:
             # OLMo 3 takes its default for some layers beside the rope_theta of the others.
             return base
-        missing = f"has no rope_theta{of_type}: {usual:g} is the {keys.default_source}"
-    else:
+    missing = f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
+    if rope.is_default:
         missing = f"has no rope_parameters: those of {family.model_type} are taken"
     if base.source.startswith("default of") and not _is_stated(keys, label, base.value):
         keys.notes.warn(f"{text.name} {missing}")

@@ -53,8 +53,12 @@ _NEUTRAL = {
     "beta_slow": (1,),
     "mscale": (1,),
     "mscale_all_dim": (0, 1),
+    "rope_full_precision": (True,),
 }
-"""Values without effect; those of YaRN's keys appear where the rule is another (HunYuan's)."""
+"""Values without effect; those of YaRN's keys appear where the rule is another (HunYuan's).
+
+OLMo's ``rope_full_precision`` computes rotations in float32, as transformers always does.
+"""
 _OBJECTS = ("rope_parameters", "rope_scaling")
 _ON_AXES = ("use_mrope", "rope_3d", "position_embedding_xdrope")
 _IDLE = ("offset_alibi",)
@@ -173,7 +177,7 @@ def _says_nothing_of_nope(holding: Holding, key: str, value: Any) -> bool:
 
 
 def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
-    """Whether a length is the layers' original length, or their context where none is scaled."""
+    """Whether a length is the layers' original one, their context, or what their scaling makes."""
     if key not in _LENGTHS or isinstance(value, bool):
         return False
     lengths = []
@@ -182,9 +186,13 @@ def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
         own = group.params.get(key, context) if key == _LENGTHS[0] else context
         if own is None:
             return False
-        raised = group.scheme != "rope-dynamic" and _LENGTHS[0] not in group.params
-        factor = group.values().get("factor") if raised else None
-        lengths.append((own.value, own.value / (factor or 1)))
+        values = group.values()
+        factor = values.get("factor", 1) if group.scheme != "rope-dynamic" else 1
+        if _LENGTHS[0] not in values:
+            lengths.append((own.value, own.value / factor))
+        else:
+            scaled = values[_LENGTHS[0]] * factor
+            lengths.append((own.value, scaled if key == _LENGTHS[2] else own.value))
     return bool(lengths) and all(value in pair for pair in lengths)
 
 
@@ -238,7 +246,9 @@ _RULES = (
         tells_window(key)
         and (
             not value
+            or value == -1
             or holding.text.values.get("use_sliding_window") is False
+            or (key == "max_window_layers" and not holding.text.values.get("sliding_window"))
             or (key.endswith("window") and _reaches_all(holding, value))
         )
         and not any(g.slides or WINDOW_OF_ALL in g.derived for g in holding.layers)

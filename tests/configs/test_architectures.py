@@ -203,6 +203,15 @@ def test_a_class_that_ends_in_the_name_of_its_model_type_is_another_model():
     assert found.contradicted == ("position_embedding_type", "architectures.0")
 
 
+def test_a_class_within_a_model_of_transformers_is_not_what_that_builds():
+    """SmolVLM and Idefics 3 as published: AutoModel.from_config goes by the model type alone."""
+    text = {**LLAMA, "architectures": ["VLlama3ForCausalLM"]}
+    found = resolve({"model_type": "idefics3", "text_config": text})
+    assert (found.headlines, found.contradicted) == ((), ())
+    unknown = resolve({"model_type": "my_vlm", "text_config": text})
+    assert unknown.contradicted == ("text_config.architectures.0",)
+
+
 def test_no_class_of_transformers_is_foreign_to_its_own_model_type():
     foreign = [
         (name, own)

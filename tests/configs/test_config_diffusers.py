@@ -209,6 +209,10 @@ def test_no_other_engine_reads_them():
 def test_a_model_type_goes_before_a_class():
     config = {"_class_name": "FluxTransformer2DModel", "model_type": "llama"}
     assert resolve(config).model_type == "llama"
+    # Wan-AI/Wan2.1-T2V-14B, whose model_type is none of transformers
+    wan = {"_class_name": "WanModel", "_diffusers_version": "0.30.0", "model_type": "t2v"}
+    with pytest.raises(InvalidInput, match="reads no configs of diffusers' class WanModel"):
+        resolve(wan)
 
 
 def test_explain_calls_it_a_class(call, tmp_path):

@@ -98,6 +98,16 @@ def test_compress_ratios_that_stand_for_no_layer_type_are_refused():
             )
 
 
+def test_deepseek_v4_without_a_base_is_said_to_lack_that_and_not_its_rope():
+    """sgl-project/DeepSeek-V4-Flash-FP8 as published: rope_scaling, and no rope_theta."""
+    config = {"model_type": "deepseek_v4", "num_hidden_layers": 2, "compress_ratios": [0, 4]}
+    rope = {"type": "yarn", "factor": 16, "original_max_position_embeddings": 65536}
+    said = resolve({**config, "rope_scaling": rope, "compress_rope_theta": 160000}).warnings
+    lacks = "config.json has no rope_theta of sliding_attention layers: 10000 is the default of"
+    assert any(each.startswith(lacks) for each in said)
+    assert not any("no rope_parameters" in each for each in said)
+
+
 def test_deepseek_v4s_two_objects_take_the_share_of_the_config_and_no_third_is_there():
     objects = {"main": {}, "compress": {"rope_type": "linear", "factor": 2.0}}
     config = {"model_type": "deepseek_v4", "num_hidden_layers": 2, "qk_rope_head_dim": 32}

@@ -164,3 +164,20 @@ def test_llama_4_has_full_attention_where_it_does_not_rotate(stated, full):
     layers = {each.layer_type: each for each in resolve(config).layers}
     assert layers.keys() == {"full_attention", "chunked_attention"}
     assert (layers["full_attention"].layers, layers["full_attention"].scheme) == (full, "nope")
+
+
+def test_a_block_without_attention_needs_no_rope():
+    """Dory's file as transformers 5.24 writes it: each attention block is followed by an mlp."""
+    bases = {"sliding_attention": 1e4, "full_attention": 1e7}
+    config = {
+        "model_type": "dory",
+        "hidden_size": 2560,
+        "num_attention_heads": 16,
+        "head_dim": 256,
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"],
+        "rope_parameters": {kind: {"rope_theta": base} for kind, base in bases.items()},
+    }
+    found = resolve(config).layers
+    assert {each.layer_type: each.values()["base"] for each in found} == bases
+    assert [each.layers for each in found] == [(0,), (2,)]

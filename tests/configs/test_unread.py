@@ -55,6 +55,10 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
         (LLAMA, "use_logn_attn", False, True),
         (LLAMA, "original_max_position_embeddings", 8192, 4096),
         (LLAMA, "rope_ratio", 1, 8),
+        (LLAMA, "rope_full_precision", True, False),  # OLMo and LLaDA
+        (LLAMA, "sliding_window_size", -1, 128),  # Grok 2
+        # Yarn-Mistral
+        ({**LLAMA, "rope_scaling": {**YARN, "factor": 4}}, "max_sequence_length", 16384, 32768),
         ({"model_type": "bert", "hidden_size": 8}, "use_rotary", False, True),
         ({**LLAMA, "rope_scaling": YARN}, "attention_factor", 0.1 * 0.6931471805599453 + 1, 2.0),
         (GEMMA, "swa_rope_theta", 1e4, 1e5),
@@ -272,6 +276,13 @@ def test_what_single_layers_have_is_unread_of_a_type_that_is_unknown(key):
 )  # fmt: skip
 def test_keys_that_have_nothing_to_do_with_positions_are_no_finding(key, value):
     assert resolve({**LLAMA, "model_type": "my_model", key: value}).unread == ()
+
+
+def test_where_windows_begin_says_nothing_without_a_window():
+    """Ling 2.0 as published: max_window_layers, and no sliding_window."""
+    assert resolve({**LLAMA, "max_window_layers": 2}).unread == ()
+    windows = {"max_window_layers": 2, "sliding_window": 128}
+    assert resolve({**LLAMA, **windows}).unread == ("max_window_layers", "sliding_window")
 
 
 def test_a_plain_base_of_layers_without_positions_is_no_finding():
