@@ -49,7 +49,7 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
     Raises: InvalidInput.
     """
     layer_groups = groups(keys)
-    objects = rope_objects(keys, layer_groups)
+    objects = rope_objects(keys, [group for group in layer_groups if not group.is_nope])
     for group in layer_groups:
         rope = None if group.is_nope else objects[group.label]
         if rope is None:

@@ -253,8 +253,6 @@ def _objects_by_base_key(
 
 def _object_of_type(keys: FamilyKeys, rope: Keys, group: Group) -> RopeObject | None:
     """The object of a layer type among those of all."""
-    if group.is_nope:
-        return None
     if group.label is None or not rope.has(group.label):
         raise keys.error(
             f"{rope.prefix.rstrip('.')} has nothing for the layer type {group.label!r}"

@@ -37,6 +37,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     not_read,
     original_length,
     other_layers,
+    other_share,
     own_mimo,
     plain,
     refused,
@@ -356,11 +357,8 @@ def mlx_step(reading: LayerReading) -> Changes:
 
 def mlx_share(reading: LayerReading) -> Changes:
     """The share of the top level, for which Phi's class has one of its own."""
-    if not reading.config:
-        return {}
     share = stated(reading, _SHARE, "top") or _SHARE_OF_PHI
-    check_share(NAME, _SHARE, share, reading.params["dim"])
-    return {"partial": share}
+    return other_share(reading, NAME, share if reading.config else None)
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:

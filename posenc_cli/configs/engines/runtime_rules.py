@@ -357,11 +357,7 @@ def any_share(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput where it makes no pairs.
     """
-    share = stated_share(reading)
-    if share is None:
-        return {}
-    check_share(runtime, "partial_rotary_factor", share, reading.params["dim"])
-    return {"partial": share}
+    return other_share(reading, runtime, stated_share(reading))
 
 
 def stated_base(reading: LayerReading) -> Changes:
@@ -386,10 +382,8 @@ def half_share(reading: LayerReading, *, runtime: str) -> Changes:
     share = "partial_rotary_factor"
     if "mrope" in (reading.rope.get("rope_type"), reading.rope.get("type")):
         raise refused(runtime, "it does not know the rope type mrope")
-    if reading.entry.has(share) or reading.top.has(share):
-        return {}
-    check_share(runtime, share, 0.5, reading.params["dim"])
-    return {"partial": 0.5}
+    has_share = reading.entry.has(share) or reading.top.has(share)
+    return other_share(reading, runtime, None if has_share else 0.5)
 
 
 def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
@@ -481,6 +475,24 @@ def check_share(runtime: str, source: str, share: float, columns: int) -> None:
             f"{source} {share:g} of {columns} columns rotates {turned}: "
             f"pairs need an even number of them, from 2 to {columns}",
         )
+
+
+def other_share(
+    reading: LayerReading,
+    runtime: str,
+    share: float | None,
+    *,
+    source: str = "partial_rotary_factor",
+    columns: int | None = None,
+) -> Changes:
+    """A share of a head's columns, where there is one and it is not that of transformers.
+
+    Raises: InvalidInput where it makes no pairs.
+    """
+    if share is None or share == reading.params.get("partial", 1.0):
+        return {}
+    check_share(runtime, source, share, columns or reading.params["dim"])
+    return {"partial": None if share == 1 else share}
 
 
 def nested_truncate(reading: LayerReading) -> Changes:

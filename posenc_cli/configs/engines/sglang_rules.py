@@ -35,6 +35,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     not_read,
     of_types,
     original_length,
+    other_share,
     plain,
     refused,
     refusing,
@@ -207,12 +208,10 @@ def sglang_share(reading: LayerReading) -> Changes:
         share = stated(reading, _SHARE, "top") or SHARES[kind]
     elif kind == "minimax_m2" and (columns := reading.top.count("rotary_dim")) is not None:
         share = columns.value / head
-    if share == reading.params.get("partial", 1.0):
-        return {}
-    if kind == "gemma3_text" or reading.scheme == "rope-longrope":
+    changes = other_share(reading, NAME, share)
+    if changes and (kind == "gemma3_text" or reading.scheme == "rope-longrope"):
         raise refused(NAME, f"its {kind} fails on {_SHARE}")
-    check_share(NAME, _SHARE, share, head)
-    return {"partial": None if share == 1 else share}
+    return changes
 
 
 _check_hybrid = refusing(

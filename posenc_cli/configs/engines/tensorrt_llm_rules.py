@@ -24,7 +24,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     always,
     always_truncated,
     any_share,
-    check_share,
     divided,
     fails_on_null,
     magnitude_ratio,
@@ -35,6 +34,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     original_length,
     other_class,
     other_layers,
+    other_share,
     plain,
     refused,
     refusing,
@@ -200,10 +200,8 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     Raises: InvalidInput where they make no pairs.
     """
     columns, head = reading.top.count("rotary_dim"), reading.params["dim"]
-    if columns is None or columns.value == head * reading.params.get("partial", 1.0):
-        return {}
-    check_share(NAME, "rotary_dim", columns.value / head, head)
-    return {"partial": columns.value / head}
+    share = columns and columns.value / head
+    return other_share(reading, NAME, share, source="rotary_dim")
 
 
 _check_gpt_oss = refusing(

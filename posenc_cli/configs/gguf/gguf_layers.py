@@ -13,6 +13,7 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli import catalogue
 from posenc_cli.configs.gguf.gguf_architectures import (
     ARCHITECTURES,
     FREQS,
@@ -25,6 +26,7 @@ from posenc_cli.configs.gguf.gguf_file import WINDOW, GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
 from posenc_cli.configs.rope_rules import attention_factor
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.numerics import exact
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -556,29 +558,18 @@ def llama3_parameters(
         wave, value = max(blended, key=lambda each: each[1])
         share = (1 / value - 1 / factor) / (1 - 1 / factor)
         lengths.append(round(wave * (1 + 3 * share)))
+    ends = {"factor": factor, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     for length in lengths:
+        rule = {**ends, ORIGINAL: length}
+        bound = catalogue.find("rope-llama3").bind({"dim": turning, "base": base, **rule})
         if all(
-            math.isclose(_llama3_divisor(wave, factor, length), value, rel_tol=_CLOSE)
-            for wave, value in zip(waves, values, strict=True)
+            math.isclose(2 * math.pi / (wave * float(frequency)), value, rel_tol=_CLOSE)
+            for wave, value, frequency in zip(
+                waves, values, bound.rotation.waves.frequencies(exact), strict=True
+            )
         ):
-            return {
-                "factor": factor,
-                "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0,
-                ORIGINAL: length,
-            }
+            return rule
     return None
-
-
-def _llama3_divisor(wave: float, factor: float, length: int) -> float:
-    """What Llama 3.1's rule divides the frequency of a wavelength by, with the ends 1 and 4."""
-    turns = length / wave
-    if turns > 4:
-        return 1.0
-    if turns < 1:
-        return factor
-    share = (turns - 1) / 3
-    return 1 / ((1 - share) / factor + share)
 
 
 def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
