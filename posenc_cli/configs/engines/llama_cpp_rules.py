@@ -770,7 +770,7 @@ DIFFERENCES = (
         "ramp",
         YARN,
         "computes the ramp from 32 to 1 rotations, regardless of beta_fast and beta_slow: its "
-        "loader reads their keys only for Ministral 3",
+        "loader does not read their keys for this model",
         f"{_LLAMA_CPP}/blob/master/src/llama-hparams.h",
         lambda r: {
             name: None for name, usual in _RAMP.items() if r.params.get(name, usual) != usual
