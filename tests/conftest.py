@@ -27,6 +27,9 @@ SAID += ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONDONTWRIT
 SAID += ("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDEVMODE", "PYTHONSAFEPATH", "PYTHONMALLOC")
 for _name in [name for name in os.environ if name.startswith(SAID)]:
     del os.environ[_name]
+# Nor to pytest, or each process compiles all tests, their asserts rewritten, again: half of what
+# collecting them takes.
+sys.dont_write_bytecode = False
 
 # Deadlines, and checks of how long examples take to draw, measure the machine, not the code.
 settings.register_profile(
@@ -103,6 +106,7 @@ def draw_once(_: None) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage among tests that are being collected: there is none."""
+    draw_once()  # Hypothesis looks its own source of chance up in the collector, the first time
     gc.disable()
     try:
         return (yield)
@@ -112,7 +116,6 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of tests: they stay until the end."""
-    draw_once()  # Hypothesis looks its own source of chance up in the collector, the first time
     gc.collect()
     gc.freeze()
 
