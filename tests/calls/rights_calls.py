@@ -327,7 +327,19 @@ def turned_by_tables(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: t
 
 
 cached, embedding, unreadable = Cached(), Embedding(), Unreadable()
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # people have such functions all the same
-    scripted, scripted_module = torch.jit.script(turned_by_tables), torch.jit.script(Rows())
-    traced = torch.jit.trace(Rows().forward, (torch.ones(7, D), torch.arange(7)))
+COMPILED = {
+    "scripted": lambda: torch.jit.script(turned_by_tables),
+    "scripted_module": lambda: torch.jit.script(Rows()),
+    "traced": lambda: torch.jit.trace(Rows().forward, (torch.ones(7, D), torch.arange(7))),
+}
+"""Each takes longer to compile than most functions of the file take to be checked."""
+
+
+def __getattr__(name):
+    if name not in COMPILED:
+        raise AttributeError(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # people have such functions all the same
+        return COMPILED[name]()
