@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -284,10 +285,19 @@ class _GridScheme(Record):
 
 
 def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _GridScheme | None:
-    """A scheme of waves on a grid, its first ``count`` pairs; None where it is none."""
+    """A scheme of waves on a grid, its first ``count`` pairs; None where it is none.
+
+    It is kept: each view, and each way to follow the axes, asks for the same again.
+    """
+    found = _kept(scheme, tuple(given.items()), count)
+    return found and replace(found, given=given)
+
+
+@lru_cache(maxsize=1 << 10)
+def _kept(scheme: Scheme, given: tuple[tuple[str, Any], ...], count: int) -> _GridScheme | None:
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
-            content = scheme.bind(given).content
+            content = scheme.bind(dict(given)).content
             waves = content.waves
             along = None if waves is None else waves.coordinates
             if waves is None or along is None or (at := along.at) is None:
@@ -299,7 +309,7 @@ def _bound(scheme: Scheme, given: Mapping[str, Any], count: int) -> _GridScheme 
         return None
     steps = np.asarray(along.step_of_each(), np.float64)[:count]
     return _GridScheme(
-        scheme, given, content, np.asarray(along.axes)[:count], at, frequencies, steps
+        scheme, dict(given), content, np.asarray(along.axes)[:count], at, frequencies, steps
     )
 
 
