@@ -36,7 +36,7 @@ from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Residual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.reference import Sample
@@ -235,11 +235,17 @@ def few_rows(positions: Integers) -> Integers:
     return np.unique(np.concatenate([early, np.linspace(24, count - 1, _FEW - 24).astype(int)]))
 
 
-def likely_defects(sample: Sample, rotations: Rotations | None) -> Iterator[Defect]:
-    """What is tried, from the simplest on; nothing that a few rows rule out."""
+def likely_defects(
+    sample: Sample, rotations: Rotations | None, found: Sequence[Claim] = ()
+) -> Iterator[Defect]:
+    """What is tried, from the simplest on; nothing that a few rows rule out.
+
+    ``rotations`` are those that the sample comes nearest to: bases and factors are read off them.
+    ``found`` are the claims that hold so far, which say what need not be tried any more.
+    """
     chosen = few_rows(sample.positions)
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
-    for defect in _defects(sample, rotations, fewest):
+    for defect in _defects(sample, rotations, fewest, found):
         if defect.rounds and defect.frequencies is None:
             explained = defect.explained(fewest)
             if explained.mean() < _FEWEST_EXPLAINED:
@@ -274,8 +280,14 @@ def _batches(rules: Iterable[Alternative]) -> Iterator[list[Alternative]]:
             yield batch
 
 
-def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Iterator[Defect]:
+def _defects(
+    sample: Sample, rotations: Rotations | None, fewest: Sample, found: Sequence[Claim]
+) -> Iterator[Defect]:
     plain = Defect()
+    if sample.amplitude != sample.reference.scale:
+        yield plain
+        if found:
+            return
     offsets = _offsets(sample)
     turns = [turn for turn in TURNS if turn != "right"]
     yield Defect(turn="still")
@@ -286,10 +298,25 @@ def _defects(sample: Sample, rotations: Rotations | None, fewest: Sample) -> Ite
         yield replace(plain, positions=coarse)
     if sample.tolerance.floor < unit("float16") * sample.amplitude:  # else a rounding is granted
         yield from (replace(plain, cells=coarse) for coarse in COARSE)
-    rules = Remembered(alternatives(sample.reference, rotations))
     likely = likely_alternatives(sample.reference)
-    yield from _with_rules(plain, rules, fewest)
+    rules = Remembered(alternatives(sample.reference, rotations))
+    yield from _with_rules(plain, likely, fewest)
+    if not found:  # a known rule says more than a number that is read off
+        yield from _with_rules(plain, (rule for rule in rules if rule.read_off), fewest)
     yield from (_rounded(stages, half) for half in HALVES for stages in _STAGES)
+    if not any(claim.parts <= 1 for claim in found):
+        yield from _several_changes(sample, fewest, offsets, likely, rules)
+
+
+def _several_changes(
+    sample: Sample,
+    fewest: Sample,
+    offsets: list[float],
+    likely: Iterable[Alternative],
+    rules: Iterable[Alternative],
+) -> Iterator[Defect]:
+    """Two changes and more at once, of which one may be a rule."""
+    plain = Defect()
     for turn, offset in itertools.product(("backward", "swapped"), offsets):
         yield replace(plain, turn=turn, offset=offset)
     yield from _with_rules(replace(plain, turn="backward"), rules, fewest)
@@ -432,12 +459,12 @@ def nearest_rotations(sample: Sample) -> Rotations | None:
 
 
 def claims_that_hold(
-    sample: Sample, defects: Iterable[Defect], *, nearly: bool = False
+    sample: Sample, rotations: Rotations | None, *, nearly: bool = False
 ) -> list[Claim]:
     """What explains every entry of a sample, the simplest first, and all of one simplicity.
 
-    Where none of these defects explains it, ``nearly`` asks for the first that leaves some rows
-    over.
+    ``rotations`` are those that it comes nearest to. Where no defect explains it, ``nearly`` asks
+    for the first that leaves some rows over.
     """
     if sample.amplitude == 0:
         return [Claim(Defect(), 0.0)]
@@ -445,7 +472,7 @@ def claims_that_hold(
     claims: list[Claim] = []
     of_most_rows: list[Claim] = []
     parts = math.inf
-    for defect in defects:
+    for defect in likely_defects(sample, rotations, claims):
         rule = defect.frequencies
         if claims and rule is not None and rule.read_off:
             break  # a known rule says more than a number that is read off
@@ -470,15 +497,6 @@ def claims_that_hold(
             of_most_rows.append(claim)
     # More rows may tell that the simpler of two is not enough.
     return sorted(claims, key=lambda claim: claim.parts) or of_most_rows
-
-
-def suspected_defects(sample: Sample, rotations: Rotations | None) -> Remembered[Defect]:
-    """What is tried on a part of a subject, from the simplest on.
-
-    ``rotations`` are those that it comes nearest to: bases and factors are read off them.
-    """
-    resized = [Defect()] if sample.amplitude != sample.reference.scale else []
-    return Remembered(itertools.chain(resized, likely_defects(sample, rotations)))
 
 
 def same_defect(defect: Defect, other: Defect) -> bool:

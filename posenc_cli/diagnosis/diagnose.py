@@ -32,7 +32,6 @@ from posenc_cli.diagnosis.defects import (
     amplitude_of,
     claims_that_hold,
     nearly_holds,
-    suspected_defects,
 )
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
@@ -325,8 +324,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     What explains it as well is named beside the first.
     """
     sample = suspect.sample
-    defects = suspected_defects(sample, suspect.rotations)
-    claims = claims_that_hold(sample, defects, nearly=True)
+    claims = claims_that_hold(sample, suspect.rotations, nearly=True)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
     # What leaves rows over leaves fewer than the right factors do, if these leave any.
     left_over = any(residual.rows for _, residual in held)

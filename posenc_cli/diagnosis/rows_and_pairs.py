@@ -15,7 +15,6 @@ from posenc_cli.diagnosis.defects import (
     amplitude_of,
     claims_that_hold,
     nearest_rotations,
-    suspected_defects,
 )
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
@@ -128,7 +127,7 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
         for rows in (np.arange(start)[-_BESIDE:], np.arange(stop, whole.count)[:_BESIDE])
     )
     beside = [whole.read(rows) for rows in (before, after) if rows.size]
-    claims = claims_that_hold(part, suspected_defects(part, nearest_rotations(part)))
+    claims = claims_that_hold(part, nearest_rotations(part))
     claim = next((claim for claim in claims if _ends_with(run, claim, beside)), None)
     if claim is None or not beside:
         return []
