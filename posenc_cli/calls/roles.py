@@ -150,6 +150,7 @@ ROLES = (
         (
             *("dim", "dims", "head_dim", "rotary_dim", "d_head", "dim_head", "head_size"),
             *("n_elem", "kv_channels", "dim_model", "rope_dim", "rotary_ndims"),
+            *("embedding_size", "embedding_dims"),  # Equinox, MaxText
         ),
         says="the rotary dimensions",
     ),

@@ -744,3 +744,26 @@ def v_in_later_heads(q, k, v, offset=0):
     changed = v.copy()
     changed[..., 5:, :, :] = rotated(v, rows(v) + offset)[..., 5:, :, :]
     return *beside_v(q, k, v, offset)[:2], changed
+
+
+TABLES = {}
+
+
+# Equinox 0.13.8 keeps one table for each size, whatever the base.
+class Kept:
+    def __init__(self, embedding_size, theta=10_000.0):
+        self.size, self.theta, self.key = embedding_size, theta, (embedding_size, theta)
+
+    def __call__(self, x):
+        if len(TABLES.get(self.key, ())) < len(x):
+            rates = self.theta ** -(np.arange(0, self.size, 2) / self.size)
+            TABLES[self.key] = np.tile(np.outer(np.arange(len(x)), rates), 2)
+        angles = TABLES[self.key][: len(x)]
+        return turned_by(x, np.cos(angles), np.sin(angles)).astype(x.dtype)
+
+
+@wrong("base", "theta is ignored")
+class KeptBySize(Kept):
+    def __init__(self, embedding_size, theta=10_000.0):
+        super().__init__(embedding_size, theta)
+        self.key = embedding_size
