@@ -346,9 +346,9 @@ _INTRODUCTION = """\
 # What libraries compute
 
 This table compares {functions} positional-encoding functions of {libraries} libraries.
-`python -m tools.conventions` ran each at the version shown, with 64 columns, 8 heads or a small
-grid. `posenc generate --like NAME` writes the default table of a function; other options change its
-parameters:
+`python -m tools.conventions` ran each function at the version shown, with 64 columns, 8 heads or a
+small grid. `posenc generate --like NAME` writes the default table of a function, and other
+options change its parameters:
 
 ```console
 $ posenc generate --like diffusers:get_2d_sincos_pos_embed --set grid=32x32
@@ -356,24 +356,26 @@ $ posenc generate --like transformers:LlamaRotaryEmbedding --base 500000 --len 8
 ```
 
 *Columns* is the order of sines and cosines, or the layout of a rotation. *Frequency i* is the
-formula of the frequencies; the next column has the base and the parameter that sets it. *Length* is
-the default number of positions, and the result with one more; "any" was tested up to 131,072
+formula of the frequencies. *Base* is the base and the parameter that sets it. *Length* is the
+default number of positions, and what happens with one more. "Any" was tested up to 131,072
 positions, or 1024 keys for a bias. *Error* is the maximum absolute error at position 131,071. It
 comes from rounding the angle to float32; Marian and GluonTS use float64 angles. Grids and timesteps
 do not reach this position, and a bias has no such error.
 
-The functions were called with their defaults, with these exceptions. The tables of `mlx`, `uni2ts`,
-`curated-transformers` and `x-transformers` are compared without their factor (√(2/d); in
-x-transformers, a learned one). `lightly` ran without a class token,
-`timm:RotaryEmbeddingCat` with coordinates instead of pixels, as EVA uses it, and
-`OpenNMT-py:PositionalEncoding` with `SinusoidalInterleaved`.
+All functions ran with their defaults, except these. The tables of `mlx`, `uni2ts`,
+`curated-transformers` and `x-transformers` are compared without their factor, which is √(2/d), and
+learned in x-transformers. `lightly` ran without a class token, and `OpenNMT-py:PositionalEncoding`
+with `SinusoidalInterleaved`. `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as
+EVA uses it.
 
 posenc has no scheme for these functions. `kornia:PositionEncodingSine` (LoFTR)
 repeats the columns sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x
 and cos x, then sin y and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that
 rotate by row and by column. `labml-nn:get_alibi_biases` counts keys from 1.
 `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
-frequencies, so its dot products do not depend on the distance alone.
+frequencies, so its dot products do not depend on the distance alone. Objects of
+`equinox:RotaryPositionalEmbedding` of one size share a table, so all of them have the `theta` of
+the first one that is called.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip
