@@ -200,7 +200,7 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     Raises: InvalidInput where they make no pairs.
     """
     columns, head = reading.top.count("rotary_dim"), reading.params["dim"]
-    share = columns and columns.value / head
+    share = None if columns is None else columns.value / head
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
