@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.configs.gguf.gguf_architectures import ARCHITECTURES, FREQS, OF_MODEL_TYPES
+from posenc_cli.configs.gguf.gguf_architectures import (
+    ARCHITECTURES,
+    CONTEXTS,
+    FREQS,
+    OF_MODEL_TYPES,
+)
 from posenc_cli.configs.gguf.gguf_model import NOUN
 from posenc_cli.configs.keys import ORIGINAL
 from posenc_cli.configs.resolved import BIAS_TABLES, WINDOWS, WINDOWS_UNREAD, Sourced
@@ -202,7 +207,7 @@ class Comparing:
         """Compare the layers of two models."""
         first, second = a.reading.layers, b.reading.layers
         self.converted = len({each.reading.noun == NOUN for each in (a, b)}) == 2
-        self.known("context", None, *(_derived(group[0], "context") for group in (first, second)))
+        self.contexts(a, b)
         pairs = list(_pairs(first, second))
         self.architectures(a, b)
         if self.converted:
@@ -214,6 +219,30 @@ class Comparing:
         self.latent(a.reading.latent, b.reading.latent)
         for one, other in pairs:
             self.groups(one, other)
+
+    def contexts(self, a: Model, b: Model) -> None:
+        """Compare the contexts, unless the file has the one that its converter puts in its place.
+
+        Source: conversion/command_r.py of llama.cpp, which reads model_max_length first.
+        """
+        contexts = [_derived(each.reading.layers[0], "context") for each in (a, b)]
+        file, config = (a, b) if a.reading.noun == NOUN else (b, a)
+        own = _derived(file.reading.layers[0], "context").value
+        why = {
+            (config.reading.config or {}).get("model_max_length"): "the config's model_max_length",
+            CONTEXTS.get(file.reading.model_type): (
+                "what llama.cpp's converter writes of every model of this architecture"
+            ),
+        }
+        if (
+            self.converted
+            and own in why
+            and own is not None
+            and not self.alike(*(each.value for each in contexts))
+        ):
+            self.unknown["context"] = f"the file's {own} is {why[own]}"
+        else:
+            self.known("context", None, *contexts)
 
     def drafters(self, a: Model, b: Model) -> None:
         """Compare rotations alone: a drafter has layers, heads and weights of its own.
@@ -303,7 +332,7 @@ class Comparing:
         self.scores(one, other)
         if one.is_rotary and other.is_rotary:
             self.rotations(one, other)
-        elif one.scheme != other.scheme:
+        elif one.scheme != other.scheme or one.scheme == "nope":
             if "unturned-layers" not in {loss.name for loss in self.losses}:
                 self.value("encoding", label, _scheme(one), _scheme(other))
         else:

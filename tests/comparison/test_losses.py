@@ -266,7 +266,7 @@ LOST_BY_THE_CONVERTER = {
     "config_rope/stablelm/inpartial": "StableLM's class writes no base",
     "config_rope/stablelm/toppartial": "StableLM's class writes no base",
     "config_rope/cohere/layout": "transformers 4.57 has another default base",
-    "config_rope/granitemoehybrid/saved": "its class writes a context of 2^20",
+    "config_rope/granitemoehybrid/saved": "its class writes no rotation of a hybrid",
     "config_rope/glm4v_text/layout": "its class writes no sections without a vision encoder",
     **{
         f"config_rope/deepseek_v3/{case}": "llama.cpp multiplies scores without mscale_all_dim too"
@@ -293,6 +293,51 @@ def test_of_all_that_the_converter_wrote_only_what_it_loses_is_told():
         if not compare_models(model(config), file).ok:
             lost.add(case["name"])
     assert lost == {*LOST_BY_THE_CONVERTER}
+
+
+NEMOTRON = {"model_type": "nemotron_h", "hidden_size": 64, "max_position_embeddings": 262144}
+COHERE = {
+    "model_type": "cohere",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 8192,
+    "model_max_length": 131072,
+    "rope_theta": 8e6,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "architecture", "context", "words"),
+    [
+        (NEMOTRON, "nemotron_h", 1 << 20, "what llama.cpp's converter writes of every model"),
+        (COHERE, "command-r", 131072, "the config's model_max_length"),
+    ],
+    ids=["NVIDIA-Nemotron-3-Nano-30B-A3B", "c4ai-command-r-v01"],
+)
+def test_a_context_that_the_converter_puts_in_place_of_the_configs_is_no_loss(
+    config, architecture, context, words
+):
+    """Both as published, and as conversion/nemotron.py and command_r.py write them."""
+    keys = {
+        "general.architecture": ("string", architecture),
+        f"{architecture}.embedding_length": ("uint32", 64),
+        f"{architecture}.block_count": ("uint32", 2),
+        f"{architecture}.attention.head_count": ("uint32", 4),
+        f"{architecture}.attention.head_count_kv": ("array of uint32", [0, 4]),
+        f"{architecture}.rope.freq_base": ("float32", 8e6),
+        f"{architecture}.rope.dimension_count": ("uint32", 16),
+    }
+
+    def compared(length):
+        written = gguf_bytes({**keys, f"{architecture}.context_length": ("uint32", length)})
+        return compare_models(model(config), reading(written))
+
+    found = compared(context)
+    assert found.ok
+    assert found.compared[:2] == ("architecture", "encoding" if config is NEMOTRON else "layers")
+    assert found.unknown["context"].startswith(f"the file's {context} is {words}")
+    assert [loss.name for loss in compared(4096).losses] == ["context"]
 
 
 def absent(key):

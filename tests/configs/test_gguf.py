@@ -566,3 +566,18 @@ def test_a_base_of_layers_that_do_not_rotate_is_no_finding():
     found = resolve(read_gguf(io.BytesIO(data), name="'m.gguf'", size=len(data)))
     assert {group.scheme for group in found.layers} == {"nope"}
     assert found.unread == ()
+
+
+def test_a_width_that_rotates_says_nothing_of_a_bias():
+    """Baichuan 2 13B as converted: 40 layers of ALiBi, and a rope.dimension_count."""
+    keys = {
+        "general.architecture": ("string", "baichuan"),
+        "baichuan.context_length": ("uint32", 4096),
+        "baichuan.embedding_length": ("uint32", 5120),
+        "baichuan.block_count": ("uint32", 40),
+        "baichuan.attention.head_count": ("uint32", 40),
+        "baichuan.rope.dimension_count": ("uint32", 128),
+    }
+    found = read(keys)
+    assert [group.scheme for group in found.layers] == ["alibi"]
+    assert (found.unread, found.warnings) == ((), ())

@@ -765,3 +765,15 @@ def test_vllm_11_takes_the_ratio_of_two_weights_whatever_attention_factor_says()
     )
     found = read_as("vllm-0.11", reading)
     assert catalogue.find(found.scheme).bind(found.params).content.waves.scale == 1
+
+
+def test_llama_cpp_divides_phimoe_by_the_long_factors_that_transformers_never_uses():
+    """get_rope_factors of llama-model.cpp takes rope_factors_long past the original length."""
+    long = [1.0 + pair for pair in range(64)]
+    rope = {"type": "longrope", "short_factor": [1.0] * 64, "long_factor": long}
+    rope |= {"short_mscale": 1.2, "long_mscale": 1.2, "original_max_position_embeddings": 4096}
+    config = {"model_type": "phimoe", "hidden_size": 4096, "num_attention_heads": 32}
+    config |= {"max_position_embeddings": 131072, "rope_scaling": rope}
+    own, other = (resolve(config, runtime=name) for name in ("transformers", "llama.cpp"))
+    assert own.layers[0].values()["long_factor"] == (1.0,) * 64
+    assert other.layers[0].values()["long_factor"] == tuple(long)

@@ -276,9 +276,14 @@ def fails_on_null(reading: LayerReading, *keys: str) -> str | None:
 
 
 def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
-    """LongRoPE whose s is of the two contexts, whatever factor and attention_factor say."""
+    """LongRoPE whose s is of the two contexts, whatever factor and attention_factor say.
+
+    Its long factors are those of the file: transformers' PhiMoE alone uses the short ones there.
+    """
+    stated = reading.entry.numbers("long_factor")
+    factors = {"long_factor": stated.value} if stated else {}
     length = {"max_position_embeddings": reading.length}
-    return {"factor": None, "attention_factor": None, **length, **more}
+    return {"factor": None, "attention_factor": None, **length, **factors, **more}
 
 
 _KEPT = frozenset({"dim", "base", "layout", "partial"})

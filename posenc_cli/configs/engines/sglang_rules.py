@@ -8,6 +8,7 @@ takes from them what it knows: some a share at the top level alone, some no scal
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     DYNAMIC,
@@ -33,6 +34,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     nested_truncate,
     no_beta_of_zero,
     not_read,
+    of_two_contexts,
     of_types,
     original_length,
     other_share,
@@ -297,21 +299,10 @@ def sglang_longrope(reading: LayerReading) -> Changes:
     values = {stated(reading, key, "entry") for key in ("short_mscale", "long_mscale")}
     if len(values) > 1:
         raise refused(NAME, "short_mscale and long_mscale have no counterpart in rope-longrope")
-    return {
-        "factor": None,
-        "max_position_embeddings": reading.length,
-        "attention_factor": values.pop(),
-        **(_phimoe(reading) if reading.model_type == "phimoe" else {}),
-    }
-
-
-def _phimoe(reading: LayerReading) -> Changes:
-    """PhiMoE, which takes its long factors too, past the original length in the rope object."""
-    factors = reading.entry.numbers("long_factor")
-    return {
-        ORIGINAL: original_length(reading, NAME, "entry", "context"),
-        "long_factor": tuple(factors.value) if factors else None,
-    }
+    more: dict[str, Any] = {"attention_factor": values.pop()}
+    if reading.model_type == "phimoe":
+        more[ORIGINAL] = original_length(reading, NAME, "entry", "context")
+    return of_two_contexts(reading, **more)
 
 
 sglang_step = refusing(

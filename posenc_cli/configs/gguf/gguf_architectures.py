@@ -31,6 +31,15 @@ WITHOUT_BASE = ("falcon", "gemma", "gemma2", "gptneox", "phi2", "stablelm")
 models is this one, and a file without it is as it should be."""
 
 
+CONTEXTS = {
+    "falcon": 2048,
+    **dict.fromkeys(("granitehybrid", "nemotron_h", "nemotron_h_moe"), 1 << 20),
+    **dict.fromkeys(("hunyuan-dense", "hunyuan-moe"), 1 << 18),
+}
+"""By their architecture, the context that conversion/*.py writes of models whatever their config
+says: of hybrids that do not rotate, and of Hunyuan's dynamic scaling."""
+
+
 class Sliding(Record):
     """Which layers see a window only, and how those rotate.
 
@@ -319,6 +328,7 @@ OF_MODEL_TYPES: Mapping[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("stablelm", "starcoder2", "bloom", "mpt", "ernie4_5")},
     "cohere": ("command-r",),
     "cohere2": ("cohere2",),
+    "nemotron_h": ("nemotron_h", "nemotron_h_moe"),
     **dict.fromkeys(("deepseek_v2", "deepseek_v3"), ("deepseek2",)),
     "gemma3_text": ("gemma3", "gemma-embedding"),
     "gemma3n_text": ("gemma3n",),

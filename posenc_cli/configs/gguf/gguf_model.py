@@ -68,7 +68,7 @@ class _GGUFModel(GGUFStretches):
             check_values(self.name, group.scheme, group.params)
         self._note_file()
         self._note_tensors()
-        rotating = any(group.scheme != "nope" for group in layers)
+        rotating = any(group.is_rotary for group in layers)
         found = self.keys.unread(self.context.value)
         unread = tuple(key for key in found if rotating or not PLAIN.search(key))
         if unread:
