@@ -116,9 +116,6 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         note="its temporal blocks embed the number of each frame as it does timesteps, as wide as "
         "each block",
     ),
-    "Kandinsky3UNet": DiffusionFamily(
-        "kandinsky3", {"block_out_channels": (384, 768, 1536, 3072)}, note=_NO_POSITIONS
-    ),
     "FluxTransformer2DModel": DiffusionFamily(
         "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=THOUSANDS
     ),
@@ -249,15 +246,6 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         {"num_attention_heads": 12, "attention_head_dim": 256, "pos_embed_max_size": 1024},
         note="an image takes the rows in the middle of its table",
     ),
-    "PriorTransformer": DiffusionFamily(
-        "prior",
-        {
-            "num_attention_heads": 32,
-            "attention_head_dim": 64,
-            "num_embeddings": 77,
-            "additional_embeddings": 4,
-        },
-    ),
     "StableAudioDiTModel": DiffusionFamily(
         "sound",
         {"attention_head_dim": 64, "num_layers": 24},
@@ -375,6 +363,12 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "its positions are rows of a table, which posenc identify finds in its checkpoint": (
         *("MiniMaxMusic3RVQDepthDecoder", "T5FilmDecoder"),
     ),
+    "its timesteps are half as wide as its first block: posenc generate -s timestep": (
+        "Kandinsky3UNet",
+    ),
+    "its tokens have one learned table, which posenc identify finds in its checkpoint": (
+        "PriorTransformer",
+    ),
     "its tokens are residues of proteins, whose features are of several sorts": (
         *("RFD4ProteinaAutoencoder", "RFD4ProteinaTransformer"),
     ),
@@ -471,12 +465,6 @@ class _DiffusionReader(FamilyReader):
             yield self._timesteps("timestep", width, **more)
             yield self._timesteps("sizes", sizes, **more)
 
-    def kandinsky3(self) -> Iterator[Layers]:
-        """A UNet whose timesteps are half as wide as its first block, sines first."""
-        width = quotient(self._first_block(), Sourced(2, "2"))
-        more = self.fixed(flip_sin_to_cos=False, downscale_freq_shift=1.0)
-        yield self._timesteps(None, width, **more)
-
     def _first_block(self) -> Sourced:
         """The columns of a UNet's first block."""
         widths = self.keys.counts("block_out_channels")
@@ -550,13 +538,6 @@ class _DiffusionReader(FamilyReader):
         """A table of trained rows, of which an image takes those in the middle."""
         yield self._table("patches", self._count("pos_embed_max_size"))
         yield self._timesteps("timestep", self._time_width(), scale=self.default(1000.0))
-
-    def prior(self) -> Iterator[Layers]:
-        """A table of trained rows for the text and what is added to it."""
-        text, more = self._count("num_embeddings"), self._count("additional_embeddings", minimum=0)
-        rows = Sourced(text.value + more.value, f"derived: {text.source} + {more.source}")
-        yield self._table("tokens", rows)
-        yield self._timesteps("timestep", self._width())
 
     def sound(self) -> Iterator[Layers]:
         """Sound, one sequence of it, that rotates as text does, in halves."""

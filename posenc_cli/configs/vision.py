@@ -70,8 +70,6 @@ FAMILIES: Mapping[str, VisionFamily] = {
     "unlimited_ocr_vision_encoder": VisionFamily("learned", 1024, patch_size=14),
     "xclip_vision_model": VisionFamily("learned", patch_size=32),
     "vit_mae": VisionFamily("sines"),
-    "beit": VisionFamily("beit"),
-    "data2vec-vision": VisionFamily("beit"),
     "swin": VisionFamily("swin", hidden_size=96, patch_size=4, first=0),
     "swinv2": VisionFamily("swinv2", hidden_size=96, patch_size=4, first=0),
 }
@@ -128,37 +126,6 @@ class _VisionReader(FamilyReader):
             params = {"dim": dim, "grid": grid, "convention": self.default("mae")}
             yield Layers(side, (), "sinusoidal-nd", params, context)
         self.notes.warn("the row of the class token, which is all zeros, is left out")
-
-    def beit(self) -> Iterator[Layers]:
-        """A table of offsets for each layer, or one that all share, a table of patches, or none."""
-        table, own, shared = (
-            self._flag(f"use_{name}")
-            for name in (
-                "absolute_position_embeddings",
-                "relative_position_bias",
-                "shared_relative_position_bias",
-            )
-        )
-        if table.value:
-            yield self._table("embeddings", self._size("hidden_size"))
-        biased = [flag for flag in (own, shared) if flag.value]
-        if len(biased) == 2:
-            self.notes.warn(
-                f"{own.source} and {shared.source}: two such biases are added, each by a table of "
-                "its own; one of them is read"
-            )
-        if biased:
-            grid = self._grid()
-            params = {
-                "heads": self._size("num_attention_heads"),
-                "window_size": grid,
-                "class_token": self.default(True),
-            }
-            context = {"context": self._rows(grid)}
-            yield Layers("bias" if table.value else None, self._numbers(), "swin", params, context)
-        if not (table.value or biased):
-            self.notes.warn(f"{own.source}, {shared.source}, {table.source}: all are false")
-            yield Layers(None, (), "nope", {"dim": self._size("hidden_size")})
 
     def swin(self) -> Iterator[Layers]:
         """A bias of windows, whose heads are more from stage to stage."""
@@ -238,9 +205,6 @@ class _VisionReader(FamilyReader):
         if size.source == self.default_source:
             self.notes.size(self.keys.path(key), size)
         return size
-
-    def _flag(self, key: str) -> Sourced:
-        return self.keys.flag(key) or Sourced(False, f"{key}: {self.default_source}")
 
     def _grid(self, patch: Sourced | None = None) -> Sourced:
         """Rows and columns of patches of the images that the model was made for.

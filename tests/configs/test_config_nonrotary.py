@@ -105,9 +105,8 @@ def test_each_layer_has_the_heads_and_the_window_of_its_bias(case):
     for layers in resolve(case["config"]).layers:
         given = layers.values()
         trained = given.get("pretrained_window_size", (0, 0))
-        shared = case["config"].get("use_shared_relative_position_bias")
         bias = [given["heads"], *given["window_size"], *trained]
-        found += [bias] * (1 if shared else len(layers.layers))
+        found += [bias] * len(layers.layers)
         assert catalogue.find(layers.scheme).bind(given).content.by == "pair"
     assert found == ARRAYS[case["array"]].tolist()
 
@@ -116,19 +115,6 @@ def test_layers_of_stages_follow_one_another():
     resolved = resolve({"model_type": "swin", "depths": [2, 3], "num_heads": [3, 6]})
     assert [layers.layer_type for layers in resolved.layers] == ["stage1", "stage2"]
     assert [layers.layers for layers in resolved.layers] == [(0, 1), (2, 3, 4)]
-
-
-def test_a_beit_may_have_a_table_and_a_bias_or_neither():
-    flags = {"use_absolute_position_embeddings": True, "use_relative_position_bias": True}
-    config = {"model_type": "beit", "num_hidden_layers": 2}
-    both = resolve({**config, **flags})
-    assert [(group.layer_type, group.scheme) for group in both.layers] == [
-        ("embeddings", "learned"),
-        ("bias", "swin"),
-    ]
-    assert resolve(config).layer().scheme == "nope"
-    twice = {"use_relative_position_bias": True, "use_shared_relative_position_bias": True}
-    assert any("two such biases" in text for text in resolve({**config, **twice}).warnings)
 
 
 @pytest.mark.parametrize(
