@@ -906,7 +906,7 @@ def layer_types(statement: Statement, _stored: Arrays) -> Arrays:
     from transformers import CONFIG_MAPPING
 
     statement["cases"] = []
-    for family in families.all_rotary():
+    for family in filter(None, map(families.rotary, sorted(families.names()))):
         for count in (None, 1, 2, 7, 12):
             keys = {} if count is None else {"num_hidden_layers": count}
             try:
@@ -933,7 +933,7 @@ def config_scores(statement: Statement, _stored: Arrays) -> Arrays:
     from transformers import CONFIG_MAPPING
 
     statement["cases"], statement["not_built"] = [], []
-    for family in families.all_rotary():
+    for family in filter(None, map(families.rotary, sorted(families.names()))):
         usual = _shallow(family.model_type, {})
         attention = None if usual is None else _attention(usual)
         if usual is None or attention is None:

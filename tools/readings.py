@@ -267,7 +267,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--refusals", action="store_true", help="show what one side refuses")
     parser.add_argument("names", nargs="*", metavar="MODEL_TYPE")
     options = parser.parse_args(arguments)
-    known = families.all_rotary()
+    known = filter(None, map(families.rotary, sorted(families.names())))
     total: Counter[str] = Counter()
     for family in known:
         if options.names and family.model_type not in options.names:

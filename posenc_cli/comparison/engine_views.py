@@ -144,18 +144,14 @@ def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
     for index, layers in enumerate(having[0][1]):
         views: list[EngineView] = []
         for engine, kinds in having:
-            place = _place(views, engine, kinds[index])
+            shared = (i for i, view in enumerate(views) if _agree(view, engine, kinds[index]))
+            place = next(shared, None)
             if place is None:
                 views.append(_view(views, engine, kinds[index]))
             else:
                 view = views[place]
                 views[place] = replace(view, engines=(*view.engines, engine))
         yield LayerViews(layers, tuple(views))
-
-
-def _place(views: Sequence[EngineView], engine: str, layers: Layers) -> int | None:
-    """The view that an engine's layers share, None where they share none."""
-    return next((i for i, view in enumerate(views) if _agree(view, engine, layers)), None)
 
 
 def _agree(view: EngineView, engine: str, layers: Layers) -> bool:

@@ -40,8 +40,9 @@ from posenc_cli.configs.text_models import (
     KEY,
     SAME,
     TextModel,
-    foreign_classes,
+    classes,
     is_alike,
+    is_foreign,
     named_classes,
     text_model,
 )
@@ -274,13 +275,13 @@ def _note_other_classes(
     # a model around a text model builds it by its model type, whatever class it names
     built = text is top or families.container(str(top.values.get("model_type"))) is not None
     parts = (top,) if built else (top, text)
-    foreign = [each for part in parts for each in foreign_classes(part, own)]
-    for source, name in foreign if known and not is_drafter(top.values) else ():
+    foreign = [each for part in parts for each in classes(part) if is_foreign(each, own)]
+    for each in foreign if known and not is_drafter(top.values) else ():
         notes.headline(
-            f"{source} {abbreviated(name)} is not a class of {model_type} that posenc knows: it "
-            f"is read as transformers' {model_type}, but {abbreviated(name)} may be another model"
+            f"{each.text()} is not a class of {model_type} that posenc knows: it is read as "
+            f"transformers' {model_type}, but {abbreviated(each.name)} may be another model"
         )
-        notes.contradict(source)
+        notes.contradict(each.source)
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from posenc_cli.configs.keys import FamilyReader, printable, product, quotient
+from posenc_cli.configs.keys import FamilyReader, printable, quotient
 from posenc_cli.configs.layer_types import numbered
 from posenc_cli.configs.resolved import WINDOW, Layers, Sourced, json_text
 from posenc_cli.errors import InvalidInput
@@ -536,7 +536,9 @@ class _DiffusionReader(FamilyReader):
 
     def auraflow(self) -> Iterator[Layers]:
         """A table of trained rows, of which an image takes those in the middle."""
-        yield self._table("patches", self._count("pos_embed_max_size"))
+        rows = self._count("pos_embed_max_size")
+        params = {"dim": self._width(), "max_len": rows}
+        yield Layers("patches", (), "learned", params, {"context": rows})
         yield self._timesteps("timestep", self._time_width(), scale=self.default(1000.0))
 
     def sound(self) -> Iterator[Layers]:
@@ -647,11 +649,6 @@ class _DiffusionReader(FamilyReader):
         derived = {"head_dim": params["dim"], "context": context}
         return Layers("attention", numbered(count), "rope-axial", params, derived)
 
-    def _table(self, name: str, rows: Sourced) -> Layers:
-        return Layers(
-            name, (), "learned", {"dim": self._width(), "max_len": rows}, {"context": rows}
-        )
-
     def _pipeline_grid(self, patch: tuple[int, ...], axes: str = "FRAMESxROWSxCOLUMNS") -> Sourced:
         """The patches of what the pipeline makes by default, as the config has no sizes."""
         size = self.family.size
@@ -693,7 +690,8 @@ class _DiffusionReader(FamilyReader):
 
     def _width(self) -> Sourced:
         """The columns of all heads together."""
-        return product(self._count("num_attention_heads"), self._head())
+        heads, head = self._count("num_attention_heads"), self._head()
+        return Sourced(heads.value * head.value, f"derived: {heads.source} × {head.source}")
 
     def _is_null(self, key: str) -> bool:
         return self.keys.has(key) and self.keys.get(key) is None

@@ -193,11 +193,6 @@ def names() -> tuple[str, ...]:
     return tuple(_table()["families"])
 
 
-def all_rotary() -> tuple[Rotary, ...]:
-    """Every rotary family, by name."""
-    return tuple(Rotary(name, **row) for name, row in sorted(_table()["families"].items()))
-
-
 def unknown(model_type: str) -> Rotary:
     """A model type that nothing is known of, read like Llama's."""
     return Rotary(model_type, known=False, any_names=True)

@@ -298,11 +298,6 @@ def quotient(whole: Sourced, parts: Sourced) -> Sourced:
     return Sourced(whole.value // parts.value, f"derived: {whole.source} / {parts.source}")
 
 
-def product(one: Sourced, other: Sourced) -> Sourced:
-    """A whole number times another."""
-    return Sourced(one.value * other.value, f"derived: {one.source} × {other.source}")
-
-
 CONTEXT = "max_position_embeddings"
 ORIGINAL = "original_max_position_embeddings"
 SHARE = "partial_rotary_factor"

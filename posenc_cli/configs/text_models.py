@@ -72,33 +72,33 @@ def _model_types() -> Mapping[str, str]:
     return {_plain(name): name for name in (*known, *read)}
 
 
-def named_classes(keys: Keys) -> Iterator[Named]:
-    """The classes of a config that speak of a family.
+def classes(keys: Keys) -> Iterator[Named]:
+    """The classes of a config, of an empty model type where they speak of no family.
 
     Raises: InvalidInput where architectures is no list of texts.
     """
     listed = keys.texts(KEY)
     for i, name in enumerate(listed.value if listed else ()):
-        model_type = family_of(name)
-        if model_type is not None:
-            yield Named(f"{keys.path(KEY)}.{i}", name, model_type)
+        yield Named(f"{keys.path(KEY)}.{i}", name, family_of(name) or "")
 
 
-def foreign_classes(keys: Keys, own: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The classes of a config that no model type knows, and that none of ``own`` is named after.
+def named_classes(keys: Keys) -> Iterator[Named]:
+    """The classes of a config that speak of a family.
 
-    Where each stands, and its name. Raises: InvalidInput where architectures is no list of texts.
+    Raises: InvalidInput where architectures is no list of texts.
     """
-    listed = keys.texts(KEY)
+    return (class_ for class_ in classes(keys) if class_.model_type)
+
+
+def is_foreign(class_: Named, own: Sequence[str]) -> bool:
+    """Whether no model type knows a class, and none of ``own`` names it."""
     initials = ["".join(word[:1] for word in re.split("[-_]", name)) for name in own]
-    types = list(map(_plain, own))
-    for i, name in enumerate(listed.value if listed else ()):
-        stem = _plain(_WHAT_FOR.sub("", name))
-        alike = any(
-            stem[:_ALIKE] == own[:_ALIKE] or stem.startswith(own) or stem in own for own in types
-        )
-        if not alike and stem not in initials and family_of(name) is None:
-            yield f"{keys.path(KEY)}.{i}", name
+    stem = _plain(_WHAT_FOR.sub("", class_.name))
+    alike = any(
+        stem[:_ALIKE] == name[:_ALIKE] or stem.startswith(name) or stem in name
+        for name in map(_plain, own)
+    )
+    return not class_.model_type and not alike and stem not in initials
 
 
 def is_alike(one: str, other: str) -> bool:

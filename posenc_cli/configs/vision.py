@@ -71,7 +71,6 @@ FAMILIES: Mapping[str, VisionFamily] = {
     "xclip_vision_model": VisionFamily("learned", patch_size=32),
     "vit_mae": VisionFamily("sines"),
     "swin": VisionFamily("swin", hidden_size=96, patch_size=4, first=0),
-    "swinv2": VisionFamily("swinv2", hidden_size=96, patch_size=4, first=0),
 }
 
 
@@ -108,14 +107,15 @@ class _VisionReader(FamilyReader):
             "convention": self.default(self.family.convention),
             "grid": grid,
         }
+        layers = numbered(self._count("num_hidden_layers"))
         context = Sourced(grid.value[0] * grid.value[1], "derived: patches of an image")
-        yield Layers(
-            None, self._numbers(), "rope-axial", params, {"head_dim": head, "context": context}
-        )
+        yield Layers(None, layers, "rope-axial", params, {"head_dim": head, "context": context})
 
     def learned(self) -> Iterator[Layers]:
         """A table of a row for each patch, and for the tokens before them."""
-        yield self._table(None, self._size("hidden_size"))
+        rows = self._rows(self._grid())
+        params = {"dim": self._size("hidden_size"), "max_len": rows}
+        yield Layers(None, (), "learned", params, {"context": rows})
 
     def sines(self) -> Iterator[Layers]:
         """MAE's sines of row and column, of the encoder and the smaller decoder."""
@@ -131,30 +131,6 @@ class _VisionReader(FamilyReader):
         """A bias of windows, whose heads are more from stage to stage."""
         window = self._count("window_size")
         side = Sourced((window.value, window.value), window.source)
-        for name, numbers, heads, _ in self._stages():
-            yield Layers(name, numbers, "swin", {"heads": heads, "window_size": side})
-
-    def swinv2(self) -> Iterator[Layers]:
-        """The same by a network, on windows no larger than the stage."""
-        window = self._count("window_size")
-        trained = self.keys.counts("pretrained_window_sizes")
-        for stage, (name, numbers, heads, grid) in enumerate(self._stages()):
-            side, source = min(grid.value[0], window.value), window.source
-            if side < window.value:
-                source = f"derived: {window.source}, or the places of {name}"
-            params = {"heads": heads, "window_size": Sourced((side, side), source)}
-            if trained is not None:
-                if len(trained.value) <= stage:
-                    raise self.keys.invalid(
-                        "pretrained_window_sizes", "must have one number for each stage"
-                    )
-                if before := trained.value[stage]:
-                    value = Sourced((before, before), f"{trained.source}.{stage}")
-                    params["pretrained_window_size"] = value
-            yield Layers(name, numbers, "swin-v2", params)
-
-    def _stages(self) -> Iterator[tuple[str, tuple[int, ...], Sourced, Sourced]]:
-        """Each stage of Swin: its name, its layers, its heads, and the grid of its places."""
         depths, heads = (
             self.keys.counts(key) or self.default(usual)
             for key, usual in (("depths", self.family.depths), ("num_heads", self.family.heads))
@@ -168,21 +144,16 @@ class _VisionReader(FamilyReader):
                 f"num_heads {json_text(list(heads.value))} ({heads.source}): must have heads for "
                 f"each of the {len(depths.value)} stages of {depths.source}"
             )
-        first, grid = 0, self._grid()
+        self._grid()
         flag = self.keys.flag("use_absolute_embeddings")
         if flag is not None and flag.value:
             self.notes.warn(f"{flag.source}: a learned table of the patches is added too")
         for stage, (depth, count) in enumerate(zip(depths.value, heads.value, strict=True)):
-            places = tuple(max(side >> stage, 1) for side in grid.value)
-            numbers = tuple(range(first, first + depth))
-            first += depth
+            first = sum(depths.value[:stage])
             stated = heads.source != self.default_source
             own = Sourced(count, f"{heads.source}.{stage}" if stated else heads.source)
-            yield f"stage{stage + 1}", numbers, own, Sourced(places, grid.source)
-
-    def _table(self, layer_type: str | None, dim: Sourced) -> Layers:
-        rows = self._rows(self._grid())
-        return Layers(layer_type, (), "learned", {"dim": dim, "max_len": rows}, {"context": rows})
+            params = {"heads": own, "window_size": side}
+            yield Layers(f"stage{stage + 1}", tuple(range(first, first + depth)), "swin", params)
 
     def _rows(self, grid: Sourced) -> Sourced:
         """How many patches there are, and tokens before them."""
@@ -192,9 +163,6 @@ class _VisionReader(FamilyReader):
         return Sourced(
             grid.value[0] * grid.value[1] + first, f"derived: patches of {patches}{tokens}"
         )
-
-    def _numbers(self) -> tuple[int, ...]:
-        return numbered(self._count("num_hidden_layers"))
 
     def _count(self, key: str) -> Sourced:
         return self.keys.count(key) or self.default(getattr(self.family, key))

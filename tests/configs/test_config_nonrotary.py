@@ -104,8 +104,7 @@ def test_each_layer_has_the_heads_and_the_window_of_its_bias(case):
     found = []
     for layers in resolve(case["config"]).layers:
         given = layers.values()
-        trained = given.get("pretrained_window_size", (0, 0))
-        bias = [given["heads"], *given["window_size"], *trained]
+        bias = [given["heads"], *given["window_size"], 0, 0]
         found += [bias] * len(layers.layers)
         assert catalogue.find(layers.scheme).bind(given).content.by == "pair"
     assert found == ARRAYS[case["array"]].tolist()
@@ -131,7 +130,6 @@ def test_layers_of_stages_follow_one_another():
         ({"num_heads": [0, 3, 6, 12]}, "num_heads .*: must have heads for each"),
         ({"window_size": 40000}, "window_size .*: must be from 1 to 32768"),
         ({"patch_size": [4, 0]}, "patch_size .*: must be a number, or height and width"),
-        ({"model_type": "swinv2", "pretrained_window_sizes": [6]}, "must have one number for each"),
     ],
 )
 def test_windows_that_no_model_has_are_refused(given, message):

@@ -18,7 +18,9 @@ CASES = {
     case["name"]: case
     for case in json.loads((GOLDEN / "config_containers.json").read_text("utf-8"))["cases"]
 }
-ROTARY = {each.model_type: each for each in families.all_rotary()}
+ROTARY = {
+    each.model_type: each for each in filter(None, map(families.rotary, sorted(families.names())))
+}
 
 
 NO_HEAD = frozenset(

@@ -16,7 +16,6 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     ARCHITECTURES,
     FACTOR_TENSORS,
     SPECIAL,
-    WITHOUT_ATTENTION,
 )
 from posenc_cli.configs.gguf.gguf_file import read_gguf_model
 from posenc_cli.errors import InvalidInput
@@ -425,8 +424,8 @@ LLAMA_CPPS_OWN = (
 
 def test_every_architecture_of_llama_cpp_is_read_or_refused_with_its_own_reason():
     """The names in llm_arch of llama.cpp at the version that was read."""
-    assert {*ARCHITECTURES, *WITHOUT_ATTENTION, *SPECIAL} == {*LLAMA_CPPS_OWN.split()}
-    for name in (*WITHOUT_ATTENTION, *SPECIAL):
+    assert {*ARCHITECTURES, *SPECIAL} == {*LLAMA_CPPS_OWN.split()}
+    for name in SPECIAL:
         with pytest.raises(InvalidInput) as refused:
             read({"general.architecture": ("string", name)})
         assert refused.value.message.startswith(f"'m.gguf': {name} ")

@@ -15,7 +15,6 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     ARCHITECTURES,
     FACTOR_TENSORS,
     SPECIAL,
-    WITHOUT_ATTENTION,
 )
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
@@ -50,7 +49,7 @@ def read(name, keys, tensors=()):
 
 
 def test_the_golden_has_every_architecture_that_is_named():
-    named = {*ARCHITECTURES, *WITHOUT_ATTENTION, *SPECIAL}
+    named = {*ARCHITECTURES, *SPECIAL}
     assert named - {*CASES} == {"gptj"}
     assert {*CASES} <= named
 

@@ -16,7 +16,7 @@ from posenc_cli.errors import InvalidInput
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "registry.json").read_text("utf-8"))
 CASES = {case["model_type"]: case for case in GOLDEN["cases"]}
 READ = {*nonrotary.FAMILIES, *vision.FAMILIES, *families.containers()} | {
-    each.model_type for each in families.all_rotary()
+    each.model_type for each in filter(None, map(families.rotary, sorted(families.names())))
 }
 REFUSED = refusals()
 TOO_LITTLE = {

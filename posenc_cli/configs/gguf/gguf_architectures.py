@@ -297,13 +297,11 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 }
 """What was read, by the name in ``general.architecture``."""
 
-WITHOUT_ATTENTION = (
-    *("mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"),
-    *("wavtokenizer-dec",),
-)
-"""Architectures without attention, or none that is told positions."""
-
 SPECIAL = {
+    **dict.fromkeys(
+        ("mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "wavtokenizer-dec"),
+        "has no attention that uses positions",
+    ),
     "clip": "is an encoder of images or audio",
     "deepseek4": "compresses keys, and rotates those by a base of their own",
     "dots3note": "has latent heads of other widths in its sliding layers",

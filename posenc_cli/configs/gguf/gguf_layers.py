@@ -20,7 +20,6 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     LONG,
     SHORT,
     SPECIAL,
-    WITHOUT_ATTENTION,
 )
 from posenc_cli.configs.gguf.gguf_file import WINDOW, GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
@@ -581,10 +580,6 @@ def _architecture(header: GGUFHeader) -> tuple[str, Architecture]:
     if stated is None or not isinstance(stated.value, str):
         raise InvalidInput(f"{header.name}: general.architecture is missing")
     name = stated.value
-    if name in WITHOUT_ATTENTION:
-        raise InvalidInput(
-            f"{header.name}: {name} has no attention that uses positions: there is nothing to read"
-        )
     if name in SPECIAL:
         raise InvalidInput(f"{header.name}: {name} {SPECIAL[name]}, which posenc does not read")
     if name not in ARCHITECTURES:
