@@ -280,8 +280,8 @@ def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
 
     Its long factors are those of the file: transformers' PhiMoE alone uses the short ones there.
     """
-    stated = reading.entry.numbers("long_factor")
-    factors = {"long_factor": stated.value} if stated else {}
+    own = reading.entry.numbers("long_factor")
+    factors = {"long_factor": own.value} if own else {}
     length = {"max_position_embeddings": reading.length}
     return {"factor": None, "attention_factor": None, **length, **factors, **more}
 
