@@ -134,7 +134,9 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         if not keys.family.known:
             takes = f"is not known, and transformers {takes}"
         whose = model_type if keys.family.known else f"the code of model type {model_type}"
-        raise keys.error(f"{where}: {whose} {takes}", hint=nearest(name, types))
+        newer = f"it is an older name: in a copy of the file, say {RENAMED.get(name)}"
+        hint = newer if name in RENAMED else nearest(name, types)
+        raise keys.error(f"{where}: {whose} {takes}", hint=hint)
     return name
 
 

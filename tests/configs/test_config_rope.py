@@ -148,6 +148,15 @@ def test_older_names_of_rope_types_are_read_where_the_class_of_the_model_type_ta
     assert {"llama", "qwen2", "phimoe", "qwen3_vl_text", "mixtral"} <= refused
 
 
+@pytest.mark.parametrize(("older", "newer"), [("mrope", "default"), ("su", "longrope")])
+def test_an_older_name_that_a_class_does_not_take_comes_with_the_newer_one(older, newer):
+    """SpecForge's drafter of Qwen 2.5 VL as published, a Llama with the type mrope."""
+    config = {"model_type": "llama", "rope_scaling": {"type": older, "mrope_section": [1, 2, 3]}}
+    with pytest.raises(InvalidInput) as refused:
+        resolve(config)
+    assert refused.value.hint == (f"it is an older name: in a copy of the file, say {newer}")
+
+
 def test_an_older_name_beside_the_rope_type_that_transformers_reads_changes_nothing():
     rope = {"rope_type": "default", "type": "mrope"}
     sizes = {"hidden_size": 64, "num_attention_heads": 4}

@@ -170,10 +170,9 @@ def adjust(
         for reason in result.reasons.values()
     )
     read = result.read if departures else frozenset()
-    derived = dict(layers.derived)
-    if "scheme" in result.reasons:
-        source = f"{runtime}: {result.reasons['scheme'].topic}"
-        derived["rope_type"] = Sourced(result.scheme, source)
+    topics = [reason.topic for name, reason in result.reasons.items() if name == "scheme"]
+    renamed = {"rope_type": Sourced(result.scheme, f"{runtime}: {topic}") for topic in topics}
+    derived = {**layers.derived, **renamed}
     adjusted = replace(layers, scheme=result.scheme, params=params, derived=derived)
     return adjusted, tuple(departures), read
 
