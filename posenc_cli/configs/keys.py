@@ -81,10 +81,6 @@ def broken_bound(number: float, above: float | None, minimum: float | None) -> s
     return f"must be above {above:g}" if above is not None and number <= above else None
 
 
-def _is_above_zero(item: object) -> bool:
-    return type(item) in (int, float) and 0 < item <= sys.float_info.max  # type: ignore[operator]
-
-
 OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope", "rotary_value")
 """Keys of which false says nothing."""
 
@@ -181,7 +177,11 @@ class Keys:
         Raises: InvalidInput for anything else.
         """
         rule = "must be a list of numbers above 0"
-        listed = self._list(key, rule, _is_above_zero)
+        listed = self._list(
+            key,
+            rule,
+            lambda item: type(item) in (int, float) and 0 < item <= sys.float_info.max,
+        )
         if listed is not None and not listed.value:
             raise self.invalid(key, rule)
         return listed and Sourced(tuple(map(float, listed.value)), listed.source)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.configs.keys import CONTEXT, SHARE, FamilyKeys, first, quotient
+from posenc_cli.configs.keys import CONTEXT, ORIGINAL, SHARE, FamilyKeys, first, quotient
 from posenc_cli.configs.layer_types import groups
 from posenc_cli.configs.resolved import Layers, Sourced, check_values, json_text
 from posenc_cli.configs.rope_objects import rope_objects
@@ -125,6 +125,12 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         )
     if keys.by_own_class:
         renamed = {**keys.family.renamed}
+        if stated is not None and stated.value == "su" and rope.values.get(ORIGINAL) is None:
+            keys.notes.doubt(
+                stated.source,
+                f"{stated.source} su: transformers' {keys.family.model_type} fails on it unless "
+                f"{rope.path(ORIGINAL)} is given; its newer name is longrope",
+            )
     name = "default" if stated is None else str(renamed.get(stated.value, stated.value))
     if name not in types:
         where = f"{rope.path('rope_type')} is missing"

@@ -148,6 +148,18 @@ def test_older_names_of_rope_types_are_read_where_the_class_of_the_model_type_ta
     assert {"llama", "qwen2", "phimoe", "qwen3_vl_text", "mixtral"} <= refused
 
 
+@pytest.mark.parametrize(("length", "told"), [(None, True), (4096, False)])
+def test_the_first_files_of_phi_3_fail_in_transformers_and_are_told_so(length, told):
+    """Phi-3-mini-128k as first published: KeyError for the length that stands at the top alone."""
+    rope = {"type": "su", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+    rope |= {} if length is None else {"original_max_position_embeddings": length}
+    config = {"model_type": "phi3", "hidden_size": 3072, "num_attention_heads": 32}
+    config |= {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
+    found = resolve({**config, "rope_scaling": rope})
+    assert found.layers[0].scheme == "rope-longrope"
+    assert found.contradicted == (("rope_scaling.type",) if told else ())
+
+
 @pytest.mark.parametrize(("older", "newer"), [("mrope", "default"), ("su", "longrope")])
 def test_an_older_name_that_a_class_does_not_take_comes_with_the_newer_one(older, newer):
     """SpecForge's drafter of Qwen 2.5 VL as published, a Llama with the type mrope."""

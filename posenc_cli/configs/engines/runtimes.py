@@ -170,9 +170,15 @@ def adjust(
         for reason in result.reasons.values()
     )
     read = result.read if departures else frozenset()
-    topics = [reason.topic for name, reason in result.reasons.items() if name == "scheme"]
-    renamed = {"rope_type": Sourced(result.scheme, f"{runtime}: {topic}") for topic in topics}
-    derived = {**layers.derived, **renamed}
+    reason = result.reasons.get("scheme")
+    derived = {
+        **layers.derived,
+        **(
+            {"rope_type": Sourced(result.scheme, f"{runtime}: {reason.topic}")}
+            if reason is not None
+            else {}
+        ),
+    }
     adjusted = replace(layers, scheme=result.scheme, params=params, derived=derived)
     return adjusted, tuple(departures), read
 
