@@ -7,7 +7,7 @@ of given vectors in float64.
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,13 +60,13 @@ class Rotated(Expected):
 
     reference: Any = None
 
-    @property
+    @cached_property
     def tolerance(self) -> Tolerance:
         """What factors may be off by."""
         scale = self.reference.scale
         return Tolerance.of(self.rule, dtype=self.dtype, roundings=ROUNDINGS, amplitude=scale)
 
-    @property
+    @cached_property
     def pairs(self) -> Sample:
         """The pairs of the reference at these positions, as the diagnosis takes a subject's."""
         at, reference = self.places.at.astype(np.int64), self.reference
@@ -84,17 +84,24 @@ class Rotated(Expected):
 
     def changed(self, change: Change) -> NumberArray:
         """The vectors that a changed reference gives."""
-        return self.altered(self.rotated(self._map_of(change))[0], change)
+        return self.altered(self._rotated_by(change)[0], change)
 
     def allowed(self, right: NumberArray, *, drawn: Change | None = None) -> NumberArray:
         """What vectors may be off by: (n, columns)."""
         if self.tolerance.fixed is not None:
             return np.full(right.shape, max(self.tolerance.fixed, smallest("float32")))
-        return self.rotated(self._map_of(drawn))[1]
+        return self._rotated_by(drawn)[1]
 
-    def _map_of(self, change: Change | None) -> PairMap:
-        own: PairMap = self.by(Defect()) if change is None or not change.make else change.make(self)
-        return own
+    def _rotated_by(self, change: Change | None) -> tuple[RealRows, RealRows]:
+        """The vectors and what they may be off by, kept: who compares asks for both."""
+        if not self._last or self._last[0][0] is not change:
+            own = change.make(self) if change and change.make else self.by(Defect())
+            self._last[:] = [(change, self.rotated(own))]
+        return self._last[0][1]
+
+    @cached_property
+    def _last(self) -> list[tuple[Change | None, tuple[RealRows, RealRows]]]:
+        return []
 
     def rotated(self, by: PairMap) -> tuple[RealRows, RealRows]:
         """Vectors whose pairs become others, and what code in float32 may err by: (n, columns)."""
