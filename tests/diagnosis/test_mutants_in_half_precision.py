@@ -7,7 +7,7 @@ tables are dumped. What errs by more than two roundings anywhere has to fail.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,10 +45,21 @@ def reference(tmp_path_factory):
     return of
 
 
-def tables_of(code: Any, name: str) -> list[Any]:
-    """The tables of an implementation at the positions of a mutant, in float32."""
-    where = rope.positions_array(MUTANTS[name].positions)
-    made = code.pair_tables(where) if TABLES[name] == "half" else code.tables(where)
+@lru_cache(maxsize=4)
+def tables_of(name: str) -> list[Any]:
+    """The tables of a mistake at the positions where it shows, in float32."""
+    return tables_at(MUTANTS[name].wrong, MUTANTS[name].positions, TABLES[name])
+
+
+@lru_cache(maxsize=32)
+def right_tables(case: str, positions: str, form: str) -> list[Any]:
+    """The right ones, which many mistakes share."""
+    return tables_at(CASES[case].right, positions, form)
+
+
+def tables_at(code: Any, positions: str, form: str) -> list[Any]:
+    where = rope.positions_array(positions)
+    made = code.pair_tables(where) if form == "half" else code.tables(where)
     return [np.asarray(table, np.float32) for table in made]
 
 
@@ -62,7 +73,7 @@ def rounded(tables: list[Any], half: str) -> list[Any]:
 def largest_error(name: str) -> float:
     """How far a wrong table is from the right one, at most; infinite where its shape is another."""
     mutant = MUTANTS[name]
-    both = (tables_of(code, name) for code in (mutant.wrong, CASES[mutant.case].right))
+    both = tables_of(name), right_tables(mutant.case, mutant.positions, TABLES[name])
     pairs = list(zip(*both, strict=True))
     if any(wrong.shape != right.shape for wrong, right in pairs):
         return math.inf
@@ -83,7 +94,7 @@ def shows(name: str, half: str, scale: float) -> bool:
 @pytest.mark.parametrize("name", TABLES)
 def test_what_errs_by_more_than_the_format_rounds_fails(name, half, reference):
     right = reference(MUTANTS[name].case)
-    tables = rounded(tables_of(MUTANTS[name].wrong, name), half)
+    tables = rounded(tables_of(name), half)
     found = rope.of_tables(*tables, right, MUTANTS[name].positions, half)
     if shows(name, half, right.scale):
         assert not found.ok
@@ -105,7 +116,7 @@ UNSEEN = ("tables_float16", "tables_int16", "tables_printed", "factor_rounded", 
 
 @pytest.mark.parametrize("name", UNSEEN)
 def test_what_the_page_says_is_unseen_passes_in_bfloat16(name, reference):
-    right, tables = reference(MUTANTS[name].case), tables_of(MUTANTS[name].wrong, name)
+    right, tables = reference(MUTANTS[name].case), tables_of(name)
     for stored in (tables, rounded(tables, "bfloat16")):
         assert rope.of_tables(*stored, right, MUTANTS[name].positions, "bfloat16").ok
     assert not rope.of_tables(*tables, right, MUTANTS[name].positions).ok
@@ -115,7 +126,7 @@ def test_what_the_page_says_is_unseen_passes_in_bfloat16(name, reference):
 def test_fixed_point_tables_in_float16_are_diagnosed(reference):
     """Whose pairs are multiplied by numbers within 1e-4 of 1, as none of those looked at shows."""
     right = reference(MUTANTS["tables_int16"].case)
-    tables = rounded(tables_of(MUTANTS["tables_int16"].wrong, "tables_int16"), "float16")
+    tables = rounded(tables_of("tables_int16"), "float16")
     found = rope.of_tables(*tables, right, MUTANTS["tables_int16"].positions)
     assert [why.cause for why in diagnose(found)] == ["unknown"]
 
@@ -129,7 +140,7 @@ def test_no_option_is_named_for_a_cause_that_shows(name, reference):
     right = reference(MUTANTS[name].case)
     for half in HALVES:
         if shows(name, half, right.scale):
-            tables = rounded(tables_of(MUTANTS[name].wrong, name), half)
+            tables = rounded(tables_of(name), half)
             found = rope.of_tables(*tables, right, MUTANTS[name].positions)
             with np.errstate(all="ignore"):
                 assert accepting_rule(found, diagnose(found)) is None, half
