@@ -119,17 +119,19 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     if wrong.size < _FEWEST_ROWS or (np.diff(positions) <= 0).any():
         return []
     start, stop = int(wrong[0]), int(wrong[-1]) + 1
-    run = whole.rows(start, stop)
-    part = run.read(_rows_of_a_run(run.count))
-    part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
     before, after = (  # at position 0 any frequencies give the same
         rows[positions[rows] != 0]
         for rows in (np.arange(start)[-_BESIDE:], np.arange(stop, whole.count)[:_BESIDE])
     )
     beside = [whole.read(rows) for rows in (before, after) if rows.size]
+    if not beside:
+        return []
+    run = whole.rows(start, stop)
+    part = run.read(_rows_of_a_run(run.count))
+    part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
     claims = claims_that_hold(part, nearest_rotations(part))
     claim = next((claim for claim in claims if _ends_with(run, claim, beside)), None)
-    if claim is None or not beside:
+    if claim is None:
         return []
     first, last = int(positions[start]), int(positions[stop - 1])
     place = f"positions {first}–{last}"
