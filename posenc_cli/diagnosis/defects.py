@@ -246,11 +246,9 @@ def likely_defects(
     chosen = few_rows(sample.positions)
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
     for defect in _defects(sample, rotations, fewest, found):
-        if defect.rounds and defect.frequencies is None:
-            explained = defect.explained(fewest)
-            if explained.mean() < _FEWEST_EXPLAINED:
-                continue
-        yield defect
+        rounds = defect.rounds and defect.frequencies is None
+        if not (rounds and defect.explained(fewest).mean() < _FEWEST_EXPLAINED):
+            yield defect
 
 
 def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> Iterator[Defect]:
@@ -259,7 +257,8 @@ def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> 
     Many at once: a rule must explain some of the rows, or some of the pairs, wholly.
     """
     seen = fewest.seen.any(axis=0)  # (pairs,)
-    for batch in _batches(rules):
+    rules = iter(rules)
+    while batch := list(itertools.islice(rules, _BATCH)):
         stacked = np.stack([rule.frequencies for rule in batch])[:, None]  # (rules, 1, pairs)
         together = replace(plain, frequencies=replace(batch[0], frequencies=stacked))
         explained = together.explained(fewest)  # (rules, n, pairs)
@@ -273,13 +272,6 @@ def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> 
             yield replace(plain, frequencies=batch[index])
 
 
-def _batches(rules: Iterable[Alternative]) -> Iterator[list[Alternative]]:
-    """Some rules at a time, those that were read off apart."""
-    for _, group in itertools.groupby(rules, key=lambda rule: rule.read_off):
-        while batch := list(itertools.islice(group, _BATCH)):
-            yield batch
-
-
 def _defects(
     sample: Sample, rotations: Rotations | None, fewest: Sample, found: Sequence[Claim]
 ) -> Iterator[Defect]:
@@ -289,9 +281,7 @@ def _defects(
         if found:
             return
     offsets = _offsets(sample)
-    turns = [turn for turn in TURNS if turn != "right"]
-    yield Defect(turn="still")
-    yield from (replace(plain, turn=turn) for turn in turns)
+    yield from (replace(plain, turn=turn) for turn in ("still", "backward", "swapped"))
     yield from (replace(plain, offset=offset) for offset in offsets)
     yield from (replace(plain, moved=positions) for positions in position_maps(sample))
     for coarse in (*HALVES, "float32"):

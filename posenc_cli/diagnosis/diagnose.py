@@ -26,7 +26,6 @@ from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bug
 from posenc_cli.diagnosis.defects import (
     ALIKE,
     ENOUGH,
-    Claim,
     Defect,
     Whole,
     amplitude_of,
@@ -63,7 +62,6 @@ from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
 
 if TYPE_CHECKING:
     from posenc_cli.calls.function_trial import Irregularity
-    from posenc_cli.inference.frequency_rules import Alternative
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.inference.turning import SomeRows, SubjectBlock
     from posenc_cli.rotary.findings import Survey
@@ -340,7 +338,13 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         )
     ]
     # Other parameters that change the amplitude to one that the subject has not are no reason.
-    held = [one for one in held if _has_amplitude(one[0].defect.frequencies, suspect)] or held
+    held = [
+        (claim, residual)
+        for claim, residual in held
+        if has_amplitude(
+            claim.defect.frequencies, sample.reference, sample.amplitude, sample.tolerance.floor
+        )
+    ] or held
     if not held:
         return []
     if held[0][0].defect.rounds:
@@ -353,25 +357,15 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if parts:
             return parts
     causes = list(words_of(claim, suspect, residual))
-    others = [
+    rule = claim.defect.frequencies
+    plain = rule is not None and rule.cause == Cause.SCALING_MISSING
+    others = [  # what gives the same table as no scaling leaves it out, too
         together(other, suspect, its_residual)
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
-        if not _is_plain(claim) and other.parts == claim.parts
+        if not plain and other.parts == claim.parts
     ]
     return either(causes, others)
-
-
-def _has_amplitude(rule: Alternative | None, suspect: Suspect) -> bool:
-    """Whether a rule, if it is one, may be the reason beside the amplitude of the subject."""
-    sample = suspect.sample
-    return has_amplitude(rule, sample.reference, sample.amplitude, sample.tolerance.floor)
-
-
-def _is_plain(claim: Claim) -> bool:
-    """Whether a claim is that a rule is left out: what gives the same table leaves it out, too."""
-    rule = claim.defect.frequencies
-    return rule is not None and rule.cause == Cause.SCALING_MISSING
 
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
