@@ -61,11 +61,13 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base in KNOWN_BASES:
         ratios = plain_ladder(xp, base, pairs) / values
         errors = ratios * measured.errors / values
-        short = xp.array([snap(float(f), float(e)) for f, e in zip(ratios, errors, strict=True)])
-        digits = xp.array([digit_count(float(factor)) for factor in short])
         certain = errors < 3e-3 * ratios
-        if certain.sum() < 0.6 * pairs or (ratios < 0.5).any() or short.max() == short.min():
+        if certain.sum() < 0.6 * pairs or (ratios < 0.5).any():
             continue
+        short = xp.array([snap(float(f), float(e)) for f, e in zip(ratios, errors, strict=True)])
+        if short.max() == short.min():
+            continue
+        digits = xp.array([digit_count(float(factor)) for factor in short])
         usual, times = xp.unique(short, return_counts=True)
         shared = usual[times == max(2, times.max())]
         own = certain & ~xp.isin(short, shared)
