@@ -105,12 +105,6 @@ class Typesetter(Record):
             text = self.marked(text, words, style)
         return text
 
-    def line(self, text: str) -> str:
-        """A line, wrapped only between words: a path is never cut."""
-        return textwrap.fill(
-            self.spelled(text), self.width, break_long_words=False, break_on_hyphens=False
-        )
-
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         """A table, with its entries wrapped between words if it would be too wide.
 

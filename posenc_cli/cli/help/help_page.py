@@ -181,16 +181,16 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
     room = max(width - len(term), 5)
     stated = text.partition(" [")[0]
     ends = [match.start() for match in re.finditer(r"[;:] | \(|$", stated)]
-    forms = [form for end in reversed(ends) for form in (stated[:end], _counted(stated[:end]))]
-    for form in (text, *forms):
-        if len(form) <= room:
-            return term + form
+    parts = [stated[:end] for end in reversed(ends)]
+    forms = [text, *(form for part in parts for form in (part, _CHOICES.sub(_counted, part)))]
+    if whole := next((form for form in forms if len(form) <= room), None):
+        return term + whole
     return term + _Wrapper(room, max_lines=1, placeholder=" …", break_on_hyphens=False).fill(text)
 
 
-def _counted(text: str) -> str:
-    """Return a description with lists of choices replaced by their number."""
-    return _CHOICES.sub(lambda names: f"one of {names[0].count('|') + 1} names, see --help", text)
+def _counted(names: re.Match[str]) -> str:
+    """Return the number of choices, to stand for their list."""
+    return f"one of {names[0].count('|') + 1} names, see --help"
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:

@@ -91,8 +91,9 @@ class TurnedPairs(Record):
     @property
     def figure(self) -> Panels:
         """A circle for each pair, with the vector at the first and at the last position."""
-        there = self.request.encoding.bound.rotation.waves.count
-        scaled = "of q rotated and scaled" if self._grows else "rotated"
+        waves = self.request.encoding.bound.rotation.waves
+        there, growth = waves.count, waves.growth
+        scaled = "of q rotated and scaled" if growth is not None else "rotated"
         size = f"the vector (1, 0) {scaled}, {len(self.pairs)} of {there} pairs"
         title = title_of(replace(self.request, table=None), size)
         points = Points(self.positions)
@@ -110,10 +111,6 @@ class TurnedPairs(Record):
         from posenc_cli.render.html.live import clocks_of
 
         return clocks_of(self.request.encoding.bound.rotation.waves, self.pairs, self.reach)
-
-    @property
-    def _grows(self) -> bool:
-        return self.request.encoding.bound.rotation.waves.growth is not None
 
     def _place_of_last(self, index: int) -> float:
         """The last position, or its coordinate on the axis that the pair follows."""

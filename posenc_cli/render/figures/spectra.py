@@ -127,6 +127,7 @@ def wave_report(
     subject = SpectrumSubject(
         label_of(request, source), source or request.scheme.name, spectrum, original
     )
+    described = one_row.description()
     return SpectrumReport(
         columns,
         rows,
@@ -134,7 +135,7 @@ def wave_report(
         wave_figure([subject]),
         sentences,
         {
-            **_request_fields(one_row),
+            **{name: described[name] for name in ("scheme", "params", "positions", "weights")},
             "positions": positions and str(positions),
             "kind": "waves",
             "context_from": origin,
@@ -143,12 +144,6 @@ def wave_report(
         },
         subjects=(subject,),
     )
-
-
-def _request_fields(request: Request) -> dict[str, Any]:
-    """The request for JSON."""
-    description = request.description()
-    return {name: description[name] for name in ("scheme", "params", "positions", "weights")}
 
 
 def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
@@ -174,21 +169,18 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
     names = ", ".join(subject.short for subject in subjects)
     title = f"{subjects[0].label}: {what}" if alone else f"{what}: {names}"
     found = stretch_finding(stretch) if stretch else ""
+    # They are named in notes if the names of the curves are shorter.
+    labels = tuple(each.label for each in subjects if each.label != each.short and subjects[1:])
     return Curves(
         tuple(curves),
         title=f"{subjects[0].short}: {found}" if found else title,
-        notes=(title,) if found else _labels(subjects),
+        notes=(title,) if found else labels,
         x_label="pair",
         y_label=f"wavelength in {first.along}",
         y_scale="log",
         levels=_context_levels(subjects),
         spans=_spans(stretch.zones) if stretch else (),
     )
-
-
-def _labels(subjects: Sequence[SpectrumSubject]) -> tuple[str, ...]:
-    """The labels of several subjects, for notes, if they differ from the curves' names."""
-    return tuple(each.label for each in subjects if each.label != each.short and subjects[1:])
 
 
 def stretch_finding(stretch: Stretch) -> str:

@@ -80,11 +80,8 @@ def _place(index: int, leading: Sequence[int]) -> str:
 def _matrix(values: NDArray[Any], title: str, *, rows: range, wanted: range) -> Heatmap:
     values, count = values[rows.start : rows.stop], len(wanted)
     is_complex = values.dtype.kind == "c"
-    gaps = 0
-    if values.size <= _COUNTED:
-        shown = values[:, wanted.start : wanted.stop]
-        parts = (shown.real, shown.imag) if is_complex else (shown,)
-        gaps = sum(int(np.count_nonzero(~np.isfinite(part))) for part in parts)
+    counted = values[:, wanted.start : wanted.stop] if values.size <= _COUNTED else values[:0]
+    parts = (counted.real, counted.imag) if is_complex else (counted,)
     points = [*wanted] * (2 if is_complex else 1)
     bands = (Band("real", 0, count), Band("imaginary", count, 2 * count)) if is_complex else ()
 
@@ -102,5 +99,5 @@ def _matrix(values: NDArray[Any], title: str, *, rows: range, wanted: range) -> 
         Axis("column", points, bands),
         title,
         wavelengths=wavelengths_by_values(cells, rows),
-        gaps=gaps,
+        gaps=sum(int(np.count_nonzero(~np.isfinite(part))) for part in parts),
     )

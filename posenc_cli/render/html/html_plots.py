@@ -291,7 +291,13 @@ class CurvePlot(_Plot):
         self.x, self.y = self._ranges(curves)
         ticked = _FEW_TICKS if small else _TICKS
         self.across = [(place, minus(name)) for place, name in self.x.ticks(ticked)]
-        self.above = self._zones(curves)
+        # Spans have names in their middle, if there is room.
+        ends = [self.x.places(span[:2]).tolist() for span in curves.spans]
+        self.above = [
+            ((start + stop) / 2, name)
+            for (start, stop), (_, _, name) in zip(ends, curves.spans, strict=True)
+            if stop - start > _LETTER * len(name)
+        ]
         self.down = [(1 - place, minus(name)) for place, name in self.y.ticks(ticked)]
         heights = self.y.places([height for height, _ in curves.levels]).tolist()
         levels = [
@@ -339,15 +345,6 @@ class CurvePlot(_Plot):
         if self.square:
             xs = ys = [*xs, *ys]
         return Range.of(xs, log=curves.x_scale == "log"), Range.of(ys, log=curves.y_scale == "log")
-
-    def _zones(self, curves: Curves) -> list[tuple[float, str]]:
-        """The names of spans of the x axis, in the middle of each span with room for its name."""
-        ends = [self.x.places(span[:2]).tolist() for span in curves.spans]
-        return [
-            ((start + stop) / 2, name)
-            for (start, stop), (_, _, name) in zip(ends, curves.spans, strict=True)
-            if stop - start > _LETTER * len(name)
-        ]
 
     def _thinned(self, curve: Curve, most: int) -> Curve:
         if len(curve.x) <= most:

@@ -38,10 +38,14 @@ def comparison_text(
     """The answer, both sides, and their differences."""
     blocks = [comparison_answer(result, identities).text(typesetter)]
     if isinstance(result, ArrayComparison):
-        lines = [*_array_lines(result), *result.not_compared]
+        lines = [
+            f"{key} {side.title}: {_encoding_text(side)}{operand.dtype}"
+            for key, side, operand in zip("AB", result.sides, result.operands, strict=True)
+        ]
+        lines += result.not_compared
         lines += [f"{key} is {what}" for key, what in _known(result, identities).summaries.items()]
-        return "\n".join([*blocks, *map(typesetter.line, lines)])
-    blocks += map(typesetter.line, [*_rotation_lines(result), *_length_lines(result)])
+        return "\n".join([*blocks, *map(typesetter.paragraph, lines)])
+    blocks += map(typesetter.paragraph, [*_rotation_lines(result), *_length_lines(result)])
     return "\n\n".join(["\n".join(blocks), *_rotation_tables(result, typesetter)])
 
 
@@ -107,12 +111,6 @@ def _array_fields(result: ArrayComparison) -> dict[str, Any]:
             for key, side, operand in zip("ab", result.sides, result.operands, strict=True)
         },
     }
-
-
-def _array_lines(result: ArrayComparison) -> Iterator[str]:
-    dtypes = [operand.dtype for operand in result.operands]
-    for key, side, dtype in zip("AB", result.sides, dtypes, strict=True):
-        yield f"{key} {side.title}: {_encoding_text(side)}{dtype}"
 
 
 def _largest_text(result: ArrayComparison) -> str:

@@ -33,11 +33,12 @@ def check_figure(report: Report) -> Panels | None:
     curve = error_curve(report)
     if curve is None:
         return None
+    failed = (f"{each.check}: {each.message}" for each in report.findings if not each.ok)
     return Panels(
         (curve, _map(report)),
         _title(report),
         shared=False,
-        notes=(verdict(report), scope(report), f"tolerance {report.tolerance}", *_failed(report)),
+        notes=(verdict(report), scope(report), f"tolerance {report.tolerance}", *failed),
     )
 
 
@@ -48,10 +49,6 @@ def _title(report: Report) -> str:
     cause = report.diagnosis[0].text if report.diagnosis else "unknown cause"
     short = cause if len(cause) <= _MOST_LETTERS else f"{cause[:_MOST_LETTERS].rsplit(' ', 1)[0]} …"
     return f"FAILED: {short}"
-
-
-def _failed(report: Report) -> tuple[str, ...]:
-    return tuple(f"{each.check}: {each.message}" for each in report.findings if not each.ok)
 
 
 def error_curve(report: Report) -> Curves | None:

@@ -344,8 +344,8 @@ def _shell_text(flags: str, typesetter: Typesetter) -> str:
             lines[-1] += f" {part}"
         else:
             lines.append(part)
-    tied = (re.sub(r"^(--[^ ]+) ", "\\1\xa0", line) for line in lines)
-    return " \\\n".join(map(narrower.line, tied)).replace("\xa0", " ")
+    tied = (re.sub(r"^(--[^ ]+) ", "\\1\0", line) for line in lines)
+    return " \\\n".join(map(narrower.paragraph, tied)).replace("\0", " ")
 
 
 def _judgement_line(judgement: Judgement) -> str:

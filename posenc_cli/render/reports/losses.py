@@ -33,9 +33,9 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
         typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
         for name, why in result.unknown.items()
     ]
-    head = [losses_answer(result).text(typesetter), *map(typesetter.line, lines), *unknown]
+    head = [losses_answer(result).text(typesetter), *map(typesetter.paragraph, lines), *unknown]
     if result.ok:
-        return "\n".join([*head, typesetter.line(f"compared: {', '.join(result.compared)}")])
+        return "\n".join([*head, typesetter.paragraph(f"compared: {', '.join(result.compared)}")])
     rows = list(map(_row, result.losses))
     return "\n".join(head) + f"\n\n{typesetter.table(['setting', 'A', 'B'], rows)}"
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 _COMMAND = "check"
 _COMPARED = ("reference", "positions", "tolerance")
-_REFUSED = "not tried: "
-"""The beginning of the note that lists calls which raised an error."""
 
 
 def value_fields(report: ValueReport) -> dict[str, Any]:
@@ -57,14 +55,17 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     elif report.worst is not None:
         apart = abs(report.worst.found - report.worst.expected)
         blocks.append(text(f"farthest from exact: {apart:.2g} at {rows[0][0]}"))
-    refused = () if verbose else tuple(each for each in report.notes if each.startswith(_REFUSED))
-    blocks += [text(f"note: {note}") for note in report.notes if note not in refused]
-    if refused:
-        blocks.append(text("note: some further calls failed (--verbose lists them)"))
+    blocks += [text(f"note: {_brief(note, verbose=verbose)}") for note in report.notes]
     if verbose:
         told = report.title, report.positions, report.tolerance
         blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, told))))
     return typesetter.report(*blocks)
+
+
+def _brief(note: str, *, verbose: bool) -> str:
+    """A note; unless verbose, that on calls which raised an error only says that there are some."""
+    short = note.startswith("not tried: ") and not verbose
+    return "some further calls failed (--verbose lists them)" if short else note
 
 
 def _rows(report: ValueReport) -> list[list[str]]:
