@@ -345,10 +345,10 @@ def page() -> str:
 _INTRODUCTION = """\
 # What libraries compute
 
-This table compares {functions} positional-encoding functions of {libraries} libraries.
-`python -m tools.conventions` ran each function at the version shown, with 64 columns, 8 heads or a
-small grid. `posenc generate --like NAME` writes the default table of a function, and other
-options change its parameters:
+This table compares {functions} positional-encoding functions of {libraries} libraries. `python -m
+tools.conventions` ran each function at the version shown, with 64 columns, 8 heads or a small grid.
+`posenc generate --like NAME` writes the default table of a function, and other options change its
+parameters:
 
 ```console
 $ posenc generate --like diffusers:get_2d_sincos_pos_embed --set grid=32x32
@@ -368,14 +368,13 @@ learned in x-transformers. `lightly` ran without a class token, and `OpenNMT-py:
 with `SinusoidalInterleaved`. `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as
 EVA uses it.
 
-posenc has no scheme for these functions. `kornia:PositionEncodingSine` (LoFTR)
-repeats the columns sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x
-and cos x, then sin y and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that
-rotate by row and by column. `labml-nn:get_alibi_biases` counts keys from 1.
-`pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
-frequencies, so its dot products do not depend on the distance alone. Objects of
-`equinox:RotaryPositionalEmbedding` of one size share a table, so all of them have the `theta` of
-the first one that is called.
+posenc has no scheme for these functions. `kornia:PositionEncodingSine` (LoFTR) repeats the columns
+sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x and cos x, then sin y
+and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that rotate by row and by
+column. `labml-nn:get_alibi_biases` counts keys from 1. `pytorch-forecasting:PositionalEncoder`
+gives the sine and the cosine of a pair different frequencies, so its dot products do not depend on
+the distance alone. Objects of `equinox:RotaryPositionalEmbedding` of one size share a table, so all
+of them have the `theta` of the first one that is called.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip
