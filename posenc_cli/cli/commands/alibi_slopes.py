@@ -104,9 +104,9 @@ def alibi_slopes(
 ) -> int:
     """Print the slopes of ALiBi, or check a file of slopes.
 
-    Prints one slope per head, correctly rounded to float64, for any number of heads. Repeat an
-    option to compare: there is one column for each combination, and --plot draws all of them on one
-    set of axes.
+    posenc prints one slope per head, correctly rounded to float64, for any number of heads. To
+    compare, repeat an option: each combination gets a column, and --plot draws all of them on the
+    same axes.
 
     Examples:
       posenc alibi-slopes --heads 12

@@ -109,8 +109,8 @@ def apply(
 
     Absolute encodings are added to x. Rotary encodings rotate x as a query; for a key of xpos, use
     --set side=key. Values are correctly rounded; --arithmetic float32 computes them as models do. x
-    has the shape (…, n, dimensions) and may have any size. The output is y in .npy and .csv, and x,
-    the positions and y in .npz and .safetensors.
+    has the shape (…, n, dimensions) and can be of any size. A .npy or .csv file holds the result y;
+    .npz and .safetensors also hold x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy

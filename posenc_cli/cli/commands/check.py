@@ -73,12 +73,12 @@ def check(
 ) -> int:
     """Check any encoding against a scheme, model or config.
 
-    The subject is a FILE of rows (n, d) or scores (heads, queries, keys), vectors before and after
-    (--rotated X Y), frequencies (--inv-freq), ALiBi slopes, bucket numbers, or a function (--impl).
-    posenc compares every value and names the known bug: layout, order of sin and cos, base, offset,
-    swapped axes, wrong bucket or slope rule, and others. posenc names a bug only if it reproduces
-    every value; if several do, it lists all. For RoPE, check runs rope-check and prints its
-    report. The status is 1 if values differ.
+    The subject is a FILE of rows (n, d) or scores (heads, queries, keys), or a function (--impl).
+    It can also be vectors before and after (--rotated X Y), frequencies, ALiBi slopes or bucket
+    numbers. posenc compares every value. If values differ, the status is 1, and posenc names the
+    known bug: layout, order of sin and cos, base, offset, swapped axes, a wrong rule for buckets or
+    slopes, and others. It names a bug only if the bug reproduces every value; if several bugs do,
+    it lists all of them. For RoPE, check runs rope-check and prints its report.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

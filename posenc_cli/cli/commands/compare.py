@@ -140,11 +140,11 @@ def compare(
 
     A and B are files (.npy .npz .csv .safetensors), schemes, configs, GGUF files or models. For a
     config and a GGUF file, posenc lists the settings that the conversion lost. It does the same for
-    a config and a checkpoint that stores frequencies, or a draft model. Without positions, two
-    rotary encodings are compared by frequency pair, and --tol is relative. The status is 1 if they
-    differ by more than --tol; NaN equals NaN. With --as and only A, posenc compares how another
-    engine and transformers read A. --plot and --out draw A − B,
-    and always show the largest difference.
+    a config and a checkpoint that stores frequencies, and for a model and its draft model. Without
+    positions, posenc compares two rotary encodings by frequency pair, and --tol is relative. The
+    status is 1 if A and B differ by more than --tol; NaN equals NaN. With --as and only A, posenc
+    compares how another engine and transformers read A. --plot and --out draw A − B, and always
+    show the largest difference.
 
     Examples:
       posenc compare llama-3.1-8b llama-3.1-8b --set b.factor=16 --tol 1e-6

@@ -30,10 +30,11 @@ def curve(
 ) -> None:
     """Plot dimensions of an encoding against position.
 
-    Draws one line per dimension of --dims, by default four dimensions with readable waves. A bias
-    has one line per head: its score by offset. More than 1200 positions are sampled at equal steps.
-    If a wave is too fast to sample, its values are drawn as points. Without --len, the first 100
-    positions are shown. Several encodings, models or files share one set of axes.
+    posenc draws one line per dimension of --dims; by default, it chooses four dimensions with
+    readable waves. For a bias, it draws one line per head, the score by offset. Beyond 1200
+    positions, it shows a sample at equal steps. If a wave is too fast for the sample, it draws
+    points instead of a line. Without --len, it shows the first 100 positions. Several encodings,
+    models or files share one set of axes.
 
     Examples:
       posenc curve --scheme sinusoidal --dims 4:8 --len 100

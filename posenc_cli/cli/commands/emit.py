@@ -80,11 +80,11 @@ def emit(
 ) -> int:
     """Write test vectors for a port, or check its results.
 
-    Writes a folder with positions, input vectors x, expected outputs y, the tolerance of each
-    value, and tables, as JSON and .npy. Thirty lines of code in any language can read it. For a
-    bias, y holds the scores. posenc applies every known bug at the same positions: pack.json says
-    how many of them the vectors detect. Without --len or --positions, posenc chooses positions that
-    expose many bugs. The same request gives the same bytes.
+    posenc writes a folder with positions, input vectors x, expected outputs y, the tolerance of
+    each value, and tables, as JSON and .npy. Thirty lines of code in any language can read it. For
+    a bias, y holds the scores. pack.json says how many known bugs the vectors detect. Without --len
+    or --positions, posenc chooses positions that expose many bugs. The same request gives the same
+    bytes.
 
     Examples:
       posenc emit -m llama-3-8b --out pack

@@ -90,10 +90,11 @@ def explain(
 ) -> int:
     """Show what a Hugging Face config means, value by value.
 
-    Shows each value and the key it comes from. If the key and the parameter have the same name,
-    only the object that holds the key is shown (rope_scaling). posenc reads a config as
-    transformers 5 does, and warns of keys that transformers ignores and of defaults that it uses.
-    It reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file lacks.
+    posenc shows each value, and the key that it comes from. If the key has the name of the
+    parameter, it shows only the object that holds the key (rope_scaling). It reads a config as
+    transformers 5 does. It warns of keys that transformers ignores, and of defaults that
+    transformers uses. It reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file
+    lacks.
 
     The summary comes first: doubtful lines (!), the trained and the extended length, factors on
     logits, layers without positions, the indexer's layout, and parts that posenc did not read.

@@ -48,10 +48,10 @@ def explore(
 ) -> None:
     """Write a page that explains an encoding, with sliders.
 
-    Writes one file that needs no network. It shows the values of an encoding, its wavelengths by
-    base and factor, its frequency pairs as clocks with q·k beside them, and similarity by distance.
-    Point at a plot, or move in it with the arrow keys, to read position, dimension, value and
-    angle. Without JavaScript, the pictures and tables remain.
+    posenc writes one file that needs no network. The page shows an encoding's values, its
+    wavelengths by base and factor, the rotation of its pairs with q·k, and the similarity by
+    distance. Point at a plot to read position, dimension, value and angle, or move in it with the
+    arrow keys. Without JavaScript, the page still shows the pictures and tables.
 
     Examples:
       posenc explore -m llama-3.1-8b --out llama.html

@@ -327,18 +327,18 @@ def extrapolate(
 ) -> None:
     """Train small transformers short and test them long.
 
-    posenc trains the same small causal transformer once for each encoding and seed, at one length,
-    and tests it at that length and at longer ones. --stretch applies a context extension at test
+    posenc trains the same small causal transformer for each encoding and seed, at one length. It
+    tests the model at that length and at longer ones. --stretch applies a context extension at test
     time, without training. The report shows the loss over the last positions of each length, with
-    its 95% interval over seeds; --plot and --picture draw the loss at every position.
+    its 95% interval over seeds. --plot and --picture draw the loss at every position.
 
     posenc judges a model only if it has learned its task: at the trained length, its loss on a text
     or its share of right answers must reach a threshold. Otherwise the report gives no verdict. It
     does not rank encodings, because the best one depends on the task.
 
-    On the same machine with the same versions, the same request gives the same bytes. Other
-    machines stay within the printed spread. --resume continues a stopped run and ends with the same
-    bits.
+    On the same machine with the same versions, the same request gives the same bytes. On other
+    machines, results stay within the printed spread. --resume continues a stopped run, and gives
+    the same bytes as an uninterrupted run.
 
     Examples:
       posenc extrapolate -s rope -s alibi --size 1x2x8 --train 24 --steps 10 --seeds 1

@@ -68,9 +68,10 @@ def generate(
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    Each value is the exact value of the formula, rounded once to --dtype. Values of your own
-    function are only rounded to --dtype. Memory use does not grow with the length. The file appears
-    only when it is complete. Without --out, it is <scheme>-<shape>.npy in the current folder.
+    posenc computes the exact value of the formula and rounds it once, to --dtype. For your own
+    function, it only rounds the values to --dtype. Memory use does not grow with the length. The
+    file appears only when it is complete. Without --out, its name is <scheme>-<shape>.npy, in the
+    current folder.
 
     Examples:
       posenc generate --scheme rope --len 4096

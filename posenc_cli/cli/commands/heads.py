@@ -118,9 +118,9 @@ def heads(
     """Test which attention patterns an encoding can express.
 
     posenc fits one attention head, which sees only positions, to a target pattern at the trained
-    length and tests it at longer lengths. The fit has a single optimum and needs no seed. --plot
-    and --out draw the fitted head by offset, and for rotary schemes also by frequency pair. The
-    parts of a hybrid are tested one by one.
+    length. It then tests the head at longer lengths. The fit has a single optimum and needs no
+    seed. --plot and --out draw the fitted head by offset, and for rotary schemes also by frequency
+    pair. posenc tests the parts of a hybrid one by one.
 
     Examples:
       posenc heads -s rope -s sinusoidal -s t5 -s alibi --dim 32

@@ -37,12 +37,13 @@ def heatmap(
 ) -> None:
     """Draw the values of an encoding as colours.
 
-    Draws in the terminal, or to a file with --out. Sines and cosines are drawn separately, and the
-    heads of a bias side by side. A grid is drawn as maps of the similarity of one position to all
-    others (as rows with --positions or --dims). posenc computes only what is shown, so any length
-    works. For waves, each line shows the mean of its rows. Other encodings are sampled, and ▴ marks
-    columns that change faster than the picture can show. Without --len, the first 512 positions are
-    shown, or 64 with --softmax, which draws attention as if all content were equal.
+    posenc draws in the terminal, or to a file with --out. It draws sines and cosines separately,
+    and the heads of a bias side by side. For a grid, it draws how similar single positions are to
+    all others; with --positions or --dims, it draws the rows. It computes only what it shows, so
+    any length works. For waves, each line shows the mean of its rows. For other encodings, it shows
+    a sample of the rows, and ▴ marks columns that change faster than the picture can show. Without
+    --len, it shows the first 512 positions, or 64 with --softmax. --softmax draws attention as if
+    all content were equal.
 
     Examples:
       posenc heatmap --scheme sinusoidal --len 128

@@ -127,11 +127,11 @@ def identify(
 ) -> int:
     """Identify the encoding stored in an array.
 
-    Names scheme, base, scaling, layout, attention factor, positions, number format and arithmetic,
-    with the remaining error, and prints the command that writes the same array. posenc compares
-    every value. If the error exceeds the rounding of the number format, the array is not identified
-    and the status is 1. For a checkpoint (.safetensors or .npz with several tensors, a folder, an
-    index), it lists the tensors that hold positions, by name and shape.
+    posenc names the scheme, base, scaling, layout, attention factor, positions, number format and
+    arithmetic. It compares every value, states the remaining error, and prints the command that
+    writes the same array. If the error exceeds the rounding of the number format, posenc does not
+    identify the array, and the status is 1. For a checkpoint (.safetensors or .npz with several
+    tensors, a folder, an index), it lists the tensors that hold positions, by name and shape.
 
     Examples:
       posenc identify dump.npy

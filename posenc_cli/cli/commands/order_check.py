@@ -63,9 +63,9 @@ def order_check(
 ) -> int:
     """Test whether attention sees the order of tokens.
 
-    Without positions, attention is blind to order: "dog bites man" equals "man bites dog". One
-    attention layer (float64, seeded weights) reads the tokens in several orders. posenc measures
-    how much the outputs change, and how much the scores change when all positions shift. Without a
+    Without positions, attention is blind to order: "dog bites man" equals "man bites dog". posenc
+    runs one attention layer (float64, seeded weights) on the tokens in several orders. It measures
+    how much the outputs change, and how much the scores change if all positions shift. Without a
     scheme, posenc tests all of them. The status is 1 if a result differs from the scheme's
     declaration. --plot and --out draw the scores of each encoding beside those without positions.
 

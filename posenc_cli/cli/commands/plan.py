@@ -82,10 +82,10 @@ def plan(
     """Plan a context extension: settings and side effects.
 
     posenc recommends a recipe and prints the keys to set in config.json, and the flags for vLLM,
-    sglang and llama.cpp. For each recipe, it counts the frequency pairs that reach unseen angles
-    (their wavelength is longer than the trained length), and gives the factor on logits. It also
-    gives the first distance at which the sum of cosines is negative; Men et al. (2024) require that
-    there is none. These conditions are necessary, not sufficient: test the model too.
+    sglang and llama.cpp. For each recipe, it counts the frequency pairs that reach unseen angles,
+    because their wavelength is longer than the trained length. It gives the factor on logits, and
+    the first distance at which the sum of cosines is negative. Men et al. (2024) require that there
+    is no such distance. These conditions are necessary, not sufficient: test the model too.
 
     Examples:
       posenc plan --model llama-2-7b --to 16384

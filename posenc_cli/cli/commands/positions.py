@@ -94,8 +94,9 @@ def positions(
     M-RoPE, each token of an image or a video has three ids: frame, row and column. The text after
     an image continues from the end of its longer side.
 
-    --check reads ids of shape (tokens,) or (batch, tokens), for M-RoPE also (3, tokens) or (3,
-    batch, tokens). It ignores ids at the padding, and names the causes that reproduce all others.
+    --check reads ids of shape (tokens,) or (batch, tokens), and for M-RoPE also (3, tokens) or (3,
+    batch, tokens). It ignores the ids of padding. If other ids differ, it names the causes that
+    reproduce all of them.
 
     Examples:
       posenc positions -m qwen2-vl-7b --text 5,3 --grid 1,34,46

@@ -124,10 +124,10 @@ def resize(
 ) -> None:
     """Resize a learned position table.
 
-    Interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes, as
-    torch.nn.functional.interpolate does (align_corners=False). Values are correctly rounded;
-    --arithmetic float32 computes with torch, if it is installed. In .npz and .safetensors, a tensor
-    that you select keeps its name.
+    posenc interpolates a table, (rows, d) or (1, rows, d), for longer texts or other image sizes.
+    It does so like torch.nn.functional.interpolate with align_corners=False. Values are correctly
+    rounded; --arithmetic float32 computes with torch, if it is installed. In .npz and .safetensors,
+    a tensor that you select keeps its name.
 
     Examples:
       posenc resize pos_embed.npy --grid 14x14:16x12 --prefix 1 --out resized.npy

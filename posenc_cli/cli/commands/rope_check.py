@@ -207,15 +207,15 @@ def rope_check(
 ) -> int:
     """Check a RoPE implementation, and name what is wrong.
 
-    posenc compares a subject with a reference, for all q and k at all positions asked for.
+    posenc compares a subject with a reference, for all q and k, at all requested positions.
     --scheme, --model or --config names the reference. The subject is one of --tables, --inv-freq,
-    --rotated and --impl, or else posenc's own tables. If the check fails, the status is 1 and the
-    report names the cause.
+    --rotated and --impl; by default, posenc checks its own tables. If the check fails, the status
+    is 1, and the report names the cause.
 
-    posenc calls a function by its signature: with vectors, and with positions, an offset, or the
-    reference's tables, as float32 arrays or tensors. --verbose shows the calls. The function runs
-    in its own environment, for at most 5 minutes per call. Without --len, posenc tries about 100
-    positions up to 131071 or the context. Positions are whole numbers from 0.
+    posenc calls a function with the arguments that its signature asks for: vectors, and positions,
+    an offset, or the reference's tables, as float32 arrays or tensors. --verbose shows the calls.
+    The function runs in its own environment, for at most 5 minutes per call. Without --len, posenc
+    checks about 100 positions, up to 131071 or the context. Positions are whole numbers from 0.
 
     --tol bfloat16 accepts errors smaller than one rounding to bfloat16 (0.4%), such as an attention
     factor with an error of 0.3%. If the subject cannot be read or crashes, the status is 2 or 3,

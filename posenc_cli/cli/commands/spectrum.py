@@ -33,10 +33,10 @@ def spectrum(
 ) -> None:
     """Show an encoding's wavelengths and its RoPE scaling.
 
-    Lists the wavelength of each pair, and its rotations within --len positions. Without --len, this
-    is the context of the model or config, the trained length of the scheme, or 4096. RoPE scaling
-    keeps, blends or interpolates each frequency pair. Several encodings share one set of axes,
-    above a table of their differences from the first.
+    posenc lists the wavelength of each pair, and its number of rotations in --len positions. The
+    default length is the context of the model or config, or the trained length of the scheme, or
+    4096. For RoPE scaling, it says whether each pair is kept, blended or interpolated. Several
+    encodings share one set of axes, and a table shows their differences from the first.
 
     Examples:
       posenc spectrum --scheme rope --base 500000 --dim 128
