@@ -133,8 +133,6 @@ class Typesetter(Record):
         return "\n".join([self.marked(head, ".+", "bold"), rule, *texts])
 
     def _row_as_paragraph(self, header: Sequence[str], row: Sequence[str]) -> str:
-        """A row of a table that is too wide: its first entry, then names with values."""
-        first, *named = (
-            f"{name} {text}".strip() for name, text in zip(header, row, strict=True) if text
-        )
-        return self.paragraph(f"{first}: {'; '.join(named)}", hanging=2)
+        """A row of a table that is too wide, as names with values."""
+        named = (f"{name}: {text}" for name, text in zip(header, row, strict=True) if text)
+        return self.paragraph("; ".join(named).removeprefix(": "), hanging=2)

@@ -68,9 +68,9 @@ def test_a_table_too_wide_for_its_words_is_a_list():
         "             positions",
     ]
     assert Typesetter(24).table(columns, rows).splitlines() == [
-        "scheme sinusoidal:",
-        "  context 4096",
-        "  positions; longest",
+        "scheme: sinusoidal;",
+        "  context: 4096",
+        "  positions; longest:",
         "  5.4e4",
     ]
 
