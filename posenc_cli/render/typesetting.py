@@ -77,8 +77,10 @@ class Typesetter(Record):
     colored: bool = False
     spelled: Callable[[str], str] = str
 
-    def paragraph(self, text: str, *, indent: int = 0, hanging: int | None = None) -> str:
-        """A paragraph, wrapped only between words.
+    def paragraph(
+        self, text: str, *, indent: int = 0, hanging: int | None = None, whole: bool = False
+    ) -> str:
+        """A wrapped paragraph; words that are ``whole``, such as paths and names, may be wider.
 
         All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
         """
@@ -87,7 +89,7 @@ class Typesetter(Record):
             self.width,
             initial_indent=" " * indent,
             subsequent_indent=" " * (indent if hanging is None else hanging),
-            break_long_words=False,
+            break_long_words=not whole,
             break_on_hyphens=False,
         )
 
@@ -135,4 +137,4 @@ class Typesetter(Record):
     def _row_as_paragraph(self, header: Sequence[str], row: Sequence[str]) -> str:
         """A row of a table that is too wide, as names with values."""
         named = (f"{name}: {text}" for name, text in zip(header, row, strict=True) if text)
-        return self.paragraph("; ".join(named).removeprefix(": "), hanging=2)
+        return self.paragraph("; ".join(named).removeprefix(": "), hanging=2, whole=True)

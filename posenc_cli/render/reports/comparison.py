@@ -44,8 +44,9 @@ def comparison_text(
         ]
         lines += result.not_compared
         lines += [f"{key} is {what}" for key, what in _known(result, identities).summaries.items()]
-        return "\n".join([*blocks, *map(typesetter.paragraph, lines)])
-    blocks += map(typesetter.paragraph, [*_rotation_lines(result), *_length_lines(result)])
+        return "\n".join([*blocks, *(typesetter.paragraph(line, whole=True) for line in lines)])
+    lines = [*_rotation_lines(result), *_length_lines(result)]
+    blocks += (typesetter.paragraph(line, whole=True) for line in lines)
     return "\n\n".join(["\n".join(blocks), *_rotation_tables(result, typesetter)])
 
 

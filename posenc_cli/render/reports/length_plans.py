@@ -345,7 +345,7 @@ def _shell_text(flags: str, typesetter: Typesetter) -> str:
         else:
             lines.append(part)
     tied = (re.sub(r"^(--[^ ]+) ", "\\1\0", line) for line in lines)
-    return " \\\n".join(map(narrower.paragraph, tied)).replace("\0", " ")
+    return " \\\n".join(narrower.paragraph(each, whole=True) for each in tied).replace("\0", " ")
 
 
 def _judgement_line(judgement: Judgement) -> str:

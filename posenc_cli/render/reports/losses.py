@@ -29,13 +29,17 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
         for reading in [model.reading]
         for schemes in [dict.fromkeys(group.scheme for group in reading.layers)]
     ]
+    compared = [f"compared: {', '.join(result.compared)}"] * result.ok
     unknown = [
         typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
         for name, why in result.unknown.items()
     ]
-    head = [losses_answer(result).text(typesetter), *map(typesetter.paragraph, lines), *unknown]
+    told, named = (
+        [typesetter.paragraph(line, whole=True) for line in part] for part in (lines, compared)
+    )
+    head = [losses_answer(result).text(typesetter), *told, *unknown, *named]
     if result.ok:
-        return "\n".join([*head, typesetter.paragraph(f"compared: {', '.join(result.compared)}")])
+        return "\n".join(head)
     rows = list(map(_row, result.losses))
     return "\n".join(head) + f"\n\n{typesetter.table(['setting', 'A', 'B'], rows)}"
 
