@@ -338,7 +338,10 @@ def program_page(context: Any) -> HelpPage:
     page = HelpPage.of(context)
     place = address(PAGE)
     commands = tuple(
-        (f"{'' if place else group:<{max(map(len, GROUPS))}}  {name}", _summary(name))
+        (
+            f"{'' if place else group:<{max(map(len, GROUPS))}}  {name}",
+            (function_of(name).__doc__ or "").strip().partition("\n")[0],
+        )
         for group, names in GROUPS.items()
         for place, name in enumerate(names)
     )
@@ -352,11 +355,6 @@ def program_page(context: Any) -> HelpPage:
         sections=(("", (*commands, *options, *shared, (status, statuses))),),
         closing=(place,) if place else (),
     )
-
-
-def _summary(name: str) -> str:
-    """Return the first line of a command's docstring."""
-    return (function_of(name).__doc__ or "").strip().partition("\n")[0]
 
 
 def function_of(name: str) -> Callable[..., int | None]:

@@ -224,7 +224,8 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
     if not _is_array(text):
         if _is_model(text):
             return _side_of_config(text, _config_of(text), runtime, layer_type)
-        if _is_scheme(text):
+        named = text in catalogue.BUILT_IN or ":" in text or "+" in text or catalogue.is_own(text)
+        if named or text in {plugin.name for plugin in catalogue.installed()}:
             _check_no_runtime(text, runtime)
             return Side(text, scheme=catalogue.find(text))
         if not Path(text).exists():
@@ -243,11 +244,6 @@ def _is_array(text: str) -> bool:
     path, colon, _ = text.partition(":")
     suffixes = [PurePath(name).suffix.lower() for name in (text, path)[: 1 + bool(colon)]]
     return text == "-" or any(suffix in READ_BY_SUFFIX for suffix in suffixes)
-
-
-def _is_scheme(text: str) -> bool:
-    named = text in catalogue.BUILT_IN or ":" in text or "+" in text or catalogue.is_own(text)
-    return named or text in {plugin.name for plugin in catalogue.installed()}
 
 
 def _check_no_runtime(name: str, runtime: str | None) -> None:

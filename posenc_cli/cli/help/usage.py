@@ -74,16 +74,15 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
     """Return a hint with the options that words are likely meant for, or None."""
     options = []
     for word in words:
-        if word in catalogue.BUILT_IN:
-            options.append(("--scheme", word))
-        elif word in library.names():
-            options.append(("--model", word))
-        elif whole_number(word) is not None:
-            options.append(("--len", word))
-        elif PurePath(word).suffix.lower() in READ_BY_SUFFIX:
-            options.append(("--in", word))
-        elif PurePath(word).suffix.lower() == ".json":
-            options.append(("--config", word))
+        suffix = PurePath(word).suffix.lower()
+        kinds = {
+            "--scheme": word in catalogue.BUILT_IN,
+            "--model": word in library.names(),
+            "--len": whole_number(word) is not None,
+            "--in": suffix in READ_BY_SUFFIX,
+            "--config": suffix == ".json",
+        }
+        options += [(flag, word) for flag, meant in kinds.items() if meant][:1]
     if len(options) < len(words) or any(flag not in flags for flag, _ in options):
         return None
     return f"did you mean {' '.join(f'{flag} {word}' for flag, word in options)}?"

@@ -280,18 +280,13 @@ def similarity_figure(
     maps = () if profile_alone else _maps(judged)
     if len(curves) == 1 and not maps:
         return curves[0]
-    title = _title(judged)
+    names = ", ".join(dict.fromkeys(item.short for item in judged))
+    title = judged[0].title if len(judged) == 1 else f"similarity of positions: {names}"
     if len(judged) == 1:
         maps = tuple(replace(only, title="by position") for only in maps)
         titles = ["by offset", *(curve.y_label for curve in curves[1:])]
         curves = [replace(each, title=title) for each, title in zip(curves, titles, strict=True)]
     return Panels((*maps, *curves), title=title, shared=False)
-
-
-def _title(judged: Sequence[Judged]) -> str:
-    if len(judged) == 1:
-        return judged[0].title
-    return f"similarity of positions: {', '.join(dict.fromkeys(item.short for item in judged))}"
 
 
 def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False) -> list[str]:

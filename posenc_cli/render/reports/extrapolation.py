@@ -199,6 +199,7 @@ class ExperimentReport(Record):
             "the runs", size, LISTED_VALUES, "losses in JSON", hint="--out FOLDER keeps them all"
         )
         judged = all(item.judged for item in self.summaries)
+        names = dict.fromkeys(name for result in self.results for name in result.environment)
         return {
             "verdict": "; ".join(self._verdict_lines()),
             "cause": None,
@@ -207,7 +208,13 @@ class ExperimentReport(Record):
             "summary": [item.fields() for item in self.summaries],
             "rule": RULE,
             "request": self.request.fields(),
-            "environment": self._environment(),
+            # Differing values are joined by slashes.
+            "environment": {
+                name: " / ".join(
+                    dict.fromkeys(result.environment.get(name, "?") for result in self.results)
+                )
+                for name in names
+            },
         }
 
     def _length_fields(self, run: RunResult, item: LengthLosses) -> dict[str, Any]:
@@ -229,16 +236,6 @@ class ExperimentReport(Record):
                 }
                 for start in range(0, len(points), width)
             ],
-        }
-
-    def _environment(self) -> dict[str, str]:
-        """The environment of the jobs; differing values are joined by slashes."""
-        names = dict.fromkeys(name for result in self.results for name in result.environment)
-        return {
-            name: " / ".join(
-                dict.fromkeys(result.environment.get(name, "?") for result in self.results)
-            )
-            for name in names
         }
 
     def figure(self) -> Panels:
