@@ -15,7 +15,7 @@ set -euo pipefail
 dir="$(mktemp -d)"
 trap 'rm -rf "$dir"' EXIT
 python3 -m venv "$dir/venv" || exit 2
-"$dir/venv/bin/python" -m pip install --quiet --no-compile equinox==0.13.8 jax==0.10.2 jaxlib==0.10.2 || exit 2
+"$dir/venv/bin/python" -m pip install --quiet --no-compile equinox==0.13.8 jax==0.10.2 || exit 2
 "$dir/venv/bin/python" - "$dir" <<'PY'
 import sys
 

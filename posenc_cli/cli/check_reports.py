@@ -90,7 +90,7 @@ class CheckRun(Record):
 
         form = self.output.report_form
         if form not in ("junit", "github"):
-            if self.output.out is not None:
+            if self.output.out is not None and self.is_code:
                 self.console.warning(f"--out {self.output.place}: not written: nothing was checked")
             raise error from None
         seconds = time.perf_counter() - self.began
