@@ -40,6 +40,10 @@ MOST_NAMES = 12
 """The most names that an error lists; with more names, it shows only the nearest."""
 
 
+_LISTS = {"backend": "--version --verbose"}
+"""What lists the names of a kind, where that is no command."""
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     """An error for a name that is not in a list, with the nearest known name as a hint.
 
@@ -53,7 +57,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     listed = f" (known: {', '.join(names)})" if len(names) <= MOST_NAMES else ""
     return InvalidInput(
         f"unknown {kind} {abbreviated(name)}{listed}",
-        hint=near or f"posenc {kind}s lists what there is",
+        hint=near or f"posenc {_LISTS.get(kind, kind + 's')} lists what there is",
     )
 
 

@@ -27,7 +27,7 @@ from posenc_cli.calls.arrangements import (
     sizes_apart,
 )
 from posenc_cli.calls.call_log import MadeCall, RowReader
-from posenc_cli.calls.called_function import Crash
+from posenc_cli.calls.called_function import Crash, Dropped
 from posenc_cli.calls.function_trial import NO_MAP, Irregularity, vectors_differ
 from posenc_cli.calls.patterns import given_by
 from posenc_cli.calls.payloads import Vectors
@@ -314,6 +314,7 @@ def try_batches(tried: Tried) -> None:
     """Call a function that rotates vectors with several sequences and heads."""
     function, calls, context = tried.function, tried.calls, tried.last + 1
     grid, failed = function.form.has("grid"), list[tuple[Arrangement, str]]()
+    dropped = list[Arrangement]()
     if not (grid or tried.takes_batches):
         calls.skip(_BATCH, untested=[_BATCH])
         return
@@ -327,7 +328,10 @@ def try_batches(tried: Tried) -> None:
         except InvalidInput as error:
             function.revive()
             failed.append((arrangement, function.process.reason(error)))
-            if isinstance(error, Crash) and _takes_one(tried, arrangement):
+            # Values of k with fewer heads may be dropped where q and k are rotated side by side.
+            dropped += [arrangement] * (isinstance(error, Dropped) and own.key_heads == own.heads)
+            fails = isinstance(error, Crash) or arrangement in dropped
+            if fails and _takes_one(tried, arrangement):
                 calls.crash(arrangement.text, error)
             continue
         taken = together.tells or must_hold(arrangement, function.form)
@@ -335,7 +339,7 @@ def try_batches(tried: Tried) -> None:
             taken = _takes_one(tried, arrangement, heads=1) and not _takes_one(tried, arrangement)
         if taken:
             calls.tried.append(arrangement.text)
-            _leave_out(tried, arrangement, failed)
+            _leave_out(tried, arrangement, failed, dropped)
             fault = together.fault(arrangement.text)
             if fault and arrangement.form.boxed:
                 message = f"{fault.message}, with {function.form.placed_by} as an array"
@@ -345,16 +349,20 @@ def try_batches(tried: Tried) -> None:
                 _try_other_sizes(tried, arrangement)
             return
         failed.append((arrangement, _UNSUPPORTED))
-    _leave_out(tried, None, failed)
+    _leave_out(tried, None, failed, dropped)
 
 
 def _leave_out(
-    tried: Tried, taken: Arrangement | None, failed: Sequence[tuple[Arrangement, str]]
+    tried: Tried,
+    taken: Arrangement | None,
+    failed: Sequence[tuple[Arrangement, str]],
+    dropped: Sequence[Arrangement],
 ) -> None:
     """Say which calls failed, and what is not tested if ``taken`` was the fullest judged call.
 
-    Line 1 names batches that are refused in axes in which one sequence is right, or whose results
-    differ, and fewer heads of k if they come back in another shape without an error.
+    Line 1 names batches that are refused in axes in which one sequence is right, whose results
+    differ, or of which values are ``dropped``, and fewer heads of k if they come back in another
+    shape without an error.
     """
     form, calls = tried.form, tried.calls
     for own, why in failed:
@@ -366,7 +374,7 @@ def _leave_out(
     refused = () if taken is not None and taken.sequences > 1 else failed
     for own, why in refused:
         several = own.sequences > 1 == own.places
-        if several and (why == _UNSUPPORTED or _takes_one(tried, own)):
+        if several and (why == _UNSUPPORTED or own in dropped or _takes_one(tried, own)):
             calls.untested.append(f"batches ({why})")
             return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.calls.answers import Returned, check_description, returned_arrays
@@ -44,6 +45,10 @@ _LENGTH, _ORIGINAL = "max_position_embeddings", "original_max_position_embedding
 
 class WrongShape(InvalidInput):
     """A function that returned an array of another shape than it was given."""
+
+
+class Dropped(WrongShape):
+    """A function that returned fewer values than it was given."""
 
 
 class CalledFunction(ABC):
@@ -316,11 +321,11 @@ class CalledFunction(ABC):
             if "b" not in form.axes and values.shape[:1] == (1,) and values.shape[1:] in shapes:
                 values = values[0]  # who takes one sequence may add an axis of sequences
             if values.shape not in shapes:
+                shape = own.shape(form.axes)
                 error = self.invalid(
-                    f"returned an array of shape {values.shape} for x of shape "
-                    f"{own.shape(form.axes)}"
+                    f"returned an array of shape {values.shape} for x of shape {shape}"
                 )
-                raise WrongShape(error.message)
+                raise (Dropped if values.size < prod(shape) else WrongShape)(error.message)
             read = shapes[values.shape].read(values, form.axes)
             turned.append(Returned(read, result.dtype))
         return turned

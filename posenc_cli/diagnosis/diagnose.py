@@ -155,10 +155,13 @@ def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
     if layout is None:
         rounding = _causes_within_tolerance(suspect)
         return rounding or _explanations(suspect)
-    if suspect.residual(Defect()).whole:
+    residual = suspect.residual(Defect())
+    if residual.whole:
         return [layout, *_one_of(amplitude_cause(suspect.sample))]
-    others = [why for why in _explanations(suspect) if why.cause not in (Cause.LAYOUT,)]
-    return [layout, *(why for why in others if why.cause != Cause.UNKNOWN)]
+    others = _explanations(suspect)
+    known = [why for why in others if why.cause not in (Cause.LAYOUT, Cause.UNKNOWN)]
+    mostly = 2 * residual.rows > residual.of_rows
+    return [layout, *(known or ([unknown_cause(suspect)] if mostly else []))]
 
 
 def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation, ...]:

@@ -332,7 +332,7 @@ def t5_clipped(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for each offset up to a largest distance; all larger ones share the last."""
+    """A learned score for each offset up to a maximum distance; all larger ones share the last."""
     return BucketBias(
         heads,
         lambda xp, offsets: clipped(xp, offsets, max_distance),
@@ -367,7 +367,7 @@ def shaw(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> Rows:
-    """A trained row for each offset up to a largest distance; all larger ones share the last.
+    """A trained row for each offset up to a maximum distance; all larger ones share the last.
 
     Without a weights file the rows are drawn from normal(0, 0.02).
     """

@@ -366,7 +366,7 @@ def _pairs(name: str, dim: int) -> int:
         "row of offset j − i: sin((i − j) · base^(−2k/dim)) for k = 0 … dim/2 − 1, then the cosines"
     ),
     convention=(
-        "A query is multiplied with W · r(i − j). The first row is for the farthest key to the "
+        "A query is multiplied by W · r(i − j). The first row is for the farthest key to the "
         "left, as in the authors' code (i − j = L − 1 … 0). The rows continue to keys on the "
         "right, as in XLNet."
     ),

@@ -250,8 +250,24 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
     subject = table_subject(cos, sin, dtype, reference, where, name=name)
     if cos.path != sin.path:
         return subject
+    if where.ranges[0][0] == 0 and rows > 1:
+        _check_both(cos, sin, quoted_name(cos.path))
     read = "one file for both tables: cosines first, then sines"
     return replace(subject, notes=(read, *subject.notes))
+
+
+def _check_both(cos: GivenRows, sin: GivenRows, name: str) -> None:
+    """Check that one file has cosines and sines: at position 0 they are 1 and 0.
+
+    Raises: InvalidInput.
+    """
+    first, second = (np.concatenate([own[row : row + 1] for own in (cos, sin)]) for row in (0, 1))
+    if np.ptp(first) == 0 != np.ptp(second):
+        kind = "cosines" if first[0, 0] else "sines"
+        raise InvalidInput(
+            f"--tables {name}: has {kind} alone: all columns are {first[0, 0]:g} at position 0",
+            hint="give both files: --tables COS SIN",
+        )
 
 
 def table_subject(

@@ -104,6 +104,22 @@ def positions_of_all(x, positions):
     return rotated(x, positions)
 
 
+# Values that are dropped in a batch: no broadcasting returns fewer than were given.
+@wrong("unknown", "an array of shape (2, 6, 5, 32) for x of shape (3, 6, 5, 32)")
+def two_sequences(x, positions):
+    return rotated(x, positions)[:2] if x.ndim == 4 else rotated(x, positions)
+
+
+@untested("batches (returned an array of shape (3, 4, 5, 32) for x of shape (3, 6, 5, 32))")
+def four_heads(x, positions):
+    return rotated(x, positions)[:, :4] if x.ndim == 4 else rotated(x, positions)
+
+
+@untested("batches (returned an array of shape (6, 5, 32) for x of shape (3, 6, 5, 32))")
+def without_sequences(x, positions):
+    return rotated(x, positions)[0] if x.ndim == 4 else rotated(x, positions)
+
+
 # As many sequences as a prompt with and one without guidance.
 @wrong("no-rotation", "sequence 2 come back unrotated")
 def second_of_two(x, position_ids):

@@ -128,6 +128,15 @@ def test_a_function_may_add_a_bias_to_scores(name, status, call, tmp_path):
     assert call("check", "-s", "alibi", "--heads", "8", "--impl", f"./mine.py:{name}")[0] == status
 
 
+@pytest.mark.parametrize(
+    ("table", "kind"), [("cos", "cosines"), ("cos-full", "cosines"), ("sin", "sines")]
+)
+def test_one_table_of_two_is_no_file_of_both(table, kind, call):
+    call("generate", "-s", "rope", "-l", "9", "--table", table, "--out", "one.npy")
+    status, _, err = call("check", "one.npy", "-s", "rope")
+    assert (status, f"has {kind} alone" in err, "--tables COS SIN" in err) == (2, True, True)
+
+
 def test_nothing_to_check_is_an_error_of_any_scheme(call):
     for asked in (("-m", "llama-3.1-8b"), ("-s", "sinusoidal")):
         status, out, err = call("check", *asked, "--quiet")

@@ -461,6 +461,19 @@ def test_a_crash_is_an_error_in_junit_and_an_annotation(crash, call, tmp_path, m
     assert out.startswith(f"::error file=bad.py{where},title=rope-check%3A impl './bad.py%3Af'::")
 
 
+def test_a_layout_that_leaves_most_rows_unexplained_is_not_the_whole_cause(call, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import numpy as np\n"
+        "def f(x, positions):\n"
+        "    angles = np.multiply.outer(positions, 1e4 ** -(np.arange(0, 64, 2) / 64))\n"
+        "    a, b, cos, sin = x[..., :32], x[..., 32:], np.cos(angles), np.sin(angles)\n"
+        "    return np.concatenate([a * cos - b * sin, a * cos + a * sin], -1).astype(x.dtype)\n"
+    )
+    status, out, _ = call("rope-check", "-s", "rope", "--impl", "./mine.py:f", "--json")
+    causes = [why["cause"] for why in json.loads(out)["diagnosis"]]
+    assert (status, causes) == (1, ["layout", "unknown"])
+
+
 def test_a_crash_says_that_no_report_is_written(call, tmp_path):
     (tmp_path / "mine.py").write_text("def f(q, k, cos, sin):\n    raise RuntimeError('lost')\n")
     asked = ("rope-check", "-s", "rope", "--impl", "./mine.py:f", "--out", "rep.json")
