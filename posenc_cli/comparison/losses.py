@@ -228,19 +228,14 @@ class Comparing:
         contexts = [_derived(each.reading.layers[0], "context") for each in (a, b)]
         file, config = (a, b) if a.reading.noun == NOUN else (b, a)
         own = _derived(file.reading.layers[0], "context").value
-        why = {
-            (config.reading.config or {}).get("model_max_length"): "the config's model_max_length",
-            CONTEXTS.get(file.reading.model_type): (
-                "what llama.cpp's converter writes of every model of this architecture"
-            ),
-        }
-        if (
-            self.converted
-            and own in why
-            and own is not None
-            and not self.alike(*(each.value for each in contexts))
-        ):
-            self.unknown["context"] = f"the file's {own} is {why[own]}"
+        kind, scheme = file.reading.model_type, config.reading.layers[0].scheme
+        why = ""
+        if kind == "command-r" and own == (config.reading.config or {}).get("model_max_length"):
+            why = "the config's model_max_length"
+        elif (own, scheme) == CONTEXTS.get(kind):
+            why = f"what llama.cpp's converter writes of every {kind} model with {scheme}"
+        if self.converted and why and not self.alike(*(each.value for each in contexts)):
+            self.unknown["context"] = f"the file's {own} is {why}"
         else:
             self.known("context", None, *contexts)
 

@@ -101,11 +101,13 @@ def label(value: float, digits: int = 4) -> str:
 
 
 def power(value: float) -> str:
-    """A positive number as a label with a power of ten.
+    """A positive number as a label with a power of ten; infinity as it is.
 
     >>> power(1e7), power(0.0002)
     ('10⁷', '2·10⁻⁴')
     """
+    if math.isinf(value):
+        return number(value)
     factor, _, exponent = f"{value:.3e}".partition("e")
     raised = f"10{str(int(exponent)).translate(_RAISED)}"
     return raised if float(factor) == 1 else f"{float(factor):g}·{raised}"

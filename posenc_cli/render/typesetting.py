@@ -122,7 +122,9 @@ class Typesetter(Record):
         )
         columns_of_cells = [*zip(header, *cells, strict=True)]
         widths = [max(map(_columns_of, column)) for column in columns_of_cells]
-        least = [max(map(_columns_of, " ".join(each).split())) for each in columns_of_cells]
+        least = [
+            max(map(_columns_of, " ".join(each).split()), default=0) for each in columns_of_cells
+        ]
         room = self.width - len(_BETWEEN) * (len(widths) - 1)
         if cells and sum(least) > room:
             return "\n".join(self._row_as_paragraph(header, row) for row in cells)

@@ -659,7 +659,7 @@ def test_frequencies_are_drawn_as_a_curve_and_rotations_by_their_wavelengths(cal
         "largest difference: pair 35, wavelength B/A 0.125: llama-3-8b ("
     )
     assert document["verdict"] == (
-        "DIFFERENT: 35 of 64 frequency pairs differ, most pair 35 (wavelength B/A 0.125)"
+        "DIFFERENT: 35 of 64 frequency pairs differ, pair 35 the most (wavelength B/A 0.125)"
     )
 
 

@@ -391,7 +391,7 @@ def test_a_gap_in_a_row_that_is_not_drawn_is_told(call, tmp_path, monkeypatch):
     values[5] = np.nan
     np.save(tmp_path / "a.npy", values)
     _, _, err = call("heatmap", "--in", "a.npy")
-    assert err == "posenc: warning: 16 of 1024 values are not finite; 0 of them drawn, as gaps\n"
+    assert err == "posenc: warning: 16 of 1024 values are not finite; none of them is drawn\n"
     np.save(tmp_path / "a.npy", np.where(np.eye(64, 16), values * 1j, 0))
     _, _, err = call("heatmap", "--in", "a.npy", "--rows", "4:60")
     assert err.startswith("posenc: warning: 2 of 1792 values are not finite; ")

@@ -310,7 +310,12 @@ COHERE = {
 @pytest.mark.parametrize(
     ("config", "architecture", "context", "words"),
     [
-        (NEMOTRON, "nemotron_h", 1 << 20, "what llama.cpp's converter writes of every model"),
+        (
+            NEMOTRON,
+            "nemotron_h",
+            1 << 20,
+            "what llama.cpp's converter writes of every nemotron_h model with nope",
+        ),
         (COHERE, "command-r", 131072, "the config's model_max_length"),
     ],
     ids=["NVIDIA-Nemotron-3-Nano-30B-A3B", "c4ai-command-r-v01"],
@@ -338,6 +343,30 @@ def test_a_context_that_the_converter_puts_in_place_of_the_configs_is_no_loss(
     assert found.compared[:2] == ("architecture", "encoding" if config is NEMOTRON else "layers")
     assert found.unknown["context"].startswith(f"the file's {context} is {words}")
     assert [loss.name for loss in compared(4096).losses] == ["context"]
+
+
+@pytest.mark.parametrize(
+    ("own", "architecture", "context"),
+    [
+        ({"model_max_length": 8192}, "llama", 8192),
+        ({"model_max_length": [8192]}, "llama", 8192),
+        ({"model_type": "hunyuan_v1_dense"}, "hunyuan-dense", 1 << 18),
+    ],
+)
+def test_a_context_that_no_converter_puts_in_place_of_the_configs_is_a_loss(
+    own, architecture, context
+):
+    config = {**COHERE, "model_type": "llama", "max_position_embeddings": 131072, **own}
+    keys = {
+        "general.architecture": ("string", architecture),
+        f"{architecture}.embedding_length": ("uint32", 64),
+        f"{architecture}.block_count": ("uint32", 2),
+        f"{architecture}.attention.head_count": ("uint32", 4),
+        f"{architecture}.rope.freq_base": ("float32", 8e6),
+        f"{architecture}.context_length": ("uint32", context),
+    }
+    found = compare_models(model(config), reading(gguf_bytes(keys)))
+    assert "context" in [loss.name for loss in found.losses]
 
 
 def absent(key):

@@ -311,6 +311,7 @@ emit -s sinusoidal --dim 2 --base=1.7976931348623157e+308 --len 1 -o pack
 rotation -s xpos --set scale_base=5e-324 --len 1
 emit -s t5-clipped --heads 65535 --len 1 -o pack
 emit -s sandwich --heads 256 --dim 4096 --base 1e308 --set convention=nemo --len 1 -o pack
+spectrum -s rope --base 1e300 --out x.png
 """
 """What this property found, once each: status 70, a warning of NumPy's, or no end."""
 

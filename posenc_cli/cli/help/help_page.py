@@ -180,7 +180,7 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
     term = term if len(term) <= column else f"{term}  "
     room = max(width - len(term), 5)
     stated = text.partition(" [")[0]
-    ends = [match.start() for match in re.finditer(r"[;:] | \(|$", stated)]
+    ends = [match.start() for match in re.finditer(r"[;:] |,? \(|$", stated)]
     parts = [stated[:end] for end in reversed(ends)]
     forms = [text, *(form for part in parts for form in (part, _CHOICES.sub(_counted, part)))]
     if whole := next((form for form in forms if len(form) <= room), None):

@@ -32,12 +32,12 @@ models is this one, and a file without it is as it should be."""
 
 
 CONTEXTS = {
-    "falcon": 2048,
-    **dict.fromkeys(("granitehybrid", "nemotron_h", "nemotron_h_moe"), 1 << 20),
-    **dict.fromkeys(("hunyuan-dense", "hunyuan-moe"), 1 << 18),
+    "falcon": (2048, "rope"),
+    **dict.fromkeys(("granitehybrid", "nemotron_h", "nemotron_h_moe"), (1 << 20, "nope")),
+    **dict.fromkeys(("hunyuan-dense", "hunyuan-moe"), (1 << 18, "rope-dynamic")),
 }
-"""By their architecture, the context that conversion/*.py writes of models whatever their config
-says: of hybrids that do not rotate, and of Hunyuan's dynamic scaling."""
+"""By their architecture, the context that conversion/*.py writes of models of one scheme whatever
+their config says: of hybrids that do not rotate, and of Hunyuan's dynamic scaling."""
 
 
 class Sliding(Record):

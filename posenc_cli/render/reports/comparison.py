@@ -228,7 +228,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     differ = (
         f"{len(difference.pairs)} of {difference.count} frequency pairs "
         f"differ{'s' * (len(difference.pairs) == 1)}{where}, "
-        f"most pair {pair.index} (wavelength B/A {factor_text(pair.ratio)})"
+        f"pair {pair.index} the most (wavelength B/A {factor_text(pair.ratio)})"
     )
     return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)
 
