@@ -138,7 +138,6 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
     [
         ("typer", ["schemes"]),
         ("numpy", SMALL),
-        ("rich", ["schemes"]),
         ("matplotlib", ["heatmap", "-s", "rope", "-l", "9", "-o", "a.png"]),
         ("plotext", PLOT),
         ("safetensors", ["generate", "-s", "rope", "-l", "5", "-o", "a.safetensors"]),
@@ -161,7 +160,7 @@ def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tm
     [
         ("typer", "raise RuntimeError('broken')", ["schemes"]),
         ("numpy", "", SMALL),
-        ("rich", "import absent", ["schemes"]),
+        ("numpy", "import absent", SMALL),
         ("plotext", "raise OSError('no shared object')", PLOT),
     ],
 )
@@ -169,6 +168,17 @@ def test_a_dependency_that_does_not_load_is_status_3_by_name(package, content, a
     (tmp_path / f"{package}.py").write_text(content)
     done = shell(f"{POSENC} {shlex.join(arguments)}", tmp_path, PYTHONPATH=str(tmp_path))
     check_unavailable(done, package, tmp_path)
+
+
+def test_tables_need_no_rich(tmp_path, call):
+    """It draws progress bars on terminals alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", ABSENT, "rich", "schemes"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stdout) == call("schemes")[:2]
 
 
 def test_without_orjson_numbers_are_read_and_written_all_the_same(tmp_path, call):
