@@ -228,7 +228,7 @@ def part_names(name: str) -> list[str]:
     names = [catalogue.ALIASES.get(part, part) for part in catalogue.parts_of(name)]
     if not all(names):
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: must be A+B, with a name on either side",
+            f"--scheme {abbreviated(name)}: must be a scheme, or A+B for a hybrid",
             hint=catalogue.slash_hint(name),
         )
     for part in names:

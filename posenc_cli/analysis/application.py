@@ -127,7 +127,7 @@ def applicable_part(choice: Choice) -> Choice:
     if not parts:
         kinds = " and ".join({part.scheme.kind_text: 0 for part in choice.parts or (choice,)})
         raise InvalidInput(
-            f"{choice.asked}: is {kinds}, which does not apply to vectors",
+            f"{choice.asked} is {kinds}, which does not apply to vectors",
             hint="absolute schemes are added to x, rotary ones rotate it",
         )
     return replace(parts[0], warnings=choice.warnings, origin=choice.origin)
@@ -152,6 +152,6 @@ def _check_columns(request: Request, columns: int, name: str) -> None:
     wanted = _columns_of(request)
     if columns != wanted:
         raise InvalidInput(
-            f"{name}: has vectors of {columns} columns, and {request.scheme.name} is of {wanted}",
+            f"{name} has vectors of {columns} columns, and {request.scheme.name} is of {wanted}",
             hint=f"--dim {columns}" if "dim" in request.scheme.parameters else None,
         )

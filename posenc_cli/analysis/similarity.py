@@ -475,7 +475,7 @@ def parts_of(
         if value is not None and kind not in kinds:
             names = ", ".join(dict.fromkeys(choice.name for choice in choices.values()))
             raise InvalidInput(
-                f"{flag} {value}: goes with {kind} schemes; {names} is "
+                f"{flag} {value} applies only to {kind} schemes; {names} is "
                 f"{' and '.join(dict.fromkeys(kinds))}"
             )
     return [

@@ -334,7 +334,7 @@ class CalledFunction(ABC):
         """What to tell the user of an error that the worker reports."""
         if why == "needs":
             return Unavailable(
-                f"--impl {abbreviated(self.target)}: {error}",
+                f"--impl {abbreviated(self.target)} {error}",
                 hint=f"{quoted_name(self.python)} looked for it; --python names another "
                 "interpreter, PYTHONPATH adds a folder",
             )
@@ -357,7 +357,7 @@ class CalledFunction(ABC):
 
     def invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
         """An error of the function."""
-        return InvalidInput(f"--impl {abbreviated(self.target)}: {what}", hint=hint)
+        return InvalidInput(f"--impl {abbreviated(self.target)} {what}", hint=hint)
 
     def reason(self, error: InvalidInput) -> str:
         """Why a call failed, without the name of the function."""

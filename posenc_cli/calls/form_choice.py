@@ -141,7 +141,7 @@ class FormChoice:
         own = self._search(frameworks, (asked,))
         if asked == "bnf" and not self._candidates:
             raise InvalidInput(
-                "--axes bnf: needs num_heads or head_dim in the signature, which says how wide a "
+                "--axes bnf needs num_heads or head_dim in the signature, which says how wide a "
                 f"head is; {process.signature.name} takes ({process.signature.text})"
             )
         if own is not None and (own.fitness >= _FITS or not own.form.vectors):
@@ -312,7 +312,7 @@ class FormChoice:
                 return error
         first_form, first = refusals[0]
         # A function of tensors that is given arrays raises one of these.
-        if any(f": raised {name}" in first.message for name in ("AttributeError", "TypeError")):
+        if any(f" raised {name}" in first.message for name in ("AttributeError", "TypeError")):
             other = next((e for form, e in refusals if form.library != first_form.library), None)
             first = other or first
         known = len(self._candidates)

@@ -92,7 +92,7 @@ class FunctionProcess(CalledFunction):
                 lambda stderr: worker_command(self.python, self.target, stderr=stderr)
             )
         except OSError as error:
-            raise Unavailable(f"{flag}: cannot be run: {error.strerror or error}") from None
+            raise Unavailable(f"{flag} cannot be run: {error.strerror or error}") from None
         try:
             hello = self._line(time.monotonic() + _GREETING_SECONDS)
             if not isinstance(hello["python"], str):
@@ -102,11 +102,11 @@ class FunctionProcess(CalledFunction):
             what = "is older than Python 3.8" if silence.ended == TOO_OLD else ended
             said = self._exchange.said()
             hint = f"it said: {printable_text(said)}" if said else None
-            raise Unavailable(f"{flag}: {what}", hint=hint) from None
+            raise Unavailable(f"{flag} {what}", hint=hint) from None
         except Lateness:
-            raise Unavailable(f"{flag}: did not start within a minute") from None
+            raise Unavailable(f"{flag} did not start within a minute") from None
         except (ValueError, KeyError, TypeError):
-            raise Unavailable(f"{flag}: is not a Python interpreter") from None
+            raise Unavailable(f"{flag} is not a Python interpreter") from None
         self._describe()
 
     def renew(self) -> None:

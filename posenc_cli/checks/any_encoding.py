@@ -97,7 +97,7 @@ class ValueCheck(GivenSubject, Asked):
                 hint="posenc inspect reports properties of an encoding itself",
             )
         if len(flags) > 1:
-            raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
+            raise InvalidInput(f"{flags[1]} cannot go with {flags[0]}; one subject is checked")
         with reading():
             subject, kind = self._subject()
         return value_report(subject, kind)
@@ -150,7 +150,7 @@ class ValueCheck(GivenSubject, Asked):
         right = probe.frequencies
         if found.size != right.size:
             raise InvalidInput(
-                f"--inv-freq: holds {found.size} frequencies, but the reference has {right.size}"
+                f"--inv-freq holds {found.size} frequencies, but the reference has {right.size}"
             )
         rows = probe.waves(probe.followed() * found)
         return asked.subject(replace(loaded, values=rows))

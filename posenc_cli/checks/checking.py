@@ -193,7 +193,7 @@ class Check(Record):
     def _report(self) -> Report:
         flags = self.asked.flags()
         if len(flags) > 1:
-            raise InvalidInput(f"{flags[1]}: cannot go with {flags[0]}; one subject is checked")
+            raise InvalidInput(f"{flags[1]} cannot go with {flags[0]}; one subject is checked")
         positions = self.positions and self.positions.counted("rope-check")
         encoding = self.encoding(positions.last + 1 if positions else None)
         bound = encoding.bound

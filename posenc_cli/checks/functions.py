@@ -335,8 +335,7 @@ def _called_further(
                 shaped = isinstance(error, WrongShape) and not _starts_of_each(given, call)
                 if of_attention or shaped or call.first:
                     told["untested"].append(text)
-                why = error.message.partition(": ")[2] or error.message
-                told["refused"].append(f"{text} ({why})")
+                told["refused"].append(f"{text} ({called.reason(error)})")
             else:
                 placed = told["tried"] or any(_is_offset(own.name) for own, _ in given)
                 kind = _outcome(found, subject, call, given, placed=bool(placed))

@@ -187,7 +187,7 @@ def words_of(text: str) -> tuple[str, ...]:
         check_size(f"--tokens {abbreviated(words[0])}", count, MOST_WORDS, "tokens")
         words = tuple(f"token{i}" for i in range(1, count + 1))
     if len(set(words)) < 2:
-        raise InvalidInput(f"--tokens {abbreviated(text)}: needs two different words")
+        raise InvalidInput(f"--tokens {abbreviated(text)} needs two different words")
     check_size("--tokens", len(words), MOST_WORDS, "words")
     return words
 

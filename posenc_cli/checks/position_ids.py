@@ -105,7 +105,7 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
         )
     if len(prompt.text) != len(prompt.grids) + 1:
         raise InvalidInput(
-            f"--text: needs {len(prompt.grids) + 1} numbers: the tokens before, between and after "
+            f"--text needs {len(prompt.grids) + 1} numbers: the tokens before, between and after "
             f"{len(prompt.grids)} grids"
         )
     if not all(prompt.text[1:-1]):
@@ -218,7 +218,7 @@ def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
     axes = 3 if rule.frames and ids.ndim > 1 and len(ids) == 3 else 1
     if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
         shape = "×".join(map(str, values.shape))
-        raise InvalidInput(f"{where}: holds a {shape} array; the prompt has {tokens} tokens")
+        raise InvalidInput(f"{where} holds a {shape} array; the prompt has {tokens} tokens")
     real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
     if not real or np.any(ids != np.rint(ids)):
         raise InvalidInput(f"{where}: ids are whole numbers below 2^53")

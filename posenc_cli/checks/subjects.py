@@ -77,9 +77,9 @@ class Asked(Record):
         kind = self.source.kind if isinstance(self.source, Scheme) else "bias"
         form = self.form or ("scores" if kind == "bias" else "rows")
         if self.head is not None and form != "scores":
-            raise InvalidInput(f"--head {self.head}: goes with scores (heads, queries, keys)")
+            raise InvalidInput(f"--head {self.head} applies only to scores (heads, queries, keys)")
         if loaded.values.dtype.kind == "c":
-            raise InvalidInput(f"{quoted_name(loaded.path)}: holds complex numbers, not real ones")
+            raise InvalidInput(f"{quoted_name(loaded.path)} holds complex numbers, not real ones")
         values = loaded.values
         least = {"scores": 3, "rows": 2}.get(form, 1)
         while values.ndim > least and values.shape[0] == 1:
@@ -130,20 +130,20 @@ def _slopes_of_json(path: str) -> list[float]:
         with open_input(path) as file:
             text = file.read(_LARGEST_JSON + 1)
         if len(text) > _LARGEST_JSON:
-            raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_JSON >> 20} MiB")
+            raise InvalidInput(f"{quoted_name(path)} is larger than {_LARGEST_JSON >> 20} MiB")
         document = json.loads(text)
         slopes = document["slopes"] if isinstance(document, dict) else document
         return [float(slope) for slope in slopes]
     except OSError as error:
         raise Unavailable(f"cannot read {quoted_name(path)}: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        raise InvalidInput(f"{quoted_name(path)}: holds no slopes as JSON") from error
+        raise InvalidInput(f"{quoted_name(path)} holds no slopes as JSON") from error
 
 
 def _of_one_row(asked: Asked, loaded: Loaded) -> InvalidInput:
     has_frequencies = isinstance(asked.source, Scheme) and asked.source.inverse is not None
     hint = "--inv-freq FILE compares frequencies" if has_frequencies else None
-    return InvalidInput(f"{quoted_name(loaded.path)}: holds one row, not a table", hint=hint)
+    return InvalidInput(f"{quoted_name(loaded.path)} holds one row, not a table", hint=hint)
 
 
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
@@ -215,7 +215,7 @@ def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
     at = position_array(where)
     if at.size != count:
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {count} queries and keys, but there are {at.size} "
+            f"{quoted_name(loaded.path)} has {count} queries and keys, but there are {at.size} "
             "positions"
         )
     offsets = (at[None, :] - at[:, None]).reshape(-1)
@@ -223,7 +223,7 @@ def _of_pairs(asked: Asked, loaded: Loaded) -> ValueSubject:
     e = asked.expected("rows", loaded, where, places=ValuePlaces(offsets), found=found)
     if width != e.content.width:
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {width} columns, but the reference has "
+            f"{quoted_name(loaded.path)} has {width} columns, but the reference has "
             f"{e.content.width}"
         )
     note = f"rows of {count} queries × {count} keys, each compared by its offset"
@@ -293,7 +293,7 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
     if values.ndim != 3:
         shape = "×".join(map(str, loaded.values.shape))
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: holds an array of shape {shape}, not scores "
+            f"{quoted_name(loaded.path)} holds an array of shape {shape}, not scores "
             "(heads, queries, keys)",
             hint="--slopes FILE or --buckets FILE name other subjects",
         )
@@ -311,7 +311,7 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
     elif heads != of_scheme:
         if heads != 1 or head is None:
             raise InvalidInput(
-                f"{quoted_name(loaded.path)}: has scores of {heads} head{'s' * (heads != 1)}, but "
+                f"{quoted_name(loaded.path)} has scores of {heads} head{'s' * (heads != 1)}, but "
                 f"the reference has {of_scheme}",
                 hint="--heads N, or --head H for the scores of one head",
             )
@@ -327,7 +327,7 @@ def _of_keys(
     at = position_array(where)
     if at.size != keys or queries > keys:
         raise InvalidInput(
-            f"{quoted_name(loaded.path)}: has {queries} queries and {keys} keys, but there are "
+            f"{quoted_name(loaded.path)} has {queries} queries and {keys} keys, but there are "
             f"{at.size} positions"
         )
     return where, at
@@ -360,9 +360,7 @@ def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
     values = loaded.values.reshape(-1)
     if values.size != max(loaded.values.shape):
         shape = "×".join(map(str, loaded.values.shape))
-        raise InvalidInput(
-            f"--slopes {quoted_name(loaded.path)}: holds a {shape} array, not a row of slopes"
-        )
+        raise InvalidInput(f"{quoted_name(loaded.path)} holds a {shape} array, not a row of slopes")
     given = asked.given if "heads" in asked.given else {**asked.given, "heads": values.size}
     whole = replace(asked, given=given)
     e = whole.expected(
@@ -392,7 +390,7 @@ def _buckets(asked: Asked, loaded: Loaded) -> ValueSubject:
         relative = position_array(where)
         if relative.size != values.size:
             raise InvalidInput(
-                f"{name}: holds {values.size} buckets, but there are {relative.size} positions",
+                f"{name} holds {values.size} buckets, but there are {relative.size} positions",
                 hint="--positions start:stop gives the relative positions of a row of buckets",
             )
         of_keys = isinstance(asked.source, Scheme) or asked.source.relative.startswith("key")

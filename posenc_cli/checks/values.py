@@ -97,10 +97,10 @@ class ValueReport(Record):
         if not self.explained:
             places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
             if places and 4 * self.differing <= self.compared:
-                return f"Look at what writes {', '.join(places)}; the other values are right."
-            return "Compare the first differing row by hand, or ask posenc identify what it is."
+                return f"look at what writes {', '.join(places)}; the other values are right"
+            return "compare the first differing row by hand, or run posenc identify on the table"
         steps = (dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained)
-        return " Or: ".join(dict.fromkeys(" ".join(filter(None, own)) for own in steps))
+        return "; or ".join(dict.fromkeys("; ".join(filter(None, own)) for own in steps))
 
     @property
     def verdict(self) -> str:
@@ -187,7 +187,7 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
             str(BugCode.SHAPE),
             f"{subject.misfit}; the values that both have "
             + ("differ" if differing else "are right"),
-            "Compute as many rows and columns as the reference, or give its size by options.",
+            "compute as many values as the reference, or set its size by options",
             "",
         )
         further = explanations(e, wrong) if differing else []

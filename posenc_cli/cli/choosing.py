@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 LARGEST_THREADS = 256
-NO_CONFIG = "goes with --config or --model"
+NO_CONFIG = "needs --config or --model"
 """The error for options on how to read a config when no config is named."""
 
 
@@ -62,7 +62,7 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
     Raises: InvalidInput.
     """
     if choices and source is not None:
-        raise InvalidInput("--in: cannot go with --scheme, --config or --model; give one of them")
+        raise InvalidInput("--in cannot go with --scheme, --config or --model; give one of them")
     if not choices and source is None:
         raise InvalidInput(
             "--scheme, --config, --model or --in: give one of them",
@@ -71,8 +71,8 @@ def check_subject(choices: Sequence[Choice], source: str | None) -> None:
 
 
 _SCHEME_HELP = (
-    "a scheme (posenc schemes lists them); A+B for a hybrid; your own as ./file.py:name or "
-    "package.module:name"
+    "a scheme (posenc schemes lists them); A+B is a hybrid; ./file.py:name or package.module:name "
+    "is your own"
 )
 
 
@@ -114,7 +114,7 @@ class SourceOptions(OptionGroup):
         option(
             "--layer-type",
             metavar="NAME",
-            help="which layers, if the config has several types",
+            help="the layer type, if the config has several",
         ),
     ] = None
     runtime: Annotated[
@@ -149,7 +149,7 @@ class FunctionOptions(SourceOptions):
             "--like",
             metavar="NAME",
             autocompletion=function_names,
-            help="the table of a library's function, as package:function",
+            help="reproduce a library's table: package:function",
         ),
     ] = None
 
@@ -190,7 +190,7 @@ def positions_in_file(path: str) -> Positions:
     values = read_array(path).values
     if 1 not in values.shape[-1:] + values.shape[:1] and values.ndim != 1:
         shape = "×".join(map(str, values.shape))
-        raise InvalidInput(f"--positions {path}: holds a {shape} array; it must be one row")
+        raise InvalidInput(f"--positions {path} holds a {shape} array; it must be one row")
     return positions_from(values.reshape(-1), name=f"--positions {path}")
 
 
@@ -199,7 +199,7 @@ def _start(flag: str, text: str) -> Fraction | int:
     if number is None:
         raise InvalidInput(f"{flag} {abbreviated(text)}: must be a number")
     if not -PAST_ALL < number < PAST_ALL:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
+        raise InvalidInput(f"{flag} {abbreviated(text)} is past 2^53, the last exact position")
     return number
 
 
@@ -226,8 +226,9 @@ class PositionOptions(OptionGroup):
         option(
             "--positions",
             metavar="SPEC",
-            help="instead of --len: start:stop[:step], numbers, or a FILE; comma-separated; "
-            "999:-1:-20 counts down; 0.5, 1/3 and -3 work if the formula allows them",
+            help="positions instead of --len: start:stop[:step], numbers, or a FILE; "
+            "separated by commas; 999:-1:-20 counts down; 0.5, 1/3 and -3 work if the formula "
+            "allows them",
             parse=_positions,
         ),
     ] = None
@@ -246,11 +247,11 @@ class PositionOptions(OptionGroup):
         if self.positions is not None:
             flag, text = next(iter(self.texts.items()))
             if flag != "--positions":
-                raise InvalidInput(f"{flag} {abbreviated(text)}: cannot go with --positions")
+                raise InvalidInput(f"{flag} {abbreviated(text)} cannot go with --positions")
             return self.positions
         if self.length is None:
             if self.start is not None:
-                raise InvalidInput(f"--start {abbreviated(str(self.start))}: needs --len")
+                raise InvalidInput(f"--start {abbreviated(str(self.start))} needs --len")
             return None
         wanted = Positions.from_start(self.start or 0, self.length)
         return wanted.within_exact_range(option=wanted.option)
@@ -471,7 +472,7 @@ def check_nothing_said(
     """
     given = where.texts | source.reading | parameters.texts
     hint = "name an encoding by --scheme, --config or --model"
-    refuse(given, "no encoding is named", hint=hint)
+    refuse(given, "needs an encoding", hint=hint)
 
 
 def required_choice(choice: Choice | None) -> Choice:

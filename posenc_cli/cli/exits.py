@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
 OBJECTS_LOOKED_THROUGH = 50_000  # between garbage collections: NumPy's import makes 20,000
+EVERYWHERE = ("-q", "--quiet", "--debug", "--color")
+"""Options of every command, which also work before the command's name."""
 COMPLETION = "_POSENC_COMPLETE"
 """The variable with which a shell's script asks for completions."""
 
@@ -66,6 +68,7 @@ def main(
 
 def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     completing = bool(os.environ.get(COMPLETION))
+    arguments = _command_first(arguments)
     if not arguments and not completing:
         arguments = ["-h"]
     elif arguments and arguments[0] == "help":
@@ -108,6 +111,16 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
     if ready is not None:
         ready()
     return prepared() or 0
+
+
+def _command_first(arguments: Sequence[str]) -> Sequence[str]:
+    """Move options of every command from before the command's name to behind it."""
+    place = 0
+    while place < len(arguments) and arguments[place].partition("=")[0] in EVERYWHERE:
+        place += 2 if arguments[place] == "--color" else 1
+    named = [*arguments[place : place + 1]]
+    moved = arguments[:place] if named and not named[0].startswith("-") else ()
+    return [*named, *moved, *arguments[place + 1 :]]
 
 
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:

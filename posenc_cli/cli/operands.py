@@ -125,7 +125,7 @@ def _checkpoint(name: str) -> Model:
     names = stored_names(checkpoint_files(name))
     if not names:
         raise InvalidInput(
-            f"{quoted_name(name)}: stores no frequencies: none of its tensors is an inv_freq of a "
+            f"{quoted_name(name)} stores no frequencies: none of its tensors is an inv_freq of a "
             "text model",
             hint="posenc identify CHECKPOINT lists the tensors that hold positions",
         )
@@ -171,7 +171,7 @@ def engines_of(names: Sequence[str], *, alone: bool) -> tuple[str | None, str | 
 
         names = [one_of("--as", name, RUNTIMES) for name in names]
     if len(names) > 2:
-        raise InvalidInput(f"--as {names[2]}: is a third engine; give at most two")
+        raise InvalidInput(f"--as {names[2]} is a third engine; give at most two")
     if alone and not names:
         raise InvalidInput(
             "B is missing: name a second file, scheme, config or model",
@@ -231,7 +231,7 @@ def _side(text: str, runtime: str | None, layer_type: str | None) -> Side:
         if not Path(text).exists():
             known = [*catalogue.BUILT_IN, *library.names()]
             raise InvalidInput(
-                f"{abbreviated(text)}: is neither a file, nor a scheme, nor a model",
+                f"{abbreviated(text)} is neither a file, nor a scheme, nor a model",
                 hint=nearest(text, known) or "posenc schemes and posenc models list what there is",
             )
     _check_no_runtime(text, runtime)

@@ -66,7 +66,7 @@ def refuse(given: Mapping[str, object], why: str, *, hint: str | None = None) ->
         if value is not None and value is not False:
             shown = abbreviated(value) if isinstance(value, str) else value
             text = flag if value is True else f"{flag} {shown}"
-            raise InvalidInput(f"{text}: {why}", hint=hint)
+            raise InvalidInput(f"{text} {why}", hint=hint)
 
 
 def completed_from(names: Iterable[str]) -> Callable[[str], list[str]]:
@@ -154,7 +154,7 @@ def whole_number(
     if number is None:
         raise InvalidInput(f"{flag} {abbreviated(text)}: must be an integer")
     if abs(number) == positions.PAST_ALL:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: is past 2^53, the last exact position")
+        raise InvalidInput(f"{flag} {abbreviated(text)} is past 2^53, the last exact position")
     if minimum is not None and number < minimum:
         raise InvalidInput(f"{flag} {number}: must be at least {minimum}")
     if most is not None and number > most:
@@ -248,7 +248,7 @@ TableName = Annotated[
     option(
         "--table",
         known=ROTARY_TABLES,
-        help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
+        help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]",
     ),
 ]
 
@@ -394,7 +394,7 @@ class ReportOptions(OutputOptions):
         Raises: InvalidInput if two formats are asked for, or the file is named for another one.
         """
         if self.json and self.form not in (None, "json"):
-            raise InvalidInput(f"--json: cannot go with --format {self.form}")
+            raise InvalidInput(f"--json cannot go with --format {self.form}")
         asked = "json" if self.json else self.form
         by_suffix = {suffix: name for name, suffix in reversed([*suffixes.items()])}
         form = asked or by_suffix.get(self.suffix, "table")

@@ -172,7 +172,7 @@ class PictureOptions(OptionGroup):
         """
         if form == "html":
             sides = {flag: self.given.get(flag) for flag in ("--width", "--height", "--dpi")}
-            refuse(sides, "a page has no fixed size")
+            refuse(sides, "does not apply to a page, which has no fixed size")
         refuse(
             {"--graphics": self.given.get("--graphics")}, "applies to the terminal, not to a file"
         )

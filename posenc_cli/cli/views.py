@@ -38,7 +38,7 @@ def half_open(flag: str, text: str) -> range:
     first = int(match[1])
     stop = first + 1 if match[2] is None else int(match[2])
     if stop <= first:
-        raise InvalidInput(f"{flag} {abbreviated(text)}: is empty")
+        raise InvalidInput(f"{flag} {abbreviated(text)} is empty")
     return range(first, stop)
 
 
@@ -52,7 +52,7 @@ class ViewOptions(OptionGroup):
             "--head",
             metavar="H",
             minimum=0,
-            help="only this head of a bias, or this matrix of a stack of them",
+            help="only this head of a bias, or this matrix of a stack",
         ),
     ] = None
     dims: Annotated[
@@ -71,11 +71,11 @@ class ViewOptions(OptionGroup):
         """
         if not files and self.rows is not None:
             raise InvalidInput(
-                f"--rows {self.rows.start}:{self.rows.stop}: goes with --in",
+                f"--rows {self.rows.start}:{self.rows.stop} needs --in",
                 hint="--positions chooses those of an encoding",
             )
         if not encodings and self.table is not None:
-            raise InvalidInput(f"--table {abbreviated(self.table)}: cannot go with --in")
+            raise InvalidInput(f"--table {abbreviated(self.table)} cannot go with --in")
 
     def stored_figure(self, path: str) -> tuple[Figure, dict[str, Any]]:
         """Return the figure of the array in a file, and its JSON fields.
@@ -98,8 +98,8 @@ class CurveOptions(ViewOptions):
         option(
             "--table",
             known=(*ROTARY_TABLES, BUCKETS),
-            help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; for t5 and "
-            f"deberta: {BUCKETS} of relative positions",
+            help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)} [default: cos-sin]; or "
+            f"{BUCKETS} of relative positions, for t5 and deberta",
         ),
     ] = None
 

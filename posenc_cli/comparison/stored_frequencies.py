@@ -80,7 +80,7 @@ def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
     rotary = [group for group in model.reading.layers if group.is_rotary]
     if not rotary:
         raise InvalidInput(
-            f"{quoted_name(model.name)}: has no rotation, and the checkpoint stores frequencies"
+            f"{quoted_name(model.name)} has no rotation, and the checkpoint stores frequencies"
         )
     comparing = _ComparingStored(max(tolerance, CLOSE))
     for stored in checkpoint.stored:

@@ -57,15 +57,15 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
     except RecursionError as error:
-        raise InvalidInput(f"{where}: is nested too deeply") from error
+        raise InvalidInput(f"{where} is nested too deeply") from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where}: is not UTF-8 text (byte {error.start})") from error
+        raise InvalidInput(f"{where} is not UTF-8 text (byte {error.start})") from error
     except json.JSONDecodeError as error:
         check_text(where, error.doc)
         place = f"line {error.lineno} column {error.colno}"
-        raise InvalidInput(f"{where}: is not JSON: {error.msg} ({place})") from error
+        raise InvalidInput(f"{where} is not JSON: {error.msg} ({place})") from error
     except ValueError as error:
-        raise InvalidInput(f"{where}: holds a number of too many digits") from error
+        raise InvalidInput(f"{where} holds a number of too many digits") from error
     if not isinstance(found, dict):
         raise InvalidInput(f"{where}: must hold a JSON object")
     return found
@@ -95,7 +95,7 @@ def _of_folder(folder: Path, where: str) -> Path:
     for name in (FILE, _OF_ADAPTERS, _OF_MISTRAL):
         if (folder / name).exists():
             return folder / name
-    raise Unavailable(f"{where}: is a folder without a {FILE}")
+    raise Unavailable(f"{where} is a folder without a {FILE}")
 
 
 def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
@@ -153,7 +153,7 @@ def note_drafter(top: Keys, notes: Notes) -> None:
     kind = abbreviated(str(top.values[_DRAFTER]))
     if not isinstance(top.values.get(LAYER), dict):
         raise InvalidInput(
-            f"{top.name}: is a draft model ({_DRAFTER} {kind}) without {LAYER}: it has no "
+            f"{top.name} is a draft model ({_DRAFTER} {kind}) without {LAYER}: it has no "
             "attention to read"
         )
     config = top.values.get("speculators_config")
@@ -257,5 +257,5 @@ def _refuse(name: str, sets: list[set[str]]) -> None:
         places = sets if sizes else sets[:1]
         if any(each | sizes <= keys for keys in places for each in alternatives):
             raise InvalidInput(
-                f"{name}: is {what}, which posenc does not read", hint=f"{_OF_CONFIG}; {hint}"
+                f"{name} is {what}, which posenc does not read", hint=f"{_OF_CONFIG}; {hint}"
             )

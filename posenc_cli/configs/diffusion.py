@@ -574,7 +574,7 @@ class _DiffusionReader(FamilyReader):
         side = quotient(sample, patch)
         if not side.value:
             raise self.error(
-                f"{sample.source} {sample.value}: has no room for a patch of {patch.value}"
+                f"{sample.source} {sample.value} has no room for a patch of {patch.value}"
             )
         most = side
         if cropped in self.family.defaults and not self._is_null(cropped):
@@ -619,7 +619,7 @@ class _DiffusionReader(FamilyReader):
         grid = latents, rows.value // patch.value, columns.value // patch.value
         if 0 in grid:
             raise self.error(
-                f"{rows.source} {rows.value}, {columns.source} {columns.value}: have no room for "
+                f"{rows.source} {rows.value}, {columns.source} {columns.value} have no room for "
                 f"a patch of {patch.value}"
             )
         text = f"derived: {frames.source}, {rows.source} and {columns.source} / {patch.source}"

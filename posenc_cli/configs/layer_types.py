@@ -215,7 +215,7 @@ def _transformers_types(
     for layer, name in enumerate(types):
         if keys.family.known and name not in KNOWN:
             raise keys.error(
-                f"{listed.source}.{layer} {abbreviated(name)}: is not a layer type of transformers",
+                f"{listed.source}.{layer} {abbreviated(name)} is not a layer type of transformers",
                 hint=nearest(name, KNOWN) or f"it knows {', '.join(KNOWN[:3])} and others",
             )
         if not name.isprintable() or len(name) > LONGEST_NAME:

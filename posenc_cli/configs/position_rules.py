@@ -82,7 +82,7 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     Raises: InvalidInput where nothing reads it, or it is a file of GGUF.
     """
     if isinstance(config, GGUFHeader):
-        raise InvalidInput(f"{name}: is a GGUF file; ids of positions need a config.json")
+        raise InvalidInput(f"{name} is a GGUF file; ids of positions need a config.json")
     own = config.get("model_type")
     frames = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if frames is not None:

@@ -199,7 +199,7 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
         text = section.section("text_config") if section else None
     elif len(nested) > 1:
         raise InvalidInput(
-            f"{top.name}: has several text models: {', '.join(nested)}",
+            f"{top.name} has several text models: {', '.join(nested)}",
             hint="save the one you mean as a config of its own",
         )
     else:

@@ -191,8 +191,9 @@ def _is_original_length(holding: Holding, key: str, value: Any) -> bool:
         if _LENGTHS[0] not in values:
             lengths.append((own.value, own.value / factor))
         else:
-            scaled = values[_LENGTHS[0]] * factor
-            lengths.append((own.value, scaled if key == _LENGTHS[2] else own.value))
+            # LongRoPE may have no factor: the context is then no multiple that it makes
+            scales = key == _LENGTHS[2] and "factor" in values
+            lengths.append((own.value, values[_LENGTHS[0]] * factor if scales else own.value))
     return bool(lengths) and all(value in pair for pair in lengths)
 
 

@@ -185,7 +185,7 @@ class _VisionReader(FamilyReader):
         if 0 in grid:
             text = patch.value[0] if len({*patch.value}) == 1 else list(patch.value)
             raise self.error(
-                f"{image.source} {list(image.value)}: has no room for a patch of {text}"
+                f"{image.source} {list(image.value)} has no room for a patch of {text}"
             )
         return Sourced(grid, f"derived: {image.source} / {patch.source}")
 

@@ -207,7 +207,7 @@ def identify_files(loaded: Sequence[Loaded]) -> Identification:
     for file in loaded if len(loaded) > 1 else ():
         if file.values.dtype.kind == "c":
             raise InvalidInput(
-                f"{quoted_name(file.path)}: holds complex numbers, which are cos and sin in one; "
+                f"{quoted_name(file.path)} holds complex numbers, which are cos and sin in one; "
                 "give that file alone",
                 hint="FILE2 is the table of sines of FILE",
             )

@@ -230,7 +230,7 @@ class Heatmap(Record):
         Raises: InvalidInput if there are no values.
         """
         if not len(self.rows.points) or not len(self.columns.points):
-            raise InvalidInput(f"{self.title or 'the array'}: holds no values to show")
+            raise InvalidInput(f"{self.title or 'the array'} holds no values to show")
         averaged = means and self.row_means is not None and len(self.rows.points) > most_rows
         rows, _ = (replace(self.rows, even=True) if averaged else self.rows).sample(most_rows)
         columns, column_bands = self.columns.sample(most_columns)

@@ -68,7 +68,7 @@ def rotated_subject(
     width = x.shape[1]
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
-            raise InvalidInput(f"--rotated {name}: has one column; rotary encodings rotate pairs")
+            raise InvalidInput(f"--rotated {name} has one column; rotary encodings rotate pairs")
         own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)

@@ -199,7 +199,7 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
         cos, sin = (f"{given}:{names[0]}" for names in named)
         return matrix_pair(cos, sin, flag)
     raise InvalidInput(
-        f"{flag} {name_of(given)}: has an odd number of columns; one file for both tables has "
+        f"{flag} {name_of(given)} has an odd number of columns; one file for both tables has "
         "the sines beside the cosines"
     )
 
@@ -225,13 +225,11 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
         return Positions.contiguous(0, rows)
     if positions.count < rows and positions.ranges != (range(positions.count),):
         raise InvalidInput(
-            f"{flag}: has {rows} rows, but {positions.count} positions are asked for: give one "
+            f"{flag} has {rows} rows, but {positions.count} positions are asked for: give one "
             "for each row, in the order of the rows, or the first ones with --len"
         )
     if positions.count > rows:
-        raise InvalidInput(
-            f"{flag}: has {rows} rows, but {positions.count} positions are asked for"
-        )
+        raise InvalidInput(f"{flag} has {rows} rows, but {positions.count} positions are asked for")
     return positions
 
 
@@ -242,7 +240,7 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
     rows, columns = cos.shape
     if positions is not None and rows < positions.count <= columns:
         raise InvalidInput(
-            f"--tables: has {rows} rows, but {positions.count} positions are asked for",
+            f"--tables has {rows} rows, but {positions.count} positions are asked for",
             hint=f"it has {columns} columns: is it transposed? Without --len posenc looks",
         )
     where = row_positions(rows, positions, "--tables")
@@ -265,7 +263,7 @@ def _check_both(cos: GivenRows, sin: GivenRows, name: str) -> None:
     if np.ptp(first) == 0 != np.ptp(second):
         kind = "cosines" if first[0, 0] else "sines"
         raise InvalidInput(
-            f"--tables {name}: has {kind} alone: all columns are {first[0, 0]:g} at position 0",
+            f"{name} has {kind} alone: all columns are {first[0, 0]:g} at position 0",
             hint="give both files: --tables COS SIN",
         )
 

@@ -83,7 +83,7 @@ def test_posencs_own_tables_are_checked_where_nothing_is_given():
         ({"inv_freq": np.ones((4, 8))}, "inv_freq array: must be one row of real numbers"),
         ({"inv_freq": "absent.npy"}, "cannot read 'absent.npy'"),
         ({"inv_freq": ["a"]}, "array: holds no numbers"),
-        ({"inv_freq": [1.0], "tables": right()}, "inv_freq: cannot go with tables"),
+        ({"inv_freq": [1.0], "tables": right()}, "inv_freq cannot go with tables"),
         ({"tables": 5}, "tables: must be two arrays, (cos, sin)"),
         ({"tol": "loose"}, "tol 'loose': must be one of auto"),
         ({"tol": float("nan")}, "tol 'nan': must be a number of at least 0"),
@@ -181,7 +181,7 @@ def test_a_comparison_is_the_commands(sides, call, tmp_path):
     np.save(tmp_path / "table.npy", table)
     result = posenc.compare(*(table if side == "table.npy" else side for side in sides))
     _, text, _ = call("compare", *sides)
-    told = text.replace("'table.npy'", "'b'").replace("next: --identify", "next: identify")
+    told = text.replace("'table.npy'", "'b'").replace("add --identify", "add identify")
     assert f"{result}\n" == told
     document = json.loads(call("compare", *sides, "--json")[1])
     for side in (document["a"], document["b"]):

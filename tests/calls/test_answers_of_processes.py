@@ -70,7 +70,7 @@ def test_an_answer_that_is_garbled_is_told_in_one_line(name, call, tmp_path):
     assert (status, out) == (2, "")
     message, hint = err.splitlines()
     assert message == (
-        "posenc: error: --impl './mine.py:f': wrote where its answers go: they cannot be read"
+        "posenc: error: --impl './mine.py:f' wrote where its answers go: they cannot be read"
     )
     assert hint.startswith("hint: save its values: ")
 

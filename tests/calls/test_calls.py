@@ -411,7 +411,7 @@ def test_how_to_call_goes_with_a_function(flag, call):
     status, _, err = call("rope-check", *HALF, *flag)
     assert status == 2
     assert flag[0] in err
-    assert "goes with --impl" in err
+    assert "needs --impl" in err
 
 
 @pytest.mark.long

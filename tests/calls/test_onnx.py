@@ -89,7 +89,7 @@ def test_a_graph_that_cannot_be_read_is_told_in_one_line(call, tmp_path):
     for name in ("rope.onnx", "absent.onnx"):
         status, out, err = call(*ASKED, "--impl", name)
         assert (status, out) == (2, "")
-        assert err.startswith(f"posenc: error: --impl '{name}': cannot be loaded (")
+        assert err.startswith(f"posenc: error: --impl '{name}' cannot be loaded (")
         assert err.splitlines()[1].startswith("hint: save its values: ")
         assert err.count("\n") == 2
 
@@ -216,5 +216,5 @@ def test_a_graph_that_posenc_cannot_call_is_told_as_posencs_limit(graph, said, c
     graph(tmp_path / "rope.onnx")
     status, out, err = call(*ASKED, "--impl", "./rope.onnx")
     assert (status, out) == (2, "")
-    start = f"posenc: error: --impl './rope.onnx': cannot be called by posenc: {said}"
+    start = f"posenc: error: --impl './rope.onnx' cannot be called by posenc: {said}"
     assert err.startswith(start), err

@@ -649,25 +649,25 @@ ONE_ROW_WRONG[13] = ONE_ROW_WRONG[13, ::-1]
 ONE_NAN = alternating(AT)
 ONE_NAN[5, 3], ONE_NAN[7, 1] = np.nan, 9
 NEXT = {
-    "signs": (alternating(-AT), FLAT, "sinusoidal", "Negate the sines, or the positions."),
+    "signs": (alternating(-AT), FLAT, "sinusoidal", "negate the sines, or the positions"),
     "shift": (
         *(halves(AT), {"dim": D}, "timestep"),
-        "Compute it with downscale_freq_shift=1, or check it against --set downscale_freq_shift=0.",
+        "compute with downscale_freq_shift=1, or check against --set downscale_freq_shift=0",
     ),
     "reversed heads of the wrong sign": (
         *(-alibi(SIXTEEN[1::2][::-1]), {"heads": 8}, "alibi"),
         (
-            "Use the slopes that posenc alibi-slopes prints. Negate the values. Or: Negate the "
-            "values. Give each head its own scores, or slope."
+            "use the slopes that posenc alibi-slopes prints; negate the values; or negate the "
+            "values; give each head its own scores, or slope"
         ),
     ),
     "one row": (
         *(ONE_ROW_WRONG, FLAT, "sinusoidal"),
-        "Look at what writes row 13 of 60; the other values are right.",
+        "look at what writes row 13 of 60; the other values are right",
     ),
     "one NaN": (
         *(ONE_NAN, FLAT, "sinusoidal"),
-        "Look at what writes rows 5, 7 of 60, columns 1, 3 of 32; the other values are right.",
+        "look at what writes rows 5, 7 of 60, columns 1, 3 of 32; the other values are right",
     ),
 }
 """Wrong values, their reference, and the next step that helps."""
@@ -788,7 +788,8 @@ def test_every_row_of_the_table_is_applied_by_a_case_and_says_where_it_was_seen(
         assert f"| `{code}` | {code.meaning} |" in page
     for bug in KNOWN_BUGS:
         assert "https://github.com/" in bug.seen
-        assert bug.remedy
+        assert bug.remedy[0].islower(), "like every next step"
+        assert not bug.remedy.endswith(".")
 
 
 def test_values_that_are_not_finite_are_counted_in_all_rows_beside_another_bug():

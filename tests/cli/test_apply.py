@@ -111,7 +111,7 @@ def test_a_hybrid_applies_the_part_that_vectors_have(call, x):
 
 
 def test_a_model_takes_vectors_of_its_heads(call, x):
-    assert "'x.npy': has vectors of 16 columns" in refused(
+    assert "'x.npy' has vectors of 16 columns" in refused(
         call, "-m", "llama-3-8b", "--in", "x.npy", "-o", "y.npy"
     )
     q = np.random.default_rng(0).standard_normal((2, 6, 128)).astype(np.float16)
@@ -168,11 +168,11 @@ def test_schemes_of_ones_own_apply(call, x):
         ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),
         ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, and rope is of 8"),
         ("-s rope --len 9 --in x.npy -o y.npy", "--len 9: 9 positions"),
-        ("-s rope --in x.npy", "--out: is missing"),
+        ("-s rope --in x.npy", "--out is missing"),
         ("-s rope -o y.npy", "--in and --seed: neither"),
         ("-s rope --in x.npy --seed 1 -o y.npy", "--in and --seed: are both"),
         ("-s rope --seed 18446744073709551616 -l 4 -o y.npy", "--seed 18446744073709551616"),
-        ("-s rope --in x.npy --out-x z.npy -o y.npy", "--out-x: goes with --seed"),
+        ("-s rope --in x.npy --out-x z.npy -o y.npy", "--out-x needs --seed"),
         ("-s rope --seed 1 -l 4 --out-x y.npy -o y.npy", "--out-x 'y.npy': is the file of --out"),
         ("-s rope --seed 1 -l 4 --out-x ./y.npy -o y.npy", "'./y.npy': is the file of --out"),
         ("-s rope --in x.npy -o x.npy", "x.npy"),

@@ -166,7 +166,7 @@ def test_a_file_has_its_own_width_where_none_is_asked_for(call):
     assert status == 1
     assert "the subject has 96 columns, not 128" in " ".join(out.split())
     np.save("exchanged.npy", table(96).T)
-    assert "Transpose the table" in call("check", "exchanged.npy", "-s", "sinusoidal")[1]
+    assert "transpose the table" in call("check", "exchanged.npy", "-s", "sinusoidal")[1]
     np.save("other.npy", table(128, 32))
     status, out, _ = call("check", "other.npy", "-s", "sinusoidal", "-d", "128")
     assert status == 1
@@ -185,16 +185,16 @@ def test_each_sequence_of_a_batch_is_compared(call):
 
 
 def test_the_next_step_names_what_each_of_several_causes_asks_for():
-    bugs = [NamedBug("base", "a", f"Use {name}.", "") for name in ("this", "that")]
+    bugs = [NamedBug("base", "a", f"use {name}", "") for name in ("this", "that")]
     fields = dict.fromkeys(("title", "positions", "compared", "differing", "worst"))
     report = ValueReport(
         ok=False, subject={}, reference={}, where={}, explained=[(bugs[0],), (bugs[1],)], **fields
     )
-    assert report.next_step == "Use this. Or: Use that."
+    assert report.next_step == "use this; or use that"
     report = ValueReport(
         ok=False, subject={}, reference={}, where={}, explained=[tuple(bugs)], **fields
     )
-    assert report.next_step == "Use this. Use that."
+    assert report.next_step == "use this; use that"
 
 
 @pytest.mark.long

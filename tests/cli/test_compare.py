@@ -273,7 +273,7 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
         ("a.npy wide.npy", 2, "the shapes differ: 3 × 4 and 3 × 5"),
         ("a.npy rope --dim 64", 2, "the shapes differ: 3 × 4 and 3 × 64"),
         ("rope rope --set b.dim=32", 2, "the shapes differ: 32 and 16 pairs"),
-        ("a.npy rop", 2, "'rop': is neither a file, nor a scheme, nor a model"),
+        ("a.npy rop", 2, "'rop' is neither a file, nor a scheme, nor a model"),
         ("a.npy garbage.npy", 2, "garbage.npy"),
         ("a.npy a.npy --tol -1", 2, "--tol -1: must be at least 0"),
         ("a.npy a.npy --tol nan", 2, "--tol 'nan': must be a number"),
@@ -586,7 +586,7 @@ def test_two_files_take_no_options_of_what_is_computed(call, tmp_path, option):
     status, out, err = call("compare", "a.npy", "a.npy", *option)
     assert (status, out) == (2, "")
     told = err.replace("'", "")
-    assert f"{' '.join(option)}: both sides are files, nothing is computed" in told
+    assert f"{' '.join(option)} does not apply to two files: nothing is computed" in told
 
 
 def test_of_more_cells_than_fit_the_farthest_is_drawn(call, tmp_path):

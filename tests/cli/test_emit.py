@@ -190,14 +190,12 @@ def test_what_turns_nothing_or_goes_with_nothing_is_refused(call, pack):
     assert "readers call a function of one vector" in refused(
         call, "-s", "alibi", "--reader", "c", "-o", "new"
     )
-    assert "--out: is missing" in refused(call, "-s", "rope")
+    assert "--out is missing" in refused(call, "-s", "rope")
     assert "one of them is needed" in refused(call, "-o", "new")
-    assert "goes with --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
+    assert "needs --check" in refused(call, "y.npy", "-s", "rope", "-o", "new")
     assert "needs the output of your code" in refused(call, "--check", "pack")
     assert "cannot go with" in refused(call, "--check", "pack", "pack/y.npy", "-s", "rope")
-    assert "--reader: goes with --out" in refused(
-        call, "--check", "pack", "pack/y.npy", "--reader", "c"
-    )
+    assert "--reader needs --out" in refused(call, "--check", "pack", "pack/y.npy", "--reader", "c")
     assert "cannot go with --out" in refused(call, "--check", "pack", "pack/y.npy", "-o", "new")
     assert "has the shape (44, 8)" in refused(call, "--check", "pack", "pack/cos.npy").replace(
         str(np.load("pack/cos.npy").shape), "(44, 8)"

@@ -118,7 +118,7 @@ def test_several_configs_are_explained_as_text(call, config):
     assert f"{path!r}: model type gemma3_text" in words
     status, out, err = call("explain", "llama-3.1-8b", path, "--json")
     assert (status, out) == (2, "")
-    assert err == "posenc: error: --json: takes one CONFIG, and 2 are given\n"
+    assert err == "posenc: error: --json takes one CONFIG, and 2 are given\n"
 
 
 def test_each_of_several_configs_is_judged_whatever_the_others_are(call, config):
@@ -147,7 +147,7 @@ def test_a_model_and_standard_input_are_explained_too(call, posenc, tmp_path):
     status, out, _ = call("explain", "llama-3.1-8b", "--json")
     assert (status, json.loads(out)["layers"][0]["scheme"]) == (0, "rope-llama3")
     status, _, err = call("explain", "llama-3.1-8")
-    assert (status, "'llama-3.1-8': is neither a file nor a model" in err) == (2, True)
+    assert (status, "'llama-3.1-8' is neither a file nor a model" in err) == (2, True)
     assert "hint: did you mean 'llama-3.1-8b'?" in err
     assert call("compare", "llama-3.1-8", "llama-3.1-8b")[0] == 2
     assert call("explain", "llama-3.1-8.json")[0] == 3

@@ -127,9 +127,9 @@ def test_none_is_words_without_a_picture(arguments, call):
     ("more", "message"),
     [
         (["--graphics", "pixels"], "--graphics 'pixels'"),
-        (["--graphics", "kitty", "--out", "a.png"], "--graphics 'kitty': applies to the terminal"),
-        (["--graphics", "blocks", "--theme", "dark"], "--theme 'dark': needs --out"),
-        (["--graphics", "none", "--dpi", "100"], "--dpi '100': needs --out"),
+        (["--graphics", "kitty", "--out", "a.png"], "--graphics 'kitty' applies to the terminal"),
+        (["--graphics", "blocks", "--theme", "dark"], "--theme 'dark' needs --out"),
+        (["--graphics", "none", "--dpi", "100"], "--dpi '100' needs --out"),
     ],
 )
 def test_what_does_not_go_together_is_refused(more, message, call):

@@ -101,3 +101,16 @@ def test_help_is_shown_where_nothing_is_asked_for(call):
 
 def test_a_heatmap_has_a_sensible_length(call):
     assert call("heatmap", "-s", "sinusoidal") == call("heatmap", "-s", "sinusoidal", "-l", "512")
+
+
+@pytest.mark.parametrize("before", [("-q",), ("--color", "never"), ("--color=never", "--quiet")])
+def test_options_of_every_command_also_work_before_its_name(call, before):
+    after = call("schemes", "alibi", *before)
+    assert call(*before, "schemes", "alibi") == after
+    assert after[0] == 0
+    assert call(*before)[1] == call("-h")[1]
+
+
+def test_an_empty_scheme_is_not_called_a_hybrid(call):
+    err = call("generate", "-s", "", "-l", "4")[2]
+    assert err == "posenc: error: --scheme '': must be a scheme, or A+B for a hybrid\n"

@@ -51,7 +51,7 @@ def test_the_first_lines_name_the_rounding_and_the_option_that_accepts_it(
     assert status == 1
     assert verdict.startswith("FAILED: ")
     assert f"cos and sin are rounded to {half}" in verdict
-    assert f"next: --tol {half} accepts that rounding" in verdict
+    assert f"next: use --tol {half} to accept that rounding" in verdict
     _, out, _ = call(*command, *tables, "--json")
     document = json.loads(out)
     assert document["accepted_by"] == f"--tol {half}"

@@ -152,7 +152,7 @@ def test_a_mask_that_is_none_is_refused(change, said, call, tmp_path):
         ("-s rope --target back:0", "back takes a whole number from 1"),
         ("-s rope --target back:100", "none of the --train 100 queries has such a key"),
         ("-s rope --target no.npy", "no.npy"),
-        ("-s rope --test 50", "--test 50: is shorter than --train 100"),
+        ("-s rope --test 50", "--test 50 is shorter than --train 100"),
         ("-s rope --test x", "--test 'x': must be an integer"),
         ("-s rope --test 2y", "--test '2y': must be an integer"),
         ("-s alibi --stretch yarn", "changes the frequencies of rope; it does not apply to alibi"),

@@ -305,10 +305,10 @@ def test_dims_choose_columns(call):
     ("arguments", "said"),
     [
         ([], "--scheme, --config, --model or --in: give one of them"),
-        (["-s", "rope", "-l", "4", "--in", "x.npy"], "--in: cannot go with"),
-        (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3': is empty"),
+        (["-s", "rope", "-l", "4", "--in", "x.npy"], "--in cannot go with"),
+        (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3' is empty"),
         (["-s", "rope", "-l", "4", "--dims", "x"], "--dims 'x': must be A:B"),
-        (["-s", "rope", "-l", "4", "--rows", "0:2"], "--rows 0:2: goes with --in"),
+        (["-s", "rope", "-l", "4", "--rows", "0:2"], "--rows 0:2 needs --in"),
         (["-s", "rope", "-l", "4", "--dims", "60:70"], "--dims 60:70: the dimensions are 0 to 63"),
         (["-s", "alibi", "-l", "4", "--dims", "0:1"], "--dims 0:1: a bias of alibi"),
         (["-s", "alibi", "-l", "4", "--head", "8"], "--head 8: the heads are 0 to 7"),
@@ -317,8 +317,8 @@ def test_dims_choose_columns(call):
         (["-s", "rope+nope", "-l", "4", "--head", "0"], "--head 0: no part"),
         (["-s", "rope", "-l", "4", "--cmap", "nosuch"], "--cmap 'nosuch'"),
         (["-s", "rope", "-l", "4", "--theme", "pink"], "--theme 'pink': must be one of"),
-        (["-s", "rope", "-l", "4", "--theme", "dark"], "--theme 'dark': needs --out"),
-        (["-s", "rope", "-l", "4", "--dpi", "100"], "--dpi '100': needs --out"),
+        (["-s", "rope", "-l", "4", "--theme", "dark"], "--theme 'dark' needs --out"),
+        (["-s", "rope", "-l", "4", "--dpi", "100"], "--dpi '100' needs --out"),
         (["-s", "rope", "-l", "4", "--width", "3"], "--width 3: must be at least 20"),
         (["-s", "rope", "-l", "4", "--height", "9999"], "--height 9999: must be at most"),
         (["-s", "rope", "-l", "4", "--out", "x.jpg"], "--out 'x.jpg': must end in"),
@@ -326,7 +326,7 @@ def test_dims_choose_columns(call):
         (["-s", "rope", "-l", "4", "--out", "x.png", "--width", "20000"], "--width 20000"),
         (["-s", "rope", "-l", "4", "--out", "x.png", "--dpi", "0"], "--dpi 0"),
         (["-s", "rope", "-l", "4", "--out", "-", "--json"], "--json: stdout is used"),
-        (["--in", "x.npy", "--table", "cos"], "--table 'cos': cannot go with --in"),
+        (["--in", "x.npy", "--table", "cos"], "--table 'cos' cannot go with --in"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(arguments, said, call, tmp_path):
@@ -652,8 +652,8 @@ def test_weights_of_a_sample_are_those_over_all_keys(call):
     ("arguments", "says"),
     [
         ("-s rope --softmax", "--softmax: rope is a rotary encoding, without scores of its own"),
-        ("-s alibi --causal", "--causal: goes with --softmax"),
-        ("--in x.npy --softmax", "--softmax: goes with the scheme of a bias, not with --in"),
+        ("-s alibi --causal", "--causal needs --softmax"),
+        ("--in x.npy --softmax", "--softmax needs the scheme of a bias, not --in"),
         ("-s alibi --softmax -l 10000", "--len 10000: 10000 keys under a softmax; at most 8192"),
     ],
 )

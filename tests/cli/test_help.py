@@ -85,6 +85,7 @@ def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages
 @pytest.mark.long
 def test_h_tells_every_option_in_words_that_fit(pages, monkeypatch):
     assert not [line for page in pages for line in page.brief(80).splitlines() if line[-1:] == "…"]
+    assert max(map(len, pages[0].brief(40).splitlines())) <= 40
     monkeypatch.setattr("posenc_cli.cli.help.help_page.SCREEN", 1000)
     for page in pages[1:]:
         brief = page.brief(80)
@@ -92,7 +93,8 @@ def test_h_tells_every_option_in_words_that_fit(pages, monkeypatch):
             assert not line.endswith(("…", ",", ":")), line
         terms = [term for _, entries in page.sections for term, _ in entries]
         assert [term for term in terms if f"\n  {term} " not in brief] == ["-h, --help"]
-    assert "--table NAME       for rotary schemes: one of 9 names, see --help" in pages[1].brief(80)
+    brief = pages[1].brief(80)
+    assert "--table NAME       table of a rotary scheme: one of 9 names, see --help" in brief
 
 
 def test_help_is_as_wide_as_a_terminal_up_to_100_and_paged_where_it_is_longer(call, monkeypatch):
@@ -199,7 +201,7 @@ def test_a_completion_of_commands_says_what_they_do(call, monkeypatch, capsys):
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "posenc ex")
     with pytest.raises(SystemExit):
         call()
-    assert "Show what a Hugging Face config means" in capsys.readouterr().out
+    assert "Explain a Hugging Face config" in capsys.readouterr().out
 
 
 @pytest.fixture

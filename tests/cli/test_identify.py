@@ -160,7 +160,7 @@ def test_complex_tables_have_no_second_file(call, tmp_path):
     for names in (("a.npy", "b.npy"), ("b.npy", "a.npy"), ("b.npy", "b.npy")):
         status, _, err = call("identify", *names)
         assert status == 2
-        assert "'b.npy': holds complex numbers" in err
+        assert "'b.npy' holds complex numbers" in err
 
 
 def test_one_number_and_no_file_are_refused(call, tmp_path):

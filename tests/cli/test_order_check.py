@@ -235,7 +235,7 @@ def test_a_picture_needs_an_encoding_and_goes_with_the_text(call, tmp_path):
     for flag in (["--plot"], ["--out", "x.png"]):
         status, out, err = call("order-check", *flag)
         assert (status, out) == (2, "")
-        assert f"{flag[0]}: needs an encoding to draw" in err
+        assert f"{flag[0]} needs an encoding to draw" in err
     status, out, _ = call("order-check", "-s", "rope", "--plot")
     assert status == 0
     assert out.index("rope change") < out.index("ok: rope does what it declares")

@@ -169,17 +169,17 @@ def test_equal_and_independent_contents_stand_side_by_side(call):
     [
         ("dot-similarity -s alibi -l 8 --bound", "--bound: alibi has no pairs"),
         ("dot-similarity -s xpos -l 8 --bound", "--bound: xpos has no pairs"),
-        ("dot-similarity --in t.npy --bound", "--bound: cannot go with --in"),
+        ("dot-similarity --in t.npy --bound", "--bound cannot go with --in"),
         ("dot-similarity -s rope -s alibi -l 8 --out s.npy", "holds one matrix"),
         ("spectrum -s rope -s alibi", "is not made of waves"),
-        ("spectrum --len 5", "no encoding is named"),
-        ("spectrum -s rope --as vllm", "goes with --config or --model"),
+        ("spectrum --len 5", "--len '5' needs an encoding"),
+        ("spectrum -s rope --as vllm", "needs --config or --model"),
         (
             "spectrum" + " -s rope" * 13,
             "13 encodings share one set of axes, which shows at most 12",
         ),
-        ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv: needs one list"),
-        ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check: needs one list"),
+        ("alibi-slopes --heads 4 --heads 5 --format csv", "--format csv needs one list"),
+        ("alibi-slopes --heads 4 --heads 5 --check t.npy", "--check needs one list"),
     ],
 )
 def test_what_cannot_be_is_one_line(arguments, told, call, tmp_path):
@@ -267,7 +267,7 @@ def test_slopes_of_models_are_those_of_their_configs(call):
     ]
     status, out, err = call("alibi-slopes", "-m", "gpt2")
     assert (status, out) == (2, "")
-    assert "--model 'gpt2': is learned, not alibi" in err
+    assert "--model 'gpt2' is learned, not alibi" in err
 
 
 def test_a_context_that_all_have_is_not_given_all_their_names(call, tmp_path):

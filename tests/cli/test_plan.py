@@ -124,7 +124,7 @@ def test_a_sum_is_looked_at_as_far_as_is_required(call, config):
         ("--to 1e30", "--to"),
         ("--to 1e9", "at most 16777216"),
         ("--to x", "--to 'x': must be an integer"),
-        ("", "--to: is missing"),
+        ("", "--to is missing"),
         ("--to 512 --set base=0.5", "base"),
         ("--to 512 --set dim=3", "--dim 3"),
         ("--to 512 --recipe yran", "did you mean 'yarn'"),

@@ -133,7 +133,7 @@ def test_rows_that_are_no_grid_are_told_with_a_prefix_that_fits(call, table):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--len 9", "--out: is missing"),
+        ("--len 9", "--out is missing"),
         ("-o x.npy", "--len and --grid: neither is given"),
         ("--len 9 --grid 14x14:1x1 -o x.npy", "--len and --grid: are both given"),
         ("--len 0 -o x.npy", "--len 0: must be at least 1"),

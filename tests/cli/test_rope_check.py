@@ -177,11 +177,28 @@ def test_a_function_that_switches_one_position_late_is_found(call, tmp_path):
     assert document["diagnosis"][0]["cause"] in ("frequency-rule", "scaling-missing")
 
 
+def test_the_next_step_of_the_other_layout_is_its_option_where_that_check_passes(call, tmp_path):
+    code = "from posenc_cli.examples.llama import rotate\n"
+    code += "def late(q, positions): return rotate(q, positions + (positions > 40))\n"
+    (tmp_path / "mine.py").write_text(code)
+    asked = ("rope-check", "-m", "llama-3-8b", "-l", "64", "--impl")
+    out = call(*asked, "./mine.py:rotate", "--layout", "interleaved", "--json")[1]
+    document = json.loads(out)
+    assert document["next"].startswith("use --layout half if your model does, or pair ")
+    assert call(*asked, "./mine.py:rotate", "--layout", "half")[0] == 0
+    out = call(*asked, "./mine.py:late", "--layout", "interleaved", "--json")[1]
+    assert "--layout" not in json.loads(out)["next"]
+
+
 def test_an_absolute_encoding_fails_the_property(call):
     status, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
     document = json.loads(out)
     assert status == 1
     assert [each["check"] for each in document["findings"]] == ["relative"]
+    assert document["verdict"] == (
+        "FAILED: sinusoidal does not rotate q and k: q·k does not depend on m − n alone"
+    )
+    assert document["next"].startswith("run posenc check -s sinusoidal ")
     assert call("rope-check", "-s", "alibi", "--len", "64")[0] == 0
 
 
@@ -555,7 +572,7 @@ def test_strict_is_the_exact_tolerance_by_another_name(files, call):
     assert call(*CHECK, *subject("tables"), "--tol", "exact", "--strict") == strict
     assert "tolerance exact: one rounding to float32" in " ".join(strict[1].split())
     status, _, err = call("rope-check", "-s", "rope", "--tol", "float32", "--strict")
-    assert (status, err) == (2, "posenc: error: --tol float32: cannot go with --strict\n")
+    assert (status, err) == (2, "posenc: error: --tol float32 cannot go with --strict\n")
     status, _, err = call("rope-check", "-s", "rope", "--tol", "flaot32")
     assert status == 2
     assert "hint: did you mean 'float32'?" in err

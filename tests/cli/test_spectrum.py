@@ -107,7 +107,7 @@ def test_a_figure_goes_to_a_file(call, tmp_path):
         ("", 2, "give one of them"),
         ("-s rope --in t.npy", 2, "--in"),
         ("-s alibi", 2, "is not made of waves"),
-        ("-s sinusoidal+", 2, "must be A+B"),
+        ("-s sinusoidal+", 2, "must be a scheme, or A+B"),
         ("-s rope --out w.npy", 2, "--out 'w.npy'"),
         ("-s rope --out - --json", 2, "--json: stdout is used"),
     ],

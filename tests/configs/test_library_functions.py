@@ -103,7 +103,7 @@ def test_the_table_of_a_rotation_is_the_function_s_unless_another_is_asked_for(c
     [
         (("--like", "x"), "--like 'x': no library's function of that name is known\n"),
         (("--like", "mlx:RoPE", "-s", "rope"), "--like and --scheme: give one of them\n"),
-        (("--like", "mlx:RoPE", "--as", "vllm"), "--as 'vllm': goes with --config or --model\n"),
+        (("--like", "mlx:RoPE", "--as", "vllm"), "--as 'vllm' needs --config or --model\n"),
         (("--like", "mlx:RoPE", "--set", "grid=2x2"),
          "--set grid: rope has no parameter 'grid'"),
     ],

@@ -26,6 +26,12 @@ GEMMA = {
         "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
     },
 }
+PHI = {
+    **LLAMA,
+    "model_type": "phi3",
+    "original_max_position_embeddings": 4096,
+    "rope_scaling": {"type": "longrope", "short_factor": [1.0] * 64, "long_factor": [2.0] * 64},
+}
 YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096}
 
 
@@ -57,6 +63,7 @@ YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 
         (LLAMA, "rope_ratio", 1, 8),
         (LLAMA, "rope_full_precision", True, False),  # OLMo and LLaDA
         (LLAMA, "sliding_window_size", -1, 128),  # Grok 2
+        (PHI, "max_sequence_length", 8192, 4096),
         # Yarn-Mistral
         ({**LLAMA, "rope_scaling": {**YARN, "factor": 4}}, "max_sequence_length", 16384, 32768),
         ({"model_type": "bert", "hidden_size": 8}, "use_rotary", False, True),

@@ -373,13 +373,13 @@ def test_more_curves_than_have_room_are_thinned_and_that_is_said():
 WRONG = [
     (
         ["heatmap", "-s", "rope", "-l", "8", "--out", "a.html", "--width", "300"],
-        "a page has no fixed size",
+        "a page, which has no fixed size",
     ),
     (
         ["heatmap", "-s", "rope", "-l", "8", "--out", "a.html", "--dpi", "300"],
-        "a page has no fixed size",
+        "a page, which has no fixed size",
     ),
-    (["explore", "-s", "rope"], "--out: is needed"),
+    (["explore", "-s", "rope"], "--out is needed"),
     (["explore", "-s", "rope", "--out", "a.png"], "must end in .html"),
     (["explore", "-s", "sinusoidal+rope", "--out", "a.html"], "give one"),
 ]

@@ -224,7 +224,7 @@ def test_each_cause_has_a_next_step_and_the_unknown_names_the_place(cause):
     step = rendering.answer(report).next
     assert step.startswith("look at position 7, pair 2") == unknown
     half = replace(report, accepted_by="float16")
-    assert rendering.answer(half).next == "--tol float16 accepts that rounding"
+    assert rendering.answer(half).next == "use --tol float16 to accept that rounding"
 
 
 def test_how_a_function_was_called_is_counted_and_listed_when_verbose():

@@ -114,7 +114,7 @@ def _target_of_file(path: str) -> HeadTarget:
 
     def keys(queries: Integers, length: int) -> Flags:
         if length > count:
-            raise InvalidInput(f"--target {name}: has {count} positions, but a test has {length}")
+            raise InvalidInput(f"--target {name} has {count} positions, but a test has {length}")
         return np.asarray(values[queries, :length] != 0)
 
     return HeadTarget(path, f"the keys that {name} marks", "those that mark none", keys)

@@ -191,7 +191,7 @@ class HeadsRequest(Record):
         check_size("--test, of all heads", scores, _MEASURED_SCORES, "scores")
         for length in self.lengths:
             if length < trained:
-                raise InvalidInput(f"--test {length}: is shorter than --train {trained}")
+                raise InvalidInput(f"--test {length} is shorter than --train {trained}")
         kinds = {choice.scheme.kind for choice in choices}
         if self.head is not None and "bias" not in kinds:
             raise InvalidInput(f"--head {self.head}: only bias schemes have heads")

@@ -236,39 +236,39 @@ BUGS = (
     KnownBug(
         BugCode.LAYOUT,
         _layouts,
-        "Reorder the columns as the reference has them, or check against the other layout.",
+        "reorder the columns as the reference has them, or check against the other layout",
         f"{GITHUB}openvinotoolkit/openvino_notebooks/issues/3316",
     ),
     KnownBug(
         BugCode.COS_SIN_MISPAIRED,
         _exchanged_functions,
-        "Swap sin and cos.",
+        "swap sin and cos",
         f"{GITHUB}flashinfer-ai/flashinfer/pull/3819",
     ),
     KnownBug(
         BugCode.KEY_QUERY,
         _exchanged_pairs,
-        "Subtract in the other order.",
+        "subtract in the other order",
         f"{GITHUB}dmlc/gluon-nlp/pull/1470, {GITHUB}speechbrain/speechbrain (RelPosEncXL)",
         ("rows", "scores", "buckets"),
     ),
     KnownBug(
         BugCode.AXIS,
         _grid_axes,
-        "Give rows and columns the reference's order (test on a grid that is not square).",
+        "give rows and columns the reference's order (test on a grid that is not square)",
         f"{GITHUB}NVIDIA/physicsnemo/pull/1096, {GITHUB}huggingface/transformers/pull/41380",
     ),
     KnownBug(
         BugCode.WINDOW,
         _window_numbers,
-        "Multiply row offsets by 2·columns − 1 (test on a window that is not square).",
+        "multiply row offsets by 2·columns − 1 (test on a window that is not square)",
         f"{GITHUB}282857341/nnFormer/pull/88",
         ("scores", "buckets"),
     ),
     KnownBug(
         BugCode.HEADS,
         _other_heads,
-        "Give each head its own scores, or slope.",
+        "give each head its own scores, or slope",
         f"{GITHUB}lucidrains/x-transformers (AlibiPositionalBias), "
         f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
         ("scores", "slopes"),
@@ -278,7 +278,7 @@ BUGS = (
     KnownBug(
         BugCode.LAYER,
         _other_layers,
-        "Read the table of this layer.",
+        "read the table of this layer",
         f"{GITHUB}OpenNMT/CTranslate2/issues/2102",
         ("rows", "scores"),
         solves=True,
@@ -286,7 +286,7 @@ BUGS = (
     KnownBug(
         BugCode.TRANSPOSED,
         _transposed,
-        "Transpose the table.",
+        "transpose the table",
         f"{GITHUB}huggingface/transformers (modeling_tf_pytorch_utils: TensorFlow's tables)",
         solves=True,
     ),

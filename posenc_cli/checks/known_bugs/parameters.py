@@ -92,7 +92,7 @@ def _parameter(e: Expected, name: str, value: Any) -> Change:
         f"{name} is {wrong}, not {right}",
         {name: value},
         code=_CODES.get(name, BugCode.PARAMETER),
-        remedy=f"Compute it with {name}={right}, or check it against --set {name}={wrong}.",
+        remedy=f"compute with {name}={right}, or check against --set {name}={wrong}",
     )
 
 
@@ -145,7 +145,7 @@ def _exponents(e: Expected) -> Iterator[Change]:
     yield Change(
         "the frequencies are e^(−2i): −log(base)/d//2 is floored to −1",
         rates=lambda own: np.copysign(np.exp(-2.0 * within), own),
-        remedy="Put the divisor in parentheses: −log(base)/(d//2).",
+        remedy="put the divisor in parentheses: −log(base)/(d//2)",
     )
 
 
@@ -262,7 +262,7 @@ BUGS = (
     KnownBug(
         BugCode.SLOPES,
         _slope_rules,
-        "Use the slopes that posenc alibi-slopes prints.",
+        "use the slopes that posenc alibi-slopes prints",
         f"{GITHUB}paiml/aprender/pull/2143, {GITHUB}ml-explore/mlx/pull/3071, "
         f"{GITHUB}huggingface/transformers (Falcon's build_alibi_tensor)",
         ("slopes", "scores"),
@@ -270,7 +270,7 @@ BUGS = (
     KnownBug(
         BugCode.SLOPES,
         _solved_slopes,
-        "Use the slopes that posenc alibi-slopes prints.",
+        "use the slopes that posenc alibi-slopes prints",
         f"{GITHUB}NVIDIA/TensorRT-LLM/pull/1611",
         ("slopes", "scores"),
         solves=True,
@@ -278,7 +278,7 @@ BUGS = (
     KnownBug(
         BugCode.PARAMETER,
         _other_parameters,
-        "Use the reference's value.",
+        "use the reference's value",
         f"{GITHUB}TransformerLensOrg/TransformerLens/pull/1681, "
         f"{GITHUB}NVIDIA/TensorRT/issues/3370, {GITHUB}huggingface/diffusers/pull/1369",
         ("rows", "scores", "slopes", "buckets"),
@@ -286,28 +286,28 @@ BUGS = (
     KnownBug(
         BugCode.FREQUENCY_RULE,
         _exponents,
-        "Use the reference's exponent, the same for sin and cos of a pair.",
+        "use the reference's exponent, the same for sin and cos of a pair",
         f"{GITHUB}jadore801120/attention-is-all-you-need-pytorch/issues/32, "
         f"{GITHUB}zju3dv/LoFTR/issues/41, {GITHUB}goodfire-ai/spd/pull/88",
     ),
     KnownBug(
         BugCode.BASE,
         _bases,
-        "Use the reference's base.",
+        "use the reference's base",
         f"{GITHUB}maxjcohen/transformer/issues/62",
         examples=_usual_bases,
     ),
     KnownBug(
         BugCode.BUCKETS,
         _t5_rules,
-        "Limit the bucket to the last of its side, and round down.",
+        "limit the bucket to the last of its side, and round down",
         f"{GITHUB}huggingface/candle/issues/1312",
         ("scores", "buckets"),
     ),
     KnownBug(
         BugCode.INV_FREQ_PRECISION,
         _coarse_frequencies,
-        "Keep frequencies in float32, also where the model is cast to half precision.",
+        "keep frequencies in float32, also where the model is cast to half precision",
         f"{GITHUB}wfondrie/depthcharge/pull/82",
     ),
 )

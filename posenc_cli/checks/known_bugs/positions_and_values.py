@@ -41,7 +41,7 @@ _SIGNS = {
 
 def _wrong_signs(e: Expected) -> Iterator[Change]:
     text = "the sines have the wrong sign: positions count backward"
-    remedy = "Negate the sines, or the positions."
+    remedy = "negate the sines, or the positions"
     columns = wave_columns(e)
     if columns is not None:
         signs = np.ones(e.content.width)
@@ -49,7 +49,7 @@ def _wrong_signs(e: Expected) -> Iterator[Change]:
         yield multiplied(text, signs, remedy=remedy)
     if e.vectors is not None:
         text = "the rows are subtracted, not added"
-        yield multiplied(text, -1.0, code=BugCode.NOT_ADDED, remedy="Add the rows.")
+        yield multiplied(text, -1.0, code=BugCode.NOT_ADDED, remedy="add the rows")
     else:
         yield multiplied(_SIGNS[e.form], -1.0)
 
@@ -70,7 +70,7 @@ def _later_keys(e: Expected) -> Iterator[Change]:
                 f"the scores are written as form={form}: they differ by a constant for each query, "
                 "which a causal softmax removes",
                 {"form": form},
-                remedy=f"--set form={form} checks against these, which causal attention allows.",
+                remedy=f"use --set form={form}, which has these scores and suits causal attention",
             )
 
 
@@ -108,7 +108,7 @@ def _padding_rows(e: Expected) -> Iterator[Change]:
         f"{rows_text(zero, places / e.parts)} {verb} zeros",
         values=lambda v, s: np.where(np.isin(s.places.at, places)[:, None], 0, v),
         code=BugCode.PADDING_ROW if padding else BugCode.UNINITIALISED,
-        remedy="" if padding else "Find why nothing is written there.",
+        remedy="" if padding else "find why nothing is written there",
     )
 
 
@@ -136,12 +136,12 @@ def _rounded_values(e: Expected) -> Iterator[Change]:
         if format_ != e.dtype and _on_grid(e.sample(), half) and _on_grid(e, half):
             cut = half == CUT_BFLOAT16
             how = "cut to bfloat16 (rounded toward zero)" if cut else f"rounded to {half}"
-            keep = "Keep the values in float32, or "
+            keep = "keep the values in float32, or "
             yield Change(
                 f"{'the values were' if e.vectors is None else 'the sum was'} {how}",
                 rounding=half,
                 remedy=keep
-                + ("round them to nearest." if cut else f"accept the rounding with --tol {half}."),
+                + ("round them to nearest" if cut else f"accept the rounding with --tol {half}"),
             )
 
 
@@ -268,28 +268,28 @@ BUGS = (
     KnownBug(
         BugCode.NOT_A_NUMBER,
         _not_numbers,
-        "Find what writes NaN.",
+        "find what writes NaN",
         f"{GITHUB}NovaSky-AI/SkyRL/pull/1725",
         ("rows", "scores", "slopes"),
     ),
     KnownBug(
         BugCode.DIRECTION,
         _wrong_signs,
-        "Negate the values.",
+        "negate the values",
         f"{GITHUB}meta-pytorch/attention-gym/pull/86",
         ("rows", "scores", "slopes"),
     ),
     KnownBug(
         BugCode.CAUSAL,
         _later_keys,
-        "Score keys after the query by their distance, or compare with --causal.",
+        "score keys after the query by their distance, or compare with --causal",
         f"{GITHUB}ggml-org/ggml/pull/143, {GITHUB}mosaicml/llm-foundry/issues/186",
         ("scores",),
     ),
     KnownBug(
         BugCode.SCALE,
         _scaled,
-        "Remove the factor.",
+        "remove the factor",
         f"{GITHUB}ml-explore/mlx (SinusoidalPositionalEncoding)",
         ("rows", "scores", "slopes"),
         examples=_usual_scales,
@@ -297,26 +297,26 @@ BUGS = (
     KnownBug(
         BugCode.NOT_ADDED,
         _sums,
-        "Add each row once, and leave the vectors as they are.",
+        "add each row once, and leave the vectors as they are",
         f"{GITHUB}SamLynnEvans/Transformer/issues/10",
     ),
     KnownBug(
         BugCode.PADDING_ROW,
         _padding_rows,
-        "Write the row, or compare the rows after the padding row with --positions.",
+        "write the row, or compare the rows after the padding row with --positions",
         f"{GITHUB}facebookresearch/fairseq (SinusoidalPositionalEmbedding)",
     ),
     KnownBug(
         BugCode.UNINITIALISED,
         _nothing_written,
-        "Fill the table.",
+        "fill the table",
         f"{GITHUB}huggingface/transformers/issues/45902",
         ("rows", "scores", "slopes"),
     ),
     KnownBug(
         BugCode.TABLE_PRECISION,
         _rounded_values,
-        "Keep the values in float32.",
+        "keep the values in float32",
         f"{GITHUB}EleutherAI/gpt-neox/issues/1003, {GITHUB}tenstorrent/tt-metal/pull/19882",
         ("rows", "scores", "slopes"),
         examples=_usual_roundings,
@@ -324,7 +324,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_OFFSET,
         _moved_rows,
-        "Count positions as the reference does (padding offset, start, step, fractions).",
+        "count positions as the reference does (padding offset, start, step, fractions)",
         f"{GITHUB}huggingface/sentence-transformers/pull/3879, "
         f"{GITHUB}DiffPoseTalk/DiffPoseTalk/issues/20, "
         f"{GITHUB}AkiRusProd/numpy-transformer/issues/1",
@@ -334,7 +334,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_OFFSET,
         _moved_keys,
-        "Count queries and keys from the same position.",
+        "count queries and keys from the same position",
         f"{GITHUB}vllm-project/vllm/pull/945, {GITHUB}lucidrains/x-transformers/pull/103",
         ("scores",),
         examples=_lost_queries,
@@ -342,7 +342,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_PRECISION,
         _coarse_positions,
-        "Keep positions, frequencies and angles in float32.",
+        "keep positions, frequencies and angles in float32",
         f"{GITHUB}wfondrie/depthcharge/pull/82",
         ("rows", "scores"),
     ),

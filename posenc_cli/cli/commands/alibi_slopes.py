@@ -59,7 +59,7 @@ def _slopes_of(flag: str, name: str) -> Slopes:
     choice = choice_of_config(resolved, source, flag, name, {}, positions=None)
     if choice.scheme.name != _SCHEME.name:
         raise InvalidInput(
-            f"{flag} {abbreviated(name)}: is {choice.scheme.name}, not {_SCHEME.name}"
+            f"{flag} {abbreviated(name)} is {choice.scheme.name}, not {_SCHEME.name}"
         )
     params = choice.encoding(1).bound.params
     slopes = Slopes.of(params["heads"], params["max_bias"], params["slopes"])
@@ -150,18 +150,18 @@ def alibi_slopes(
 def _form(output: SlopesOutput, asked: Sequence[Slopes], *, plot: bool, checks: bool) -> str:
     """Return the output format, and reject options that do not go together."""
     if plot and checks:
-        raise InvalidInput("--plot: cannot go with --check")
+        raise InvalidInput("--plot cannot go with --check")
     if plot and output.out is not None:
         image_format(output.out)
         output = replace(output, out=None)
     elif output.suffix in IMAGES:
-        raise InvalidInput(f"--out {output.place}: is the name of a picture", hint="add --plot")
+        raise InvalidInput(f"--out {output.place} is the name of a picture", hint="add --plot")
     form = output.chosen_form(FORMATS)
     if form == "csv" and (plot or checks):
-        raise InvalidInput(f"--{'plot' if plot else 'check'}: cannot go with --format csv")
+        raise InvalidInput(f"--{'plot' if plot else 'check'} cannot go with --format csv")
     if len(asked) > 1 and (checks or form == "csv"):
         flag = "--check" if checks else "--format csv"
-        raise InvalidInput(f"{flag}: needs one list of slopes, not {len(asked)}")
+        raise InvalidInput(f"{flag} needs one list of slopes, not {len(asked)}")
     if plot:
         from posenc_cli.render.figure import check_looks
 

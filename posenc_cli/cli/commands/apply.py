@@ -107,10 +107,10 @@ def apply(
 ) -> None:
     """Apply an encoding to vectors: x + PE, or rotate x.
 
-    Absolute encodings are added to x. Rotary encodings rotate x as a query; for a key of xpos, use
-    --set side=key. Values are correctly rounded; --arithmetic float32 computes them as models do. x
-    has the shape (…, n, dimensions) and can be of any size. A .npy or .csv file holds the result y;
-    .npz and .safetensors also hold x and the positions.
+    posenc adds an absolute encoding to x. With a rotary encoding, it rotates x. xpos treats x as a
+    query; for a key, use --set side=key. Values are correctly rounded; --arithmetic float32
+    computes them as models do. x has the shape (…, n, dimensions) and any size. A .npy or .csv file
+    contains only the result y; .npz and .safetensors also contain x and the positions.
 
     Examples:
       posenc apply -s rope --in q.npy --out rotated.npy
@@ -178,9 +178,9 @@ def _check(source: str | None, seed: int | None, out_x: str | None, output: Matr
         given = "neither is given" if source is None else "are both given"
         raise InvalidInput(f"--in and --seed: {given}; give one of the two")
     if out_x is not None and seed is None:
-        raise InvalidInput("--out-x: goes with --seed, which draws x")
+        raise InvalidInput("--out-x needs --seed, which draws x")
     if output.out is None:
-        raise InvalidInput("--out: is missing; name the output file")
+        raise InvalidInput("--out is missing; name the output file")
     if out_x is not None:
         check_apart("--out-x", out_x, "--out", output.out)
 
@@ -200,7 +200,7 @@ def _vectors(
 
     positions = at_first_positions(choice).positions
     if positions is None:
-        raise InvalidInput("--seed: needs --len or --positions, the number of vectors")
+        raise InvalidInput("--seed needs --len or --positions, the number of vectors")
     assert seed is not None
     columns = vector_columns(choice)
     return GivenVectors.drawn((positions.count, columns), seed, dtype or FLOAT32)

@@ -73,10 +73,10 @@ def check(
 ) -> int:
     """Check any encoding against a scheme, model or config.
 
-    The subject is a FILE of rows (n, d) or scores (heads, queries, keys), or a function (--impl).
-    It can also be vectors before and after (--rotated X Y), frequencies, ALiBi slopes or bucket
+    You can check a FILE of rows (n, d) or scores (heads, queries, keys), or a function (--impl).
+    You can also check vectors before and after (--rotated X Y), frequencies, ALiBi slopes or bucket
     numbers. posenc compares every value. If values differ, the status is 1, and posenc names the
-    known bug: layout, order of sin and cos, base, offset, swapped axes, a wrong rule for buckets or
+    bug if it knows it: a wrong layout, base, offset or axis, swapped sin and cos, wrong buckets or
     slopes, and others. It names a bug only if the bug reproduces every value; if several bugs do,
     it lists all of them. For RoPE, check runs rope-check and prints its report.
 
@@ -114,7 +114,7 @@ def _of_rule(
     from posenc_cli.formulas.buckets import RULES
 
     if given["buckets"] is None and given["impl"] is None:
-        raise InvalidInput("--scheme deberta: is a rule for buckets: give --buckets or --impl")
+        raise InvalidInput("--scheme deberta is a rule for buckets: give --buckets or --impl")
     return ValueCheck(RULES["deberta"], parameters.given, where.resolve(), **given)
 
 

@@ -77,7 +77,7 @@ def compare(
         typer.Argument(
             metavar="[B]",
             autocompletion=operand_names,
-            help="what to compare A with; without it, A as another engine reads it (--as)",
+            help="compare A with this; without B, --as compares two readings of A",
         ),
     ] = None,
     *,
@@ -107,7 +107,7 @@ def compare(
         option(
             "--layer-type",
             metavar="NAME",
-            help="which layers, if a config has several types",
+            help="the layer type, if a config has several",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -118,7 +118,7 @@ def compare(
         option(
             "--table",
             known=ROTARY_TABLES,
-            help=f"for rotary schemes: {'|'.join(ROTARY_TABLES)}",
+            help=f"table of a rotary scheme: {'|'.join(ROTARY_TABLES)}",
         ),
     ] = None,
     head: Head = None,
@@ -170,7 +170,7 @@ def compare(
     given = {"--table": table, "--head": head, "--dtype": dtype and dtype.name}
     computing = where.texts | given
     if all(side.loaded is not None for side in sides):
-        refuse(computing, "both sides are files, nothing is computed")
+        refuse(computing, "does not apply to two files: nothing is computed")
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")

@@ -31,7 +31,7 @@ def curve(
     """Plot dimensions of an encoding against position.
 
     posenc draws one line per dimension of --dims; by default, it chooses four dimensions with
-    readable waves. For a bias, it draws one line per head, the score by offset. Beyond 1200
+    readable waves. For a bias, it draws the score by offset, one line per head. Beyond 1200
     positions, it shows a sample at equal steps. If a wave is too fast for the sample, it draws
     points instead of a line. Without --len, it shows the first 100 positions. Several encodings,
     models or files share one set of axes.

@@ -66,9 +66,9 @@ def dot_similarity(
         option(
             "--content",
             known=CONTENTS,
-            help="q and k before the rotation: ones|random|independent; random is normal, the "
-            "same for both; independent is normal, drawn separately, shown as mean and deviation; "
-            "for rotary schemes; repeatable [default: ones]",
+            help="q and k before the rotation: ones|random|independent; random is one normal "
+            "vector for both; independent draws them separately, and shows mean and deviation; for "
+            "rotary schemes; repeatable [default: ones]",
         ),
     ] = None,
     head: Annotated[
@@ -114,9 +114,9 @@ def dot_similarity(
     draws = output.form is None and PurePath(output.out or "").suffix.lower() in IMAGES
     form = None if draws or output.out is None else format_of(output.out, output.form)
     if form is not None:
-        refuse(picture.given, f"goes with a picture; --out {output.place} holds numbers")
+        refuse(picture.given, f"applies only to a picture; --out {output.place} holds numbers")
     elif dtype is not None:
-        refuse({"--dtype": dtype.name}, "goes with a matrix in a file, --out matrix.npy")
+        refuse({"--dtype": dtype.name}, "applies only to a matrix in a file, --out matrix.npy")
     output.prepare()
     parts = _parts(subjects, normalize, contents or (), head, bounded=bounded)
     saved = None
@@ -208,7 +208,7 @@ def _save(
 
     if len(parts) > 1:
         raise InvalidInput(
-            f"--out {output.place}: holds one matrix, but {len(parts)} encodings are given",
+            f"--out {output.place} holds one matrix, but {len(parts)} encodings are given",
             hint="write them one by one, or draw them: --out similarity.png",
         )
     part, subject = parts[0], parts[0].similarity

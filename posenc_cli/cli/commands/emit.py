@@ -95,15 +95,15 @@ def emit(
     """
     if check is not None:
         own = {"--reader": bool(reader), "--dtype": dtype != "float32", "--tol": tol != "auto"}
-        refuse(own | {"--seed": seed > 0}, "goes with --out, which writes test vectors")
+        refuse(own | {"--seed": seed > 0}, "needs --out, which writes test vectors")
         return _check(choice, check, result, out, console, as_json=as_json)
     if result is not None:
         raise InvalidInput(
-            f"{quoted_name(result)}: goes with --check DIR, the test vectors to compare with"
+            f"{quoted_name(result)} needs --check DIR, the test vectors to compare with"
         )
     chosen = required_choice(choice)
     if out is None:
-        raise InvalidInput("--out: is missing; name the folder for the test vectors")
+        raise InvalidInput("--out is missing; name the folder for the test vectors")
     from posenc_cli.vectors.pack import GoldenPack
     from posenc_cli.vectors.pack_folder import write_pack
 
@@ -146,10 +146,10 @@ def _check(
     """Compare a result with a pack."""
     if choice is not None or out is not None:
         other = "--out" if choice is None else "--scheme, --config or --model"
-        raise InvalidInput(f"--check: cannot go with {other}: the folder names its own encoding")
+        raise InvalidInput(f"--check cannot go with {other}: the folder names its own encoding")
     if result is None:
         raise InvalidInput(
-            "--check: needs the output of your code for x.npy",
+            "--check needs the output of your code for x.npy",
             hint=f"posenc emit --check {pack} FILE",
         )
     from posenc_cli.vectors.pack_folder import compare_with_pack
@@ -182,5 +182,5 @@ def _comparison_answer(comparison: PackComparison) -> Answer:
         f"FAILED: {name} does not match {pack}: {wrong} are wrong",
         "; or ".join(causes) or "unknown: no known bug gives these values",
         f"largest error: {place} is {comparison.given:.9g}, not {right}",
-        None if causes else f"posenc check … {files} {comparison.path} says where they differ",
+        None if causes else f"run posenc check … {files} {comparison.path} to see where",
     )

@@ -82,19 +82,18 @@ def explain(
             "--fail-on",
             metavar="CODES",
             help="status 1 if the summary has one of CODES: "
-            f"{'|'.join(ConclusionCode)}; comma-separated; context and stored only if doubtful",
+            f"{'|'.join(ConclusionCode)}; comma-separated; context counts only if it is doubtful",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show what a Hugging Face config means, value by value.
+    """Explain a Hugging Face config, value by value.
 
-    posenc shows each value, and the key that it comes from. If the key has the name of the
-    parameter, it shows only the object that holds the key (rope_scaling). It reads a config as
-    transformers 5 does. It warns of keys that transformers ignores, and of defaults that
-    transformers uses. It reads a GGUF file as llama.cpp does; DEFAULT marks a key that the file
-    lacks.
+    posenc shows each value and its key. If the key has the same name as the parameter, it shows
+    only the object around the key, such as rope_scaling. It reads a config as transformers 5 does.
+    It warns of keys that transformers ignores, and of defaults that transformers uses. It reads a
+    GGUF file as llama.cpp does; DEFAULT marks a key that the file lacks.
 
     The summary comes first: doubtful lines (!), the trained and the extended length, factors on
     logits, layers without positions, the indexer's layout, and parts that posenc did not read.
@@ -109,7 +108,7 @@ def explain(
       posenc explain config.json --as all
     """
     if as_json and len(configs) > 1:
-        raise InvalidInput(f"--json: takes one CONFIG, and {len(configs)} are given")
+        raise InvalidInput(f"--json takes one CONFIG, and {len(configs)} are given")
     judged = strict or fail_on is not None
     _check_runtime(runtime, judged=judged)
     given, status = settings_of(settings), 0
@@ -241,7 +240,7 @@ def _config(source: str) -> tuple[Preset | None, Mapping[str, Any] | GGUFHeader]
             return preset, preset.config
         if path.suffix.lower() not in (".json", ".gguf"):
             raise InvalidInput(
-                f"{quoted_name(source)}: is neither a file nor a model",
+                f"{quoted_name(source)} is neither a file nor a model",
                 hint=nearest(source, library.names()) or "posenc models lists what there is",
             )
     return None, read_config(source, flag=None)

@@ -27,7 +27,7 @@ class PageOutput(OutputOptions):
         Raises: InvalidInput, Unavailable.
         """
         if self.out is None:
-            raise InvalidInput("--out: is needed", hint="--out page.html")
+            raise InvalidInput("--out is needed", hint="--out page.html")
         if not self.to_stdout and PurePath(self.out).suffix.lower() != ".html":
             raise InvalidInput(f"--out {quoted_name(self.out)}: must end in .html")
         super().prepare()

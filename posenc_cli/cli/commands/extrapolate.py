@@ -108,7 +108,7 @@ def _requests(
     for place, request in enumerate(requests):
         if any(request.parts == other.parts for other in requests[:place]):
             raise InvalidInput(
-                f"--scheme {request.label}: is given twice",
+                f"--scheme {request.label} is given twice",
                 hint="--set a.NAME=VALUE applies only to the first, b.NAME=VALUE to the second",
             )
     labels = [request.label for request in requests]
@@ -215,8 +215,8 @@ class FolderOptions(OptionGroup):
             "--out",
             "-o",
             metavar="FOLDER",
-            help="folder to keep the run in (request, seeds, versions, losses): a new one, or use "
-            "--resume",
+            help="a new folder for the run (request, seeds, versions, losses), or with --resume an "
+            "old one",
         ),
     ] = None
     resume: Annotated[bool, option("--resume", help="continue the run in --out")] = False
@@ -227,7 +227,7 @@ class FolderOptions(OptionGroup):
         Raises: InvalidInput.
         """
         if self.folder is None and self.resume:
-            raise InvalidInput("--resume: needs --out with the folder of the run")
+            raise InvalidInput("--resume needs --out with the folder of the run")
         if self.folder == STANDARD_OUTPUT:
             raise InvalidInput("--out -: must be a folder")
 
@@ -325,7 +325,7 @@ def extrapolate(
     output: ExperimentOutput,
     running: RunningOptions,
 ) -> None:
-    """Train small transformers short and test them long.
+    """Train small models, and test them at longer lengths.
 
     posenc trains the same small causal transformer for each encoding and seed, at one length. It
     tests the model at that length and at longer ones. --stretch applies a context extension at test

@@ -68,8 +68,8 @@ def generate(
 ) -> None:
     """Write the matrix of an encoding to a file.
 
-    posenc computes the exact value of the formula and rounds it once, to --dtype. For your own
-    function, it only rounds the values to --dtype. Memory use does not grow with the length. The
+    posenc computes the exact value of the formula and rounds it once, to --dtype. If the scheme is
+    your own function, posenc only rounds its values. Memory use does not grow with the length. The
     file appears only when it is complete. Without --out, its name is <scheme>-<shape>.npy, in the
     current folder.
 
@@ -190,7 +190,7 @@ def _format(choice: Choice, output: MatrixOutput) -> Format:
     if choice.parts and not form.holds_several:
         several = [known.name for known in FORMATS.values() if known.holds_several]
         raise InvalidInput(
-            f"--format {form.name}: holds one array, but {choice.name} has {len(choice.parts)} "
+            f"--format {form.name} holds one array, but {choice.name} has {len(choice.parts)} "
             "parts",
             hint=f"use --format {' or '.join(several)}, or write its parts one by one",
         )

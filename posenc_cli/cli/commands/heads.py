@@ -74,9 +74,9 @@ def heads(
         option(
             "--target",
             metavar="WHAT",
-            help="previous|back:K|first|same:K|window:W, or a file; same:K attends K, 2K, … back, "
-            "window:W the last W, a file holds 0 and 1 (queries × keys); repeatable [default: "
-            "previous]",
+            help="previous|back:K|first|same:K|window:W, or a file; same:K attends to tokens K, "
+            "2K, … back, window:W to the last W; a file contains 0 and 1 (queries × keys); "
+            "repeatable [default: previous]",
         ),
     ] = None,
     stretches: Annotated[

@@ -26,7 +26,7 @@ def heatmap(
     view: ViewOptions,
     unsplit: Annotated[
         bool,
-        option("--unsplit", help="keep the stored column order, sines and cosines mixed"),
+        option("--unsplit", help="keep the stored column order; do not separate sines and cosines"),
     ] = False,
     softmax: Annotated[
         bool, option("--softmax", help="for a bias: draw the attention weights of the bias alone")
@@ -38,12 +38,12 @@ def heatmap(
     """Draw the values of an encoding as colours.
 
     posenc draws in the terminal, or to a file with --out. It draws sines and cosines separately,
-    and the heads of a bias side by side. For a grid, it draws how similar single positions are to
-    all others; with --positions or --dims, it draws the rows. It computes only what it shows, so
-    any length works. For waves, each line shows the mean of its rows. For other encodings, it shows
-    a sample of the rows, and ▴ marks columns that change faster than the picture can show. Without
-    --len, it shows the first 512 positions, or 64 with --softmax. --softmax draws attention as if
-    all content were equal.
+    and the heads of a bias side by side. For a grid, it draws the similarity of single positions to
+    all others; with --positions or --dims, it draws rows. It computes only the values it shows, so
+    any length works. For sines and cosines, each line of the picture shows the mean of several
+    rows. For other encodings, it shows a sample of the rows, and ▴ marks columns that change faster
+    than the picture can show. Without --len, it shows the first 512 positions, or 64 with
+    --softmax. --softmax draws attention as if all content were equal.
 
     Examples:
       posenc heatmap --scheme sinusoidal --len 128
@@ -61,13 +61,13 @@ def heatmap(
     if softmax and (view.dims is not None or unsplit):
         raise InvalidInput("--softmax: draws queries × keys; --dims and --unsplit choose columns")
     if causal and not softmax:
-        raise InvalidInput("--causal: goes with --softmax")
+        raise InvalidInput("--causal needs --softmax")
     if choices and all(choice.source and choice.scheme.name == "nope" for choice in choices):
-        raise InvalidInput(f"{choices[0].source}: has no positional encoding to draw")
+        raise InvalidInput(f"{choices[0].source} has no positional encoding to draw")
     output.prepare()
     if not choices:
         if softmax:
-            raise InvalidInput("--softmax: goes with the scheme of a bias, not with --in")
+            raise InvalidInput("--softmax needs the scheme of a bias, not --in")
         figure, fields = view.stored_figure(source or "")
     else:
         from posenc_cli.render.figures.encoded import figure_of, figure_of_choices

@@ -65,12 +65,12 @@ def _tensors_answer(tensors: Sequence[PositionalTensor], count: int, name: str) 
     kinds = [tensor.kind for tensor in tensors if tensor.kind is not None]
     if not kinds:
         cause = "models with RoPE or ALiBi store none"
-        step = "posenc explain config.json reads their settings"
+        step = "run posenc explain config.json to see their settings"
         verdict = f"none of {count} tensors holds positions, by name and shape"
         return Answer(False, verdict, cause, next=step)
-    step = "each command below looks at one of them"
+    step = "run a command below to look at one of them"
     if "frequencies" in kinds:
-        step = f"posenc compare config.json {name} compares the frequencies with a config"
+        step = f"run posenc compare config.json {name} to compare the frequencies with a config"
     verdict = f"{len(kinds)} of {count} tensors hold positions, by name and shape"
     return Answer(True, verdict, next=step)
 
@@ -165,9 +165,9 @@ def _numbers(path: str) -> Loaded:
     loaded = read_array(path)
     values = loaded.values
     if values.size < 2 or values.ndim == 0:
-        raise InvalidInput(f"{quoted_name(path)}: holds one number, which is not enough")
+        raise InvalidInput(f"{quoted_name(path)} holds one number, which is not enough")
     if values.dtype.kind not in "fc":
-        raise InvalidInput(f"{quoted_name(path)}: holds no numbers")
+        raise InvalidInput(f"{quoted_name(path)} holds no numbers")
     return loaded
 
 

@@ -38,7 +38,7 @@ def inspect(
         whole_option(
             "--fit",
             minimum=1,
-            help="rows to fit the linear map on [default: 100, or half of them]",
+            help="number of rows to fit the linear map to [default: 100, or half of all rows]",
         ),
     ] = None,
     verbose: Verbose = False,
@@ -61,7 +61,7 @@ def inspect(
     """
     if (form := output.report_form) in ("junit", "github") and not require:
         raise InvalidInput(
-            f"--format {form}: needs --require, whose results it reports",
+            f"--format {form} needs --require, whose results it reports",
             hint="--require unique,bounded",
         )
     output.prepare()

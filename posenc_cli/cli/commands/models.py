@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def models(console: Console, as_json: Json = False) -> None:
     """List the models that posenc knows by name.
 
-    --json also has each config and its source; posenc explain NAME says what a config means.
+    --json also prints each config and its source. posenc explain NAME explains one.
 
     Examples:
       posenc models

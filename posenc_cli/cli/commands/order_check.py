@@ -55,7 +55,7 @@ def order_check(
             "--expect",
             metavar="WHAT",
             known=("auto", "order", "none"),
-            help="expected result: auto|order|none; auto is what the scheme declares",
+            help="expected result: auto|order|none; auto: as the scheme declares",
         ),
     ] = "auto",
     picture: ColorPictureOptions,
@@ -81,7 +81,7 @@ def order_check(
     choices = encodings.whole
     if output.draws and not choices:
         raise InvalidInput(
-            f"{'--plot' if output.plot else '--out'}: needs an encoding to draw",
+            f"{'--plot' if output.plot else '--out'} needs an encoding to draw",
             hint="-s rope",
         )
     from posenc_cli.checks.order import OrderCheck
@@ -185,7 +185,7 @@ def _fields(check: OrderCheck, findings: list[OrderFinding]) -> dict[str, Any]:
 def _answer(findings: list[OrderFinding]) -> Answer:
     """Return whether all encodings do what they declare, or which do not."""
     ok = all(finding.ok for finding in findings)
-    step = None if ok else "--plot draws the scores of the tokens forward and backward"
+    step = None if ok else "add --plot to draw the scores of the tokens forward and backward"
     return Answer(ok, "\n".join(_verdict_lines(findings)), next=step)
 
 

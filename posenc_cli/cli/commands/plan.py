@@ -35,7 +35,7 @@ def plan(
         option(
             "--layer-type",
             metavar="NAME",
-            help="which layers, if the config has several types",
+            help="the layer type, if the config has several",
             rich_help_panel=ENCODING,
         ),
     ] = None,
@@ -95,7 +95,7 @@ def plan(
       posenc plan --model llama-2-7b --to 8192 --require "yarn.unseen<=0,negative-from>=1024"
     """
     if to is None:
-        raise InvalidInput("--to: is missing; give the number of positions")
+        raise InvalidInput("--to is missing; give the number of positions")
     from posenc_cli.analysis.planning.planner import LengthPlan, plan_length
     from posenc_cli.checks.plan_requirements import plan_judgements
     from posenc_cli.render.reports.length_plans import plan_fields, plan_text

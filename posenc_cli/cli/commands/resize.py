@@ -136,7 +136,7 @@ def resize(
       posenc resize dinov2.npy --grid 37x37:16x16 --prefix 1 --interpolate-offset 0.1 --out d.npy
     """
     if output.out is None:
-        raise InvalidInput("--out: is missing; name the output file")
+        raise InvalidInput("--out is missing; name the output file")
     output.check_stdout()
     form = format_of(output.out, output.form)
     output.prepare()

@@ -83,11 +83,8 @@ class SubjectOptions(OptionGroup):
             "--call",
             metavar="ROLES",
             parse=_roles,
-            help=(
-                "roles of the arguments of --impl, in order: q,k,cos,sin; q and k come back in "
-                "that order "
-                "[default: from its signature]"
-            ),
+            help="roles of --impl's arguments, in order, such as q,k,cos,sin; --impl returns q and "
+            "k in that order [default: from its signature]",
         ),
     ] = ()
     axes: Annotated[
@@ -122,7 +119,7 @@ class SubjectOptions(OptionGroup):
 
         if self.impl is None:
             given = {"--call": bool(self.call), "--axes": self.axes, "--in-place": self.in_place}
-            refuse({**given, "--python": self.python}, "goes with --impl")
+            refuse({**given, "--python": self.python}, "needs --impl")
         config, layer_type = choice.config, choice.layer_type
         how = CallRequest(self.python, self.call, self.in_place, self.axes, config, layer_type)
         return CheckRequest(self.tables, self.inv_freq, self.rotated, self.impl, how)
@@ -179,10 +176,10 @@ TOLERANCE = Annotated[
         metavar="X",
         parse=_tolerance_rule,
         autocompletion=completed_from(RULES),
-        help="error to accept: auto, exact, a format, or a maximum; auto is that of correct "
-        "float32 code; exact is correctly rounded; the formats are float32 (frequencies rounded "
-        "once), float64, float16 and bfloat16 (rounded to it, stored wider); the maximum is "
-        "absolute",
+        help="accepted error: auto, exact, a format, or a number; auto accepts correct float32 "
+        "code; exact requires correctly rounded values; the formats are float32 (frequencies "
+        "rounded once), float64, float16 and bfloat16 (rounded to it, stored wider); a number is "
+        "the largest absolute error",
     ),
 ]
 """The error that is accepted."""
@@ -205,7 +202,7 @@ def rope_check(
     verbose: Verbose = False,
     output: RopeCheckOutput,
 ) -> int:
-    """Check a RoPE implementation, and name what is wrong.
+    """Check a RoPE implementation, and name the bug.
 
     posenc compares a subject with a reference, for all q and k, at all requested positions.
     --scheme, --model or --config names the reference. The subject is one of --tables, --inv-freq,
@@ -234,7 +231,7 @@ def rope_check(
     shown = replace(output, out=None) if output.draws else output
     output.prepare()
     if strict and tol not in ("auto", "exact"):
-        raise InvalidInput(f"--tol {tol}: cannot go with --strict")
+        raise InvalidInput(f"--tol {tol} cannot go with --strict")
     is_code = request.impl is not None
     run = CheckRun("rope-check", shown, console, request.text, request.place, is_code)
     try:

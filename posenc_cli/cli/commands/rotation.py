@@ -42,8 +42,8 @@ def rotation(
     """Draw how RoPE rotates a vector, pair by pair.
 
     posenc draws one circle per dimension pair of the layout. It shows the vector (1, 0), rotated to
-    the first position, the last, and some between, and counts the rotations. It shows at most 64
-    positions; without --len, the first 16.
+    the first position, the last, and some positions between, and counts the rotations. It shows at
+    most 64 positions; without --len, the first 16.
 
     Examples:
       posenc rotation -s rope --pairs 0,1,8 --positions 0:16

@@ -24,7 +24,7 @@ def schemes(
         typer.Argument(
             metavar="[NAME]",
             autocompletion=scheme_names,
-            help="describe only this scheme; your own as ./file.py:name",
+            help="describe this scheme; ./file.py:name is your own",
         ),
     ] = None,
     as_json: Json = False,

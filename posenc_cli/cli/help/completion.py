@@ -71,8 +71,8 @@ def completion(
     """Print the script for shell completion.
 
     Once your shell has run the script, it completes commands, options, schemes, models, parameters,
-    formats and files. For this session of bash alone, run eval "$(posenc completion bash)". zsh
-    loads _posenc from a folder of its fpath, fish loads posenc.fish from
+    formats and files. For the current bash session only, run eval "$(posenc completion bash)". zsh
+    loads _posenc from a folder in its fpath, and fish loads posenc.fish from
     ~/.config/fish/completions.
 
     Examples:

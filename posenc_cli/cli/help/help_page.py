@@ -113,7 +113,8 @@ class HelpPage(Record):
         lines = [_brief_entry(entry, column, width) for entry in shown]
         more = f", and {rest} more" if rest else ""
         own = f"{self.name} --help explains these options in full{more}"
-        return "\n".join([head, "", *lines, "", *(self.closing or (own,))]) + "\n"
+        closing = (_filled(line, width) for line in self.closing or (own,))
+        return "\n".join([head, "", *lines, "", *closing]) + "\n"
 
     def _listed(self, heading: str, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
         """Return the entries of a heading, or one line of names if another page explains them."""

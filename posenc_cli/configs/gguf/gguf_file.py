@@ -55,7 +55,7 @@ def read_gguf_model(
     number = _stated(header, "split.no", most=count - 1)
     if size is None:
         if number:
-            raise InvalidInput(f"{name}: is shard {number + 1} of {count}; the first has the keys")
+            raise InvalidInput(f"{name} is shard {number + 1} of {count}; the first has the keys")
         return replace(header, absent=tuple(range(2, count + 1)))
     return _with_shards(header, path, name, number, count)
 
@@ -96,7 +96,7 @@ def _with_shards(header: GGUFHeader, path: str, name: str, own: int, count: int)
     places = dict(_shards(path, count))
     if own and not (1 in places and places[1].is_file()):
         raise InvalidInput(
-            f"{name}: is shard {own + 1} of {count}, and the keys of the model stand in the "
+            f"{name} is shard {own + 1} of {count}, and the keys of the model stand in the "
             "first, which is not beside it"
         )
     first = _read(places[1], header.name) if own else header

@@ -45,7 +45,7 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
         raise InvalidInput(
             f"--softmax: {request.scheme.name} is {request.scheme.kind_text}, without scores of "
             "its own",
-            hint="it goes with a bias: posenc schemes lists them",
+            hint="it applies only to a bias: posenc schemes lists them",
         )
     positions = settled_positions(request)
     check_size(positions.option, positions.count, _MOST_KEYS, "keys under a softmax")

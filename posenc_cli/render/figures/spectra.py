@@ -28,6 +28,7 @@ from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names, grouped
 from posenc_cli.render.figures.encoded import label_of
+from posenc_cli.render.ticks import label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +91,7 @@ def choice_report(choice: Choice) -> SpectrumReport:
     """
     if choice.encoding().bound.content.waves is None:
         raise InvalidInput(
-            f"{choice.asked}: is not made of waves, so it has no wavelengths",
+            f"{choice.asked} is not made of waves, so it has no wavelengths",
             hint="posenc dot-similarity shows how it changes with distance",
         )
     if choice.positions is not None:
@@ -188,7 +189,7 @@ def stretch_finding(stretch: Stretch) -> str:
     ratios = stretch.ratio[np.isfinite(stretch.ratio)]
     if not ratios.size:
         return ""
-    least, most = f"{ratios.min():.3g}×", f"{ratios.max():.3g}×"
+    least, most = f"{label(ratios.min(), 3)}×", f"{label(ratios.max(), 3)}×"
     kept, pairs = stretch.zones.count("kept"), len(stretch.zones)
     if ratios.min() < 1 - _UNCHANGED:
         return f"wavelengths become {least} to {most} as long"
@@ -254,7 +255,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
             [
                 *row,
                 rounded(stretch.wavelengths[pair]),
-                "" if math.isinf(stretch.ratio[pair]) else f"×{stretch.ratio[pair]:.4g}",
+                "" if math.isinf(stretch.ratio[pair]) else f"×{label(stretch.ratio[pair])}",
                 stretch.zones[pair],
             ]
             for pair, row in enumerate(rows)
@@ -358,12 +359,12 @@ def _finding(names: Sequence[str], differences: Sequence[WaveDifference | None])
         return f"{names[1]}: all {difference.pairs} wavelengths equal those of {names[0]}"
     return (
         f"{names[1]}: {len(difference.differing)} of {difference.pairs} wavelengths differ from "
-        f"{names[0]}, by up to {_ratio_text(difference)}"
+        f"{names[0]}, {'down' if difference.ratio < 1 else 'up'} to {_ratio_text(difference)}"
     )
 
 
 def _ratio_text(difference: WaveDifference) -> str:
-    return "endless" if math.isinf(difference.ratio) else f"×{difference.ratio:.4g}"
+    return "endless" if math.isinf(difference.ratio) else f"×{label(difference.ratio)}"
 
 
 def _picture(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:

@@ -59,7 +59,11 @@ def comparison_answer(
     known = _known(result, identities)
     cause = "; ".join(f"{name}: {a} in A, {b} in B" for name, (a, b) in known.differing.items())
     files = any(side.loaded is not None for side in result.sides)
-    step = "--identify says which encoding a file holds" if files and not known.summaries else None
+    step = (
+        "add --identify to see which encoding each file holds"
+        if files and not known.summaries
+        else None
+    )
     difference, shape = result.difference, shape_text(result.difference.shape)
     if difference.at is None:
         return Answer(True, f"equal: all {difference.cells} values ({shape})")
@@ -208,7 +212,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     """The difference of two rotations at the length that differs most, and its cause."""
     worst, ok = result.worst, result.ok
     configs = any(side.sources for side in result.sides)
-    step = "posenc explain shows where each value comes from" if configs else None
+    step = "run posenc explain to see where each value comes from" if configs else None
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
         alike = {

@@ -111,7 +111,12 @@ def _next_step(report: Report) -> str | None:
     if report.ok:
         return None
     if report.accepted_by is not None:
-        return f"--tol {report.accepted_by} accepts that rounding"
+        return f"use --tol {report.accepted_by} to accept that rounding"
+    first = report.diagnosis[0] if len(report.diagnosis) == 1 else None
+    if first is not None and first.residual is not None and first.residual.rows == 0:
+        option = f"--layout {report.subject['layout']}"
+        if first.cause == Cause.LAYOUT and option in first.evidence:
+            return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = [
         ", or ".join(
             dict.fromkeys(_NEXT[own.cause] for own in (why, *why.alike) if own.cause in _NEXT)
@@ -120,9 +125,16 @@ def _next_step(report: Report) -> str | None:
     ]
     if any(steps):
         return "; ".join(dict.fromkeys(filter(None, steps)))
+    if not _rotates(report):
+        return f"run posenc check -s {report.title} to compare a table or a function with it"
     failed = (finding for finding in report.findings if not finding.ok and finding.at)
     where = next((place(finding) for finding in failed), None)
     return where and f"look at {where}, where the error is largest relative to the tolerance"
+
+
+def _rotates(report: Report) -> bool:
+    """Whether the reference is a rotation; there are no pairs in what is added instead."""
+    return report.subject["kind"] != SubjectKind.POSENC or report.pairs > 0
 
 
 def verdict(report: Report) -> str:
@@ -134,7 +146,8 @@ def verdict(report: Report) -> str:
         sample = f", at {_places(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
         told = f"{sample}{unchecked}{_of_calls(report)}{_other_order(report)}"
-        return f"ok: {name} {match} {report.title}{told}"
+        match = f"{match} {report.title}" if _rotates(report) else "but depends on m − n alone"
+        return f"ok: {name} {match}{told}"
     # Checks without a worst value were not measured, because the function is not linear.
     holds = {each.check: each.ok for each in report.findings if each.ok or each.worst is not None}
     alone = "q·k does not depend on m − n alone"
@@ -175,6 +188,8 @@ def _other_order(report: Report) -> str:
 
 def _subject(report: Report) -> str:
     kind, name = report.subject["kind"], report.subject["name"]
+    if not _rotates(report):
+        return f"{name} does not rotate q and k"
     return "posenc's own tables" if kind == SubjectKind.POSENC else f"{kind} {name}"
 
 
