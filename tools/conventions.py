@@ -363,18 +363,18 @@ comes from rounding the angle to float32; Marian and GluonTS use float64 angles.
 do not reach this position, and a bias has no such error.
 
 All functions ran with their defaults, except these. The tables of `mlx`, `uni2ts`,
-`curated-transformers` and `x-transformers` are compared without their factor, which is √(2/d), and
-learned in x-transformers. `lightly` ran without a class token, and `OpenNMT-py:PositionalEncoding`
-with `SinusoidalInterleaved`. `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as
-EVA uses it.
+`curated-transformers` and `x-transformers` have a factor, which the comparison leaves out. It is
+learned in x-transformers, and √(2/d) in the others. `lightly` ran without a class token, and
+`OpenNMT-py:PositionalEncoding` with `SinusoidalInterleaved`. `timm:RotaryEmbeddingCat` ran with
+coordinates instead of pixels, as EVA uses it.
 
 posenc has no scheme for these functions. `kornia:PositionEncodingSine` (LoFTR) repeats the columns
 sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x and cos x, then sin y
 and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that rotate by row and by
 column. `labml-nn:get_alibi_biases` counts keys from 1. `pytorch-forecasting:PositionalEncoder`
 gives the sine and the cosine of a pair different frequencies, so its dot products do not depend on
-the distance alone. Objects of `equinox:RotaryPositionalEmbedding` of one size share a table, so all
-of them have the `theta` of the first one that is called.
+the distance alone. `equinox:RotaryPositionalEmbedding` objects of the same size share a table, so
+all of them use the `theta` of the first one called.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip

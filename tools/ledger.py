@@ -444,7 +444,7 @@ def counts() -> str:
     results = Results.read()
     found = [claim.verdict(results) for claim in _claims()]
     each = ", ".join(f"{found.count(verdict)} *{verdict}*" for verdict in Verdict)
-    return f"Of {len(found)} claims: {each}."
+    return f"{len(found)} claims: {each}."
 
 
 def group_table(group: str) -> str:

@@ -17,7 +17,6 @@ from posenc_cli.cli.app import (
     function_of,
     program_brief,
     program_page,
-    program_text,
 )
 from posenc_cli.cli.help.help_page import HelpPage
 from posenc_cli.cli.help.known_answers import PATHS
@@ -200,8 +199,8 @@ def manuals() -> dict[str, str]:
 def program_helps() -> dict[str, str]:
     """What ``posenc -h`` and ``--help`` print, where text may be as wide as in a pipe."""
     context = application(["--help"]).make_context("posenc", [], resilient_parsing=True)
-    pages = {"-h": program_brief, "--help": program_text}
-    return {PATHS[flag]: page(context, WIDEST_PIPED) for flag, page in pages.items()}
+    whole = program_page(context).text(WIDEST_PIPED)
+    return {PATHS["-h"]: program_brief(context, WIDEST_PIPED), PATHS["--help"]: whole}
 
 
 def main(check: bool) -> int:

@@ -306,13 +306,11 @@ class Program(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help page, whole or brief."""
-        text = program_brief if self.brief else program_text
-        formatter.write(text(ctx, formatter.width))
-
-
-def program_text(context: Any, width: int) -> str:
-    """Return the program's help page, at most ``width`` columns wide."""
-    return program_page(context).text(width)
+        formatter.write(
+            program_brief(ctx, formatter.width)
+            if self.brief
+            else program_page(ctx).text(formatter.width)
+        )
 
 
 def program_brief(context: Any, width: int) -> str:

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.declare import Scheme
 
 LARGEST_THREADS = 256
-NO_CONFIG = "needs --config or --model"
-"""The error for options on how to read a config when no config is named."""
 
 
 def check_subject(choices: Sequence[Choice], source: str | None) -> None:
@@ -428,9 +426,10 @@ def named_choices(
     ]
     flags = {flag for flag, _, _ in named} - {"--in"}
     if not flags:
-        check_nothing_said(source, where, parameters)
+        given = where.texts | source.reading | parameters.texts
+        refuse(given, "needs an encoding", hint="name one by --scheme, --config or --model")
     if flags and not flags & {"--config", "--model"}:
-        refuse(source.reading, NO_CONFIG)
+        refuse(source.reading, "needs --config or --model")
     fields = {"positions": where.resolve(), **computing.resolve()}
     parts = [(flag, part) for flag, _, names in named for part in names if flag != "--in"]
     several = len(named) > 1 or len(parts) > 1
@@ -461,18 +460,6 @@ def _maker(
         reading = replace(source, layer_type=None)  # it concerns others
     scheme = catalogue.find(resolved.layer(reading.layer_type).scheme)
     return scheme, partial(choice_of_config, resolved, reading, flag, name, **fields)
-
-
-def check_nothing_said(
-    source: SourceOptions, where: PositionOptions, parameters: ParameterOptions
-) -> None:
-    """Reject options on an encoding if no encoding is named.
-
-    Raises: InvalidInput.
-    """
-    given = where.texts | source.reading | parameters.texts
-    hint = "name an encoding by --scheme, --config or --model"
-    refuse(given, "needs an encoding", hint=hint)
 
 
 def required_choice(choice: Choice | None) -> Choice:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
 OBJECTS_LOOKED_THROUGH = 50_000  # between garbage collections: NumPy's import makes 20,000
-EVERYWHERE = ("-q", "--quiet", "--debug", "--color")
-"""Options of every command, which also work before the command's name."""
 COMPLETION = "_POSENC_COMPLETE"
 """The variable with which a shell's script asks for completions."""
 
@@ -115,8 +113,8 @@ def _run(arguments: Sequence[str], ready: Callable[[], object] | None) -> int:
 
 def _command_first(arguments: Sequence[str]) -> Sequence[str]:
     """Move options of every command from before the command's name to behind it."""
-    place = 0
-    while place < len(arguments) and arguments[place].partition("=")[0] in EVERYWHERE:
+    everywhere, place = ("-q", "--quiet", "--debug", "--color"), 0
+    while place < len(arguments) and arguments[place].partition("=")[0] in everywhere:
         place += 2 if arguments[place] == "--color" else 1
     named = [*arguments[place : place + 1]]
     moved = arguments[:place] if named and not named[0].startswith("-") else ()

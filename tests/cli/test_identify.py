@@ -113,7 +113,7 @@ def test_what_nothing_fits_is_status_1_and_said_so(call, tmp_path):
     status, out, _ = call("identify", "learned.npy")
     assert status == 1
     assert out.startswith("not identified: 'learned.npy'")
-    assert "none was found to give these values" in " ".join(out.split())
+    assert "schemes was found to give these values" in " ".join(out.split())
     assert "next: compare it with the checkpoint's own table" in " ".join(out.split())
 
 
@@ -415,5 +415,5 @@ def test_scores_that_no_rule_gives_are_not_identified(call, tmp_path):
     np.save(tmp_path / "scores.npy", scores)
     status, out, _ = call("identify", "scores.npy")
     assert status == 1
-    assert "schemes tried, none fits: the nearest is" in " ".join(out.split())
+    assert "schemes fits: the nearest is" in " ".join(out.split())
     assert "inf" not in out

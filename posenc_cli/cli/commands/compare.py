@@ -28,7 +28,6 @@ from posenc_cli.records import replace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from posenc_cli.comparison.compare import Side
     from posenc_cli.comparison.losses import Model
 
 _TOLERANCE = parameter("tol", Annotated[float, Param("tolerance", minimum=0)], default=0.0)
@@ -55,13 +54,6 @@ def _compare_models(
     else:
         output.report(losses_text(result, console.typesetter))
     return 0 if result.ok else 1
-
-
-def _first_positions(sides: Sequence[Side]) -> Positions | None:
-    """Return default positions, for schemes that are not compared by frequency."""
-    computed = all(side.loaded is None for side in sides)
-    rotary = all(side.is_rotary for side in sides)
-    return Positions.contiguous(0, FIRST) if computed and not rotary else None
 
 
 def compare(
@@ -174,7 +166,10 @@ def compare(
     for warning in dict.fromkeys(warning for side in sides for warning in side.warnings):
         of = [key for key, side in zip("AB", sides, strict=True) if warning in side.warnings]
         console.warning(warning if len(of) == 2 else f"{of[0]}: {warning}")
-    positions = where.resolve() or _first_positions(sides)
+    positions = where.resolve()
+    computed = all(side.loaded is None for side in sides)
+    if positions is None and computed and not all(side.is_rotary for side in sides):
+        positions = Positions.contiguous(0, FIRST)
     result = comparison(sides, positions, table=table, head=head, dtype=dtype, tolerance=tol)
     identities = None
     if identify and not result.ok and isinstance(result, ArrayComparison):

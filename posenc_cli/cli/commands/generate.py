@@ -101,7 +101,10 @@ def generate(
         for plan, engine in zip(plans, engines, strict=True)
     ]
     matrix = _together(requests, parts)
-    path = f"{_stem(choice, matrix)}{form.suffix}" if output.out is None else output.out
+    # The arrays of a hybrid have different shapes, but all have the same positions.
+    size = "x".join(map(str, matrix.shape))
+    size = str(choice.positions.count) if choice.parts and choice.positions else size
+    path = f"{choice.name}-{size}{form.suffix}" if output.out is None else output.out
     output = replace(output, out=path)
     shapes = " and ".join(" × ".join(map(str, part.shape)) for part in matrix.arrays)
     after = [
@@ -223,11 +226,3 @@ def _together(requests: Sequence[Request], parts: Sequence[Matrix]) -> Matrix:
         for key, value in part.metadata.items()
     }
     return replace(first, others=tuple(others), metadata=metadata)
-
-
-def _stem(choice: Choice, matrix: Matrix) -> str:
-    """Return the stem of a file name: the scheme, and the shape or a hybrid's position count."""
-    size = "x".join(map(str, matrix.shape))
-    if choice.parts and choice.positions:
-        size = str(choice.positions.count)
-    return f"{choice.name}-{size}"

@@ -21,10 +21,8 @@ from posenc_cli.formulas.context_extension.stretches import NONE, ROPE_STRETCH_N
 from posenc_cli.formulas.parameters import Param, parameter
 from posenc_cli.records import Record
 
-_TRAINED = 100
 _TIMES = ("2x", "4x", "8x")
 """The default test lengths, as multiples of the trained length."""
-_PREVIOUS = "previous"
 _L2 = parameter(
     "l2", Annotated[float, Param("weight of the penalty", minimum=1e-12, maximum=1e6)], default=1e-4
 )
@@ -67,7 +65,7 @@ def heads(
     *,
     train: Annotated[
         int, whole_option("--train", minimum=2, help="number of positions to fit the head on")
-    ] = _TRAINED,
+    ] = 100,
     test: TestLengths = None,
     targets: Annotated[
         list[str] | None,
@@ -139,7 +137,7 @@ def heads(
     )
 
     required = [HeadRequirement.parse(text) for text in require or ()]
-    names = dict.fromkeys(targets or [rule.target for rule in required] or [_PREVIOUS])
+    names = dict.fromkeys(targets or [rule.target for rule in required] or ["previous"])
     numbers = {
         int(text.removesuffix("x")) * (train if text.endswith("x") else 1)
         for text in test or _TIMES

@@ -340,25 +340,21 @@ def _text(
 
 def _unknown(result: Identification) -> str:
     """Return why nothing was identified."""
+    from posenc_cli.inference.candidates import known_schemes
+
+    tried = len(known_schemes())
     if not any(math.isfinite(candidate.residual) for candidate in result.candidates):
         return "; ".join(result.notes) or (
-            f"of {_scheme_count()} schemes tried, none was found to give these values; "
-            "posenc check compares them with a scheme that you expect"
+            f"none of {tried} schemes was found to give these values; posenc check compares them "
+            "with the scheme that you expect"
         )
     finite = [each for each in result.candidates if math.isfinite(each.residual)]
     nearest = min(finite or result.candidates, key=lambda each: each.residual)
     return (
-        f"of {_scheme_count()} schemes tried, none fits: the nearest is {nearest.scheme}, with a "
-        f"largest error of {nearest.residual:.2g} in the {_compared(nearest)} compared, more than "
-        "the number format and right code explain; a trained or random table has no formula"
+        f"none of {tried} schemes fits: the nearest is {nearest.scheme}, with a largest error of "
+        f"{nearest.residual:.2g} in the {_compared(nearest)} compared, more than the number format "
+        "and right code explain; a trained or random table has no formula"
     )
-
-
-def _scheme_count() -> int:
-    """Return how many schemes were tried."""
-    from posenc_cli.inference.candidates import known_schemes
-
-    return len(known_schemes())
 
 
 def _damage(best: Candidate, census: Census, names: list[str]) -> str:

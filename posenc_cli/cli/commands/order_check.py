@@ -195,7 +195,15 @@ def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> 
         forward, backward = f"{len(check.words)} tokens", "the same in other orders"
     mask = ", under a causal mask" if check.causal else ""
     header = ["scheme", "reordered", "reversed", "shifted", "sees", "scores by"]
-    rows = [_row(finding, causal=check.causal) for finding in findings]
+    rows = [
+        [
+            f"{finding.name}{', causal' if finding.causal and not check.causal else ''}",
+            *map(_deviation_text, (finding.order, finding.direction, finding.shift)),
+            finding.sees if finding.ok else f"{finding.sees} (FAILED)",
+            finding.scores_by,
+        ]
+        for finding in findings
+    ]
     about = (
         f"{forward} → {backward}{mask}: change of the outputs when tokens are reordered or "
         "reversed, and of the scores when all positions shift (0: rounding only)"
@@ -211,16 +219,6 @@ def _text(console: Console, check: OrderCheck, findings: list[OrderFinding]) -> 
         "\n".join(map(console.typesetter.paragraph, lines)),
     ]
     return "\n\n".join(filter(None, blocks))
-
-
-def _row(finding: OrderFinding, *, causal: bool) -> list[str]:
-    deviations = (finding.order, finding.direction, finding.shift)
-    return [
-        f"{finding.name}{', causal' if finding.causal and not causal else ''}",
-        *map(_deviation_text, deviations),
-        finding.sees if finding.ok else f"{finding.sees} (FAILED)",
-        finding.scores_by,
-    ]
 
 
 def _deviation_text(deviation: Deviation | None) -> str:

@@ -48,12 +48,6 @@ def _offset(flag: str, text: str) -> float:
     return value
 
 
-def _tensor_name(member: str | None) -> str | None:
-    """Return the name of the requested tensor, if files of every format can use it, else None."""
-    plain = member is not None and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]*", member)
-    return member if plain and member != "metadata" else None
-
-
 def resize(
     file: Annotated[
         str, typer.Argument(metavar="FILE[:TENSOR]", help=f"a table of positions: {READ}")
@@ -160,12 +154,14 @@ def resize(
     )
     table = resizing.checked(loaded.values, name)
     stored = dtype or REAL_DTYPES.get(loaded.dtype, FLOAT64)
+    # Files of every format can use such a name.
+    plain = re.fullmatch(r"(?!metadata$)[A-Za-z0-9][A-Za-z0-9_.]*", loaded.member or "")
     matrix = Matrix(
         (*loaded.values.shape[:-2], resizing.rows, table.shape[1]),
         stored,
         lambda: resizing.blocks(table, stored, arithmetic),
         {"resized": resizing.description, "arithmetic": arithmetic},
-        name=_tensor_name(loaded.member) or Matrix.name,
+        name=plain[0] if plain else Matrix.name,
     )
     watched = output.watch(matrix, console, may_overflow=False)
     shape = " × ".join(map(str, matrix.shape))

@@ -112,10 +112,10 @@ def _next_step(report: Report) -> str | None:
         return None
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
-    first = report.diagnosis[0] if len(report.diagnosis) == 1 else None
-    if first is not None and first.residual is not None and first.residual.rows == 0:
-        option = f"--layout {report.subject['layout']}"
-        if first.cause == Cause.LAYOUT and option in first.evidence:
+    option = f"--layout {report.subject['layout']}"
+    if [why.cause for why in report.diagnosis] == [Cause.LAYOUT]:
+        why = report.diagnosis[0]
+        if option in why.evidence and why.residual is not None and not why.residual.rows:
             return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = [
         ", or ".join(
@@ -127,8 +127,7 @@ def _next_step(report: Report) -> str | None:
         return "; ".join(dict.fromkeys(filter(None, steps)))
     if not _rotates(report):
         return f"run posenc check -s {report.title} to compare a table or a function with it"
-    failed = (finding for finding in report.findings if not finding.ok and finding.at)
-    where = next((place(finding) for finding in failed), None)
+    where = next((place(each) for each in report.findings if not each.ok and each.at), None)
     return where and f"look at {where}, where the error is largest relative to the tolerance"
 
 
