@@ -236,7 +236,7 @@ def test_an_axis_of_heads_beside_their_number_is_not_unusual(checked):
 def test_heads_side_by_side_need_their_number_or_width(checked):
     status, error = checked("fixed", "--axes", "bnf")
     assert status == 2
-    assert "--axes bnf: needs num_heads or head_dim in the signature" in error
+    assert "--axes bnf needs num_heads or head_dim in the signature" in error
 
 
 def test_the_mixed_rows_are_those_of_a_reshape():

@@ -238,7 +238,7 @@ def test_an_archive_is_listed_and_a_file_of_one_array_is_identified(call):
     status, out, _ = call("identify", "n.npz")
     assert status == 1
     assert out.startswith("none of 2 tensors holds positions, by name and shape\ncause: ")
-    assert "next: posenc explain config.json" in out
+    assert "next: run posenc explain config.json" in out
 
 
 def test_layers_that_are_alike_are_told_once(call):
