@@ -160,7 +160,7 @@ def test_a_function_that_computes_in_half_precision_is_told_the_same(half, name)
     report = checked_function(name, half)
     verdict = " ".join(str(report).split("\n\n", maxsplit=1)[0].split())
     assert f"its values are rounded to {half}" in verdict
-    assert f"next: tol {half} accepts that rounding" in verdict
+    assert f"next: use tol {half} to accept that rounding" in verdict
     assert (report.ok, report.accepted_by) == (False, half)
     assert checked_function(name, half, tol=half).ok
     assert checked_function(name, half, tol=OTHER[half]).ok == (half == "float16")
