@@ -283,6 +283,8 @@ def _of_returned(
 
 def _tables_differ(values: NumberArray, wanted: NumberArray) -> bool:
     """Whether cosines and sines differ from those wanted."""
+    if np.array_equal(values, wanted):  # takes a tenth of the time
+        return False
     limit = ALIKE if values.dtype.itemsize >= 4 else COARSE * ALIKE
     return not bool(np.abs(values - wanted).max(initial=0) <= limit)
 

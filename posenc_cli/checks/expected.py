@@ -7,7 +7,7 @@ that a change of the reference is tried at a few of them and then compared every
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -29,6 +29,7 @@ from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Self
 
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.formulas.declare import Content, RowLookup
@@ -134,7 +135,7 @@ class Expected(Record):
         """The parameters that the source declares."""
         return self.source.parameters
 
-    @property
+    @cached_property
     def content(self) -> Content:
         """What the scheme gives with these parameters.
 
@@ -206,7 +207,7 @@ class Expected(Record):
         assert isinstance(self.source, Scheme)
         return self.source.answerable()
 
-    @property
+    @cached_property
     def frequencies(self) -> Reals:
         """The frequencies of waves, in radians per position, in float64: (waves,)."""
         waves = self.content.waves
@@ -258,15 +259,21 @@ class Expected(Record):
         """The rows of waves at angles."""
         return self.placed(np.cos(angles), np.sin(angles))
 
+    def __replace__(self, **changes: Any) -> Self:
+        other = super().__replace__(**changes)
+        if "content" in self.__dict__ and not changes.keys() & {"source", "params", "seq_len"}:
+            other.__dict__["content"] = self.content  # of the same parameters
+        return other
+
     def with_change(self, change: Change) -> Expected:
         """The reference that has another parameter, or belongs to other places."""
         other = replace(
             self,
-            params={**self.params, **change.params},
             rates=change.rates or self.rates,
             rounding=change.rounding or self.rounding,
+            places=change.places(self.places, self) if change.places else self.places,
         )
-        return replace(other, places=change.places(self.places, self)) if change.places else other
+        return replace(other, params={**self.params, **change.params}) if change.params else other
 
     @property
     def absent(self) -> Flags:

@@ -207,7 +207,7 @@ def _likeliest(
             return replace(subject, notes=(*subject.notes, *notes)), text
         if not any(_alike(subject, own) for own, _ in accepted):
             accepted.append((subject, text))
-    likeliest = min(accepted, key=_doubt if accepted[1:] else None, default=None)
+    likeliest = _probable(accepted)
     if usual_refused and all(own.misfit for own, _ in accepted):
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
@@ -241,11 +241,20 @@ def _alike(some: Any, other: Any) -> bool:
     return some.misfit == other.misfit and np.array_equal(found, others, equal_nan=True)
 
 
-def _doubt(own: tuple[Any, str]) -> bool:
-    """Whether wrong values probably come from a call that nobody makes: equal rows, or no cause."""
-    e = own[0].expected
-    alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
-    return bool(own[0].misfit) or alike or not value_report(own[0], "function").explained
+def _probable(accepted: list[tuple[Any, str]]) -> tuple[Any, str] | None:
+    """The first wrong call that users probably make: rows that differ, by a known cause.
+
+    If there is none, the first.
+    """
+    for place, (subject, text) in enumerate(accepted if accepted[1:] else ()):
+        e = subject.expected
+        alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
+        if not subject.misfit and not alike:
+            causes = value_report(subject, "function").explained
+            accepted[place] = replace(subject, causes=causes), text
+            if causes:
+                return accepted[place]
+    return accepted[0] if accepted else None
 
 
 def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:

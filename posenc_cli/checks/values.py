@@ -127,7 +127,9 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit) or e.transposed
-        told = _explained(subject, differing, marked) if wrong else []
+        told = subject.causes
+        if told is None:
+            told = tuple(_explained(subject, differing, marked)) if wrong else ()
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
         ok=not wrong,
@@ -145,7 +147,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         differing=differing,
         worst=worst,
         where=_where(subject, marked) if differing else {},
-        explained=tuple(told),
+        explained=told,
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
         misfit=subject.misfit or _exchanged(e, differing, told),
