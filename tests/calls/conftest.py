@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+os.environ.setdefault("SPEC", "0")  # tinygrad checks its own graphs for a quarter of its time
 if shutil.which("clang") is None:
     os.environ.setdefault("DEV", "PYTHON")  # tinygrad's device that needs no compiler
 

@@ -326,6 +326,7 @@ def yarn_ladder(
     return kept / factor * ramp + kept * (1 - ramp)
 
 
+@lru_cache(maxsize=4096)
 def yarn_ramp(
     rotated: int,
     base: float,
