@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -49,11 +49,21 @@ _SHOWN = 3
 
 
 class MadeCall(Record):
-    """Rows (n, columns) before and after, at positions (n,)."""
+    """Rows (n, columns) before and after, at positions (n,): made when they are looked at."""
 
     positions: Integers
-    x: NumberArray
-    values: NumberArray
+    before: Callable[[], NumberArray]
+    after: Callable[[], NumberArray]
+
+    @cached_property
+    def x(self) -> NumberArray:
+        """The rows before."""
+        return self.before()
+
+    @cached_property
+    def values(self) -> NumberArray:
+        """The rows after."""
+        return self.after()
 
     @property
     def rows(self) -> int:
@@ -210,26 +220,33 @@ class CallLog:
         # of which rows are chosen, have each position once: rows that repeat find others.
         form = self.function.form
         steps = np.diff(where if not form.chosen else np.sort(where))
-        if (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen)):
-            after = self._as_vectors(values)
-            if after is not None:
-                self.made.append(MadeCall(where, self._x[indices % SEQUENCE], after))
+        own = (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen))
+        if own and self._has_pairs(values):
+            given = partial(self._given, indices)
+            self.made.append(MadeCall(where, given, partial(self._as_vectors, values)))
         return values
+
+    def _given(self, indices: Integers) -> NumberArray:
+        """The rows that a call was given."""
+        return self._x[indices % SEQUENCE]
+
+    def _has_pairs(self, values: NumberArray) -> bool:
+        """Whether results are vectors, or tables with the reference's pairs."""
+        pairs = self.reference.pairs
+        return self.function.outcome == "vectors" or values.shape[1] in (2 * pairs, 4 * pairs)
 
     def sequence(self, count: int, first: int = 0) -> None:
         """Make a call of rows that follow on each other."""
         self.rows(np.arange(first, first + count), np.arange(first, first + count))
 
-    def _as_vectors(self, values: NumberArray) -> NumberArray | None:
-        """What became of vectors; None of tables that have not the reference's pairs."""
+    def _as_vectors(self, values: NumberArray) -> NumberArray:
+        """What became of vectors."""
         if self.function.outcome == "vectors":
             return values
         pairing, (cos, sin) = self.reference.pairing, np.split(values, 2, axis=1)
         first, second = list(pairing.first), list(pairing.second)
         if cos.shape[1] == 2 * pairing.pairs:
             cos, sin = cos[:, first], sin[:, first]
-        if cos.shape[1] != pairing.pairs:
-            return None
         after = np.zeros((values.shape[0], self.reference.head), values.dtype)
         after[:, first], after[:, second] = cos, sin
         return after

@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import math
-import os
 import platform
 import re
 import shutil

@@ -133,13 +133,18 @@ def checked(call, name, *, layout="half", length=16):
     return json.loads(out)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("module", "name", "ok"), CASES)
-def test_right_functions_pass_and_wrong_ones_fail(module, name, ok, call, tmp_path, monkeypatch):
-    pytest.importorskip(module, reason=f"{module} is not installed")
-    if os.environ.get("DEV") == "PYTHON" and module == "tinygrad":
-        # Its device in Python takes 16 seconds for 65,600 rows, which all other modules are given.
+@pytest.fixture
+def module(request, monkeypatch):
+    """A module. Tinygrad's device in Python takes 16 s for the 65,600 rows that others get."""
+    if request.param == "tinygrad" and os.environ.get("DEV") == "PYTHON":
         monkeypatch.setattr("posenc_cli.calls.patterns.LONG", 1024)
+    return request.param
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("module", "name", "ok"), CASES, indirect=["module"])
+def test_right_functions_pass_and_wrong_ones_fail(module, name, ok, call, tmp_path):
+    pytest.importorskip(module, reason=f"{module} is not installed")
     (tmp_path / "mine.py").write_text(SOURCES[module] + CALLED)
     report = checked(call, name)
     assert report["ok"] is ok
