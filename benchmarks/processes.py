@@ -89,6 +89,34 @@ def rope(x, positions):
     turned[..., 1::2] = first * sin + second * cos
     return turned
 """
+
+EMPTY_FIGURE = """
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+page = Figure(figsize=(8, 16 / 3), dpi=150)
+FigureCanvasAgg(page)
+page.savefig("empty.png")
+"""
+PLAIN_FIGURE = """
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+angles = np.arange(512)[:, None] * 10000.0 ** (-np.arange(0, 64, 2) / 64)
+page = Figure(figsize=(8, 16 / 3), dpi=150)
+FigureCanvasAgg(page)
+axes = page.add_subplot()
+values = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+page.colorbar(axes.imshow(values, aspect="auto", cmap="RdBu")).set_label("value")
+axes.set(title="rope: 512 positions", xlabel="dimension", ylabel="position")
+page.savefig("plain.png")
+"""
+PICTURES = {
+    "posenc heatmap -s rope -l 512 --out x.png": Goal("at most", 1.3),
+    "posenc heatmap -s alibi --heads 64 -l 512 --out x.png": Goal("at most", 3.0),
+}
+"""What a picture may take, as a multiple of saving an empty figure with matplotlib."""
 MEMORY_GOALS = {65_536: Goal("at most", 12.0), sys.maxsize: Goal("at most", 16.0)}
 """What a table of up to so many rows may take beyond ``import numpy``, in MiB."""
 
@@ -138,8 +166,8 @@ def startup(sizes: Sizes) -> Section:
         for base, goals in ((numpy, NUMPY_GOALS), (nothing, PYTHON_GOALS)):
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
-    how = "The two processes of a row run in turn. Rows with --impl compare CPU time."
-    return Section("Start-up", how, (*found, *_called(sizes)))
+    how = "The two processes of a row run in turn. Rows with --impl or x.png compare CPU time."
+    return Section("Start-up", how, (*found, *_called(sizes), *_pictures(sizes)))
 
 
 def _called(sizes: Sizes) -> Iterator[Measurement]:
@@ -164,6 +192,26 @@ def _called(sizes: Sizes) -> Iterator[Measurement]:
                 clock=_processor_seconds,
             )
             yield row(times.ratio("check", "import"))
+
+
+def _pictures(sizes: Sizes) -> Iterator[Measurement]:
+    """Pictures in files, against an empty figure of matplotlib alone; so is a plain heatmap."""
+    if not installed("matplotlib"):
+        return
+    empty, plain = "an empty figure of matplotlib", "the same heatmap by matplotlib alone"
+    commands = {
+        empty: [sys.executable, "-c", EMPTY_FIGURE],
+        plain: [sys.executable, "-c", PLAIN_FIGURE],
+        **{name: [*POSENC, *name.split()[1:]] for name in PICTURES},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        times = paired(
+            {name: partial(_run, command, folder) for name, command in commands.items()},
+            repetitions=sizes.process_rounds,
+            clock=_processor_seconds,
+        )
+    for name in (plain, *PICTURES):
+        yield Measurement(name, empty, times.ratio(name, empty), goal=PICTURES.get(name))
 
 
 def _processor_seconds() -> float:

@@ -175,6 +175,7 @@ class Style(Record):
             "axes.titlesize": points,
             "axes.titlelocation": "left",
             "axes.titlepad": 0.5 * points,
+            "axes.titley": 1.0,  # no tick stands above axes, so there is nothing to look for
             "axes.prop_cycle": f"cycler('color', {list(palette.lines)})",
             "axes.unicode_minus": True,
             **ticks,

@@ -6,6 +6,8 @@ import io
 import itertools
 import math
 import re
+import subprocess
+import sys
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -14,6 +16,8 @@ from xml.etree import ElementTree
 import matplotlib.image
 import numpy as np
 import pytest
+from matplotlib.figure import Figure as Page
+from PIL import Image
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
@@ -183,6 +187,44 @@ def test_every_figure_is_drawn_twice_the_same(name: str, form: Any) -> None:
     magic = {"png": b"\x89PNG\r\n", "svg": b"<?xml", "pdf": b"%PDF"}[form]
     assert first.startswith(magic)
     assert not re.search(rb"CreationDate|<dc:date>|Software", first)
+
+
+def test_a_png_is_drawn_once_and_holds_no_transparency(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, draw = [], Page.draw
+    monkeypatch.setattr(Page, "draw", lambda page, to: (drawn.append(page), draw(page, to)))
+    content = image_bytes(heatmap(np.eye(8)), "png", SMALL).content
+    assert len(drawn) == 1
+    with Image.open(io.BytesIO(content)) as image:
+        assert image.mode == "RGB"
+        assert np.allclose(image.info["dpi"], 100, atol=0.01)
+
+
+_IN_A_NEW_PROCESS = """
+import sys
+import numpy as np
+from posenc_cli.render.drawing.image import drawn_page, image_bytes
+from posenc_cli.render.figure import Axis, Heatmap
+from posenc_cli.render.style import Style
+figure = Heatmap(np.eye(4), Axis("row", range(4)), Axis("column", range(4)))
+{draw}
+from matplotlib.artist import Artist, kwdoc
+from matplotlib.lines import Line2D
+class Own(Line2D):
+    pass
+Own([0], [0]).set(linewidth=2)
+print("matplotlib.style" in sys.modules, len(Line2D.set.__doc__ or ""), len(kwdoc(Line2D)) > 1000)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("draw", "written"),
+    [('image_bytes(figure, "png", Style())', False), ("drawn_page(figure, Style())", True)],
+)
+def test_only_pages_for_a_program_have_matplotlibs_help(draw: str, written: bool) -> None:
+    command = [sys.executable, "-c", _IN_A_NEW_PROCESS.format(draw=draw)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert (found[0], found[1] != "0", found[2]) == ("False", written, "True")
 
 
 @pytest.mark.long
