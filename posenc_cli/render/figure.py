@@ -42,6 +42,11 @@ TOO_FAST = "too fast to show, half a rotation a row and more"
 
 _FAINTER = 10
 """The ratio of two maps' largest values from which the colors use a log scale."""
+_SEEN_SIGN = 0.05
+"""The share of the largest size that values of the other sign exceed where colors diverge from 0.
+
+On a log scale, any does.
+"""
 _UNITS_OF_FAINTEST, _FAINTEST = 4, 1e-9
 """The faintest map's largest value in units of a log scale, and the least unit as a share.
 
@@ -194,8 +199,9 @@ class Heatmap(Record):
 
     ``values`` are an array, or a function of chosen rows and columns (``CellValues``). Without
     ``limits`` the colors range from the smallest to the largest shown value. Without a ``scale``,
-    values of both signs diverge from 0. ``square`` gives both axes the same unit. ``wavelengths``
-    says how fast columns change along the rows. ``notes`` are lines below the picture.
+    values of both signs diverge from 0, unless those of one sign are tiny. ``square`` gives both
+    axes the same unit. ``wavelengths`` says how fast columns change along the rows. ``notes`` are
+    lines below the picture.
 
     If rows and columns are skipped, ``averaged`` says that ``values`` are means of those up to the
     next, and ``farthest`` that they are those farthest from 0. ``row_means`` computes means over
@@ -620,10 +626,12 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
     given = [part.heatmap.limits for part in shown if part.heatmap.limits is not None]
     if len(given) == len(shown):
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
-    kind: ScaleKind = first.scale or ("diverging" if low < 0 < high else "sequential")
     unit = min(part.heatmap.unit for part in shown)
     if not unit and all(part.heatmap.graded for part in shown):
         unit = _unit_of(finite)
+    least, most = sorted((-low, high))
+    both = least > (0 if unit else _SEEN_SIGN * most)
+    kind: ScaleKind = first.scale or ("diverging" if both else "sequential")
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
     return _around_zero(scale) if kind == "diverging" else scale
 

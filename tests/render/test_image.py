@@ -531,6 +531,27 @@ def test_maps_of_sizes_far_apart_share_a_scale_by_ratio_and_others_do_not() -> N
     assert np.isfinite(tiny.places(np.array([[-1e300, -5e-324, 0.0]]))).all()
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([-0.04, 1.0], "sequential"),
+        ([-0.06, 1.0], "diverging"),
+        ([-1.0, 0.04], "sequential"),
+        ([-1.0, 0.06], "diverging"),
+    ],
+)
+def test_colours_diverge_where_both_signs_can_be_seen(values: list[float], kind: str) -> None:
+    scale = scale_of([heatmap([values]).sample(1, 2)])
+    assert scale.kind == kind
+    ends = {"sequential": tuple(values), "diverging": (-1.0, 1.0)}
+    assert (scale.low, scale.high) == ends[kind]
+
+
+def test_on_a_log_scale_colours_diverge_for_any_sign() -> None:
+    mixed = [heatmap([[-100.0, 0.5]], graded=True), heatmap([[1e-3, -2.0]], graded=True)]
+    assert scale_of([each.sample(1, 2) for each in mixed]).kind == "diverging"
+
+
 @pytest.mark.long
 def test_no_two_names_of_a_colour_scale_stand_over_each_other() -> None:
     around = heatmap([[-1e-3, 2e-3]], value_label="score", graded=True)
@@ -555,6 +576,36 @@ def test_many_circles_are_small_and_a_page_stays_bounded() -> None:
     assert found.count("pair 0") == 64
     assert "column 0" not in found
     assert "column 0" in texts(Panels((circle,) * 4, "four", shared=False))
+
+
+def drawn_panels(page: Page) -> int:
+    return sum(axes.get_subplotspec() is not None for axes in page.axes)
+
+
+@pytest.mark.long
+def test_text_is_smaller_where_only_so_all_panels_fit() -> None:
+    several = Panels((*[heatmap(np.eye(5), square=True)] * 5, A_CURVE), "six", shared=False)
+    page = drawn_page(several, Style(800, 1200))
+    assert drawn_panels(page) == 6
+    usual = drawn_page(heatmap(np.eye(5)), Style(800, 1200)).axes[0].xaxis.label.get_size()
+    assert 0.7 <= page.axes[0].xaxis.label.get_size() / usual < 1
+    few = drawn_page(replace(several, panels=several.panels[:2]), Style(800, 1200))
+    assert few.axes[0].xaxis.label.get_size() == usual
+    many = drawn_page(replace(several, panels=several.panels * 20), Style(800, 1200))
+    assert many.axes[0].xaxis.label.get_size() == usual  # not all fit at any size
+
+
+@pytest.mark.long
+def test_names_of_curves_come_before_those_of_envelopes() -> None:
+    around = Envelope((0.0, 0.0), (2.0, 2.0), "lowest to highest of each 4 offsets")
+    curves = tuple(
+        Curve((0.0, 1.0), (1.0, 1.0), f"{index} of several models of one company", envelope=around)
+        for index in range(40)
+    )
+    names = texts(Curves(curves, "t", "x", "y"), Style(300, 300))
+    assert [name for name in names if name.startswith("0 of several")]
+    assert [name for name in names if re.match(r"and \d+ more", name)], names
+    assert not [name for name in names if "lowest" in name]
 
 
 def unused_share(figure: Figure, style: Style) -> float:

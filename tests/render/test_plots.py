@@ -259,3 +259,12 @@ def test_names_of_curves_come_before_their_notes_where_both_have_no_room():
     assert text.endswith("the notes have no room here; --json has them")
     few = Curves(curves[:2], "two", "x", "y", notes=notes)
     assert curves_lines(few, page)[-1] == "the notes have no room here; --json has them"
+
+
+def test_no_curve_in_characters_hides_the_others_of_its_line():
+    flat = [Curve(tuple(range(40)), (height,) * 40, str(height)) for height in (0.0, 0.1, 0.2)]
+    steep = Curve((0, 39), (0.0, 9.0), "steep")
+    lines = lines_of(Curves((*flat, steep), "t", "x", "y", levels=((0.0, "zero"),)), height=16)
+    (lowest,) = (line for line in lines if line.startswith("0┤"))
+    assert set(lowest.partition("┤")[2]) == {*"•×+o"}
+    assert "o" in lines[2]

@@ -43,3 +43,12 @@ def test_maps_of_several_say_what_their_curves_say(call, tmp_path):
     out = " ".join(call(*line)[1].split("offset m − n")[0].split())
     assert "t5 (random weights, seed 0)" in out
     assert "rope (dim=8, base=10000)" in out
+
+
+@pytest.mark.long
+def test_no_title_of_a_map_ends_in_a_comma(call, tmp_path):
+    """Of these, similarities of sinusoids have no detail."""
+    given = ["-s", "sinusoidal", "-s", "rope", "-s", "rope-yarn", "--len", "16"]
+    status, _, _ = call("dot-similarity", *given, "--out", str(tmp_path / "a.svg"))
+    assert status == 0
+    assert "sinusoidal (dim=64, base=10000)<" in (tmp_path / "a.svg").read_text("utf-8")

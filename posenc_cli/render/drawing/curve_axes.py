@@ -107,14 +107,17 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
 
     Names without room are left out and counted. Returns the height of all names, in lines of text.
     """
+    from matplotlib.collections import Collection
     from matplotlib.transforms import offset_copy
 
     if curves.spans:
         _name_spans(axes, curves, style)
     below = 1.2 * bool(curves.spans)
-    handles, names = axes.get_legend_handles_labels()
-    if not names:
+    named = zip(*axes.get_legend_handles_labels(), strict=True)
+    in_order = sorted(named, key=lambda each: isinstance(each[0], Collection))  # curves first
+    if not in_order:
         return below
+    handles, names = (list(each) for each in zip(*in_order, strict=True))
     texts, columns, kept = _fitted_names(names, axes, style)
     if kept < len(names):
         handles[kept:] = axes.plot([], [], linestyle="none")
@@ -179,7 +182,10 @@ def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[
         columns = _columns_that_fit(texts, style, width)
         if _lines_of(texts, columns) <= most and len({*texts}) == len({*names}):
             return texts, columns, len(names)
-    return texts, columns, max(1, most // 2 * columns - 1)
+    fitting = (
+        n for n in range(len(texts) - 1, 1, -1) if _lines_of(texts[: n + 1], columns) <= most
+    )
+    return texts, columns, next(fitting, 1)
 
 
 def _lines_of(texts: Sequence[str], columns: int) -> int:

@@ -23,6 +23,7 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
+from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map, load_matplotlib
 from posenc_cli.render.drawing.curve_axes import (
     draw_curves,
@@ -90,6 +91,8 @@ A panel with its own color scale, or with curves, needs more.
 """
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
+_SMALLEST_TEXT = 6.0
+"""Points of text down to which it may be smaller, so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.25
@@ -109,7 +112,7 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    content = io.BytesIO()
+    content, style = io.BytesIO(), _readable(figure, style)
     with _settings(style), warnings.catch_warnings(record=True) as caught:
         _import_without_help()
         warnings.simplefilter("always")
@@ -145,6 +148,7 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
+    style = _readable(figure, style)
     with _settings(style):
         drawing = Drawing(style)
         drawing.add(figure)
@@ -230,6 +234,35 @@ class _Sheet(NamedTuple):
         return column * (cell[0] + self.gap), row * (cell[1] + self.head) + self.head
 
 
+def _is_sheet(figure: Figure) -> bool:
+    """Whether all panels are drawn in one axes: maps with one scale, or many circles."""
+    if not isinstance(figure, Panels):
+        return False
+    maps, count = len(heatmaps_of(figure)), len(figure.panels)
+    circles = sum(isinstance(panel, Curves) and panel.square for panel in figure.panels)
+    return (figure.shared and maps == count) or (count > _MOST_LARGE and circles == count)
+
+
+def _least_panel(figures: Sequence[Figure]) -> float:
+    """The side of the smallest of some panels in axes of their own, in lines of text."""
+    return _LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))
+
+
+def _readable(figure: Figure, style: Style) -> Style:
+    """The style, with smaller text if all panels in axes of their own fit only so."""
+    panels = () if _is_sheet(figure) else getattr(figure, "panels", ())
+    least, most = _least_panel(panels), 1 if style.fixed[1] else _MOST_GROWTH
+    for text in (1.0, 0.9, 0.8, 0.7):
+        smaller = replace(style, text=text)
+        sides = style.width / smaller.line, most * style.height / smaller.line
+        across, down = (
+            (side - around) // least for side, around in zip(sides, _MARGINS, strict=True)
+        )
+        if smaller.points >= _SMALLEST_TEXT and max(1, across) * max(1, down) >= len(panels):
+            return smaller
+    return style
+
+
 class Drawing:
     """A matplotlib page with a figure, and the parts of its heatmaps that are shown."""
 
@@ -259,14 +292,12 @@ class Drawing:
         self._notes.set_text("\n")  # known late; until then two lines reserve the space
         if not isinstance(figure, Panels):
             self._separate_panels([figure])
-        elif figure.shared and all(isinstance(panel, Heatmap) for panel in figure.panels):
-            self._maps(figure)
-        elif len(figure.panels) > _MOST_LARGE and all(
-            isinstance(panel, Curves) and panel.square for panel in figure.panels
-        ):
-            self._circles(figure)
-        else:
+        elif not _is_sheet(figure):
             self._separate_panels(figure.panels, figure)
+        elif heatmaps_of(figure):
+            self._maps(figure)
+        else:
+            self._circles(figure)
         self._cut()
 
     def _write(self) -> None:
@@ -360,7 +391,7 @@ class Drawing:
         Maps of one quantity share a color scale; others have their own.
         """
         style, line = self.style, self.style.line
-        side = (_LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))) * line
+        side = _least_panel(figures) * line
         fills = isinstance(figures[-1], Curves) and not figures[-1].square
         chosen, grid = self._grid(figures, (side, side), filled=fills)
         spec = self.page.add_gridspec(*grid)

@@ -262,7 +262,7 @@ def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
     return tuple(
         replace(
             matrix_figure(item.similarity),
-            title=f"{item.label}, {item.similarity.detail}" if several else item.label,
+            title=", ".join(filter(None, [item.label, item.similarity.detail * several])),
             value_label=item.similarity.measure,
         )
         for item in shown

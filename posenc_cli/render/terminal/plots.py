@@ -2,15 +2,14 @@
 
 The step of the grid lines is a round fraction of the distance between labels, so that a label
 stands exactly on the line with its value. Braille dots, eight per cell, draw the curves. If Braille
-cannot be shown, or cannot distinguish the curves, plotext draws lines in characters. Importing
-plotext takes longer than everything else in a command.
+cannot be shown, or cannot distinguish the curves, each is drawn with a character of its own.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from itertools import chain, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,22 +56,27 @@ class Stroke(Record):
 
 def stroke_lines(strokes: Iterable[Stroke], width: int, height: int) -> list[str]:
     """Strokes as lines of text, the lowest first; later ones are above earlier ones."""
-    marks = [[(" ", "")] * width for _ in range(height)]
+    marks: list[list[list[tuple[str, str]]]] = [[[] for _ in range(width)] for _ in range(height)]
     for stroke in strokes:
-        draw = _dotted_lines if stroke.marker == BRAILLE else _marked_lines
-        for line, text in enumerate(draw(stroke, width, height)):
-            for column, mark in enumerate(text[:width]):
-                if mark not in (" ", "⠀"):
-                    under = marks[line][column][0]
-                    marks[line][column] = _together(under, mark), stroke.color
-    return [_colored(line) for line in marks]
+        codes = _codes(stroke, width, height)
+        for line, column in np.argwhere(codes).tolist():
+            marks[line][column].append((chr(codes[line, column]), stroke.color))
+    return [_colored([*map(_mark_of, cells, range(width))]) for cells in marks]
 
 
-def _together(under: str, over: str) -> str:
-    """The mark of a cell with two marks: the dots of both, else the upper one."""
-    if ord(under) in _BRAILLE and ord(over) in _BRAILLE:
-        return chr(ord(under) | ord(over))
-    return over
+def _mark_of(marks: Sequence[tuple[str, str]], column: int) -> tuple[str, str]:
+    """The mark of a cell and its color: the dots of all strokes, or one of the characters.
+
+    Characters of several curves take turns from column to column, so that none hides the others.
+    """
+    if not marks:
+        return " ", ""
+    dots = [ord(mark) for mark, _ in marks if ord(mark) in _BRAILLE]
+    if ord(marks[-1][0]) in _BRAILLE:
+        return chr(np.bitwise_or.reduce(dots)), marks[-1][1]
+    others = (*map(chr, dots), _LEVEL_MARKER, _FAINT_MARKER, _SHADE)
+    curves = [mark for mark in dict.fromkeys(marks) if mark[0] not in others] or marks[-1:]
+    return curves[column % len(curves)]
 
 
 def _colored(line: Sequence[tuple[str, str]]) -> str:
@@ -83,19 +87,25 @@ def _colored(line: Sequence[tuple[str, str]]) -> str:
     return "".join(parts).rstrip()
 
 
-def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
-    """One stroke in dots, the lowest line first."""
-    inked = np.zeros((height * _DOWN, width * _ACROSS), np.bool_)
+def _codes(stroke: Stroke, width: int, height: int) -> NDArray[np.int64]:
+    """The characters of one stroke, 0 where it has none.
+
+    Shape: (height, width), the lowest line first.
+    """
+    across, down = (_ACROSS, _DOWN) if stroke.marker == BRAILLE else (1, 1)
+    inked = np.zeros((height * down, width * across), np.bool_)
     for run in stroke.runs:
-        places = (np.array(run) + 0.5) * (_ACROSS, _DOWN) - 0.5  # (points, 2), in dots
+        places = (np.array(run) + 0.5) * (across, down) - 0.5  # (points, 2), in dots
         dots = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
         dots = np.clip(dots, 0, (inked.shape[1] - 1, len(inked) - 1))
         if stroke.dash:
             dots = dots[_drawn_dots(len(dots), stroke.dash)]
         inked[dots[:, 1], dots[:, 0]] = True
-    cells = inked.reshape(height, _DOWN, width, _ACROSS).transpose(0, 2, 1, 3)
-    codes = _FIRST_BRAILLE + (cells * _BITS).sum(axis=(2, 3))  # (height, width)
-    return ["".join(map(chr, line)) for line in codes.tolist()]
+    if stroke.marker != BRAILLE:
+        return inked * ord(stroke.marker)
+    cells = inked.reshape(height, down, width, across).transpose(0, 2, 1, 3)
+    bits = (cells * _BITS).sum(axis=(2, 3))  # (height, width)
+    return np.where(bits, _FIRST_BRAILLE + bits, 0)
 
 
 def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -122,31 +132,6 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
     """
     drawn = np.repeat(np.arange(len(dash)) % 2 == 0, dash)
     return np.resize(drawn, count)
-
-
-def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
-    """One stroke in characters, the lowest line first."""
-    if not stroke.joined:
-        cells = [[" "] * width for _ in range(height)]
-        for column, line in chain.from_iterable(stroke.runs):
-            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.marker
-        return ["".join(line) for line in cells]
-    import plotext
-
-    plotext.terminal.limit(width=False, height=False)
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(width, height)
-    figure.axes(active=False)
-    for axis, count in (("x", width), ("y", height)):
-        figure.ruler(axis).lim(0, count - 1)
-        figure.ruler(axis).ticks([], [])
-    for run in stroke.runs:
-        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
-        figure.draw(signal.lines() if len(run) > 1 else signal)
-    text: str = figure.build().string(colorless=True)
-    return [*reversed(text.split("\n")[:height])]
 
 
 _MARKERS = "•×+o#@%&=$^~"
