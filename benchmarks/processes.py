@@ -60,12 +60,15 @@ SMALLEST = {
 }
 """The smallest run of each command: ``sinusoids.npy`` are 64 × 64, ``vectors`` are test vectors,
 and ``{nothing}`` is written over."""
+DRAWN = ("curve", "rotation")
+"""Commands that draw curves with plotext, which takes longer to import than NumPy."""
 NUMPY_GOALS = {
     GENERATE: Goal("at most", 1.5),
     CHECK: Goal("at most", 2.0),
     **{
         f"posenc {name} {arguments}".rstrip(): Goal("at most", 1.6)
         for name, arguments in SMALLEST.items()
+        if name not in DRAWN
     },
 }
 PYTHON_GOALS = {HELP: Goal("at most", 3.0), VERSION: Goal("at most", 1.5)}

@@ -311,7 +311,7 @@ def test_reading_a_config_needs_neither_numpy_nor_torch(posenc, config):
     assert done.returncode == 0
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "posenc_cli.configs.config" in imported
-    assert not imported & {"numpy", "torch", "matplotlib"}
+    assert not imported & {"numpy", "torch", "matplotlib", "plotext"}
 
 
 def test_a_config_chooses_the_encoding_of_generate(call, config, tmp_path):

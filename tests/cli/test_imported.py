@@ -18,7 +18,7 @@ import posenc_cli as posenc
 from posenc_cli.cli.app import COMMANDS
 
 WATCHED = {
-    *("numpy", "typer", "rich", "matplotlib", "matplotlib.pyplot", "PIL", "torch"),
+    *("numpy", "typer", "rich", "plotext", "matplotlib", "matplotlib.pyplot", "PIL", "torch"),
     *("orjson", "pandas", "scipy", "pydantic", "transformers", "safetensors"),
 }
 """Packages that take their time, and those that only some of the others may bring along."""

@@ -139,6 +139,7 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
         ("typer", ["schemes"]),
         ("numpy", SMALL),
         ("matplotlib", ["heatmap", "-s", "rope", "-l", "9", "-o", "a.png"]),
+        ("plotext", PLOT),
         ("safetensors", ["generate", "-s", "rope", "-l", "5", "-o", "a.safetensors"]),
     ],
 )
@@ -160,6 +161,7 @@ def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tm
         ("typer", "raise RuntimeError('broken')", ["schemes"]),
         ("numpy", "", SMALL),
         ("numpy", "import absent", SMALL),
+        ("plotext", "raise OSError('no shared object')", PLOT),
     ],
 )
 def test_a_dependency_that_does_not_load_is_status_3_by_name(package, content, arguments, tmp_path):

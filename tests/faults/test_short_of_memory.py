@@ -17,7 +17,7 @@ COMMANDS = [
     "compare t.npy t.npy",
     "heatmap --in t.npy",
     "dot-similarity --in t.npy",
-    "curve -s rope -l 4000",
+    "curve -s rope -l 4000",  # plotext ends the process where it finds no memory
     "rope-check -s rope --len 20000",
 ]
 

@@ -500,20 +500,20 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "banned"),
     [
-        (["generate", "--help"], "numpy matplotlib torch pydantic rich"),
-        (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch rich"),
-        (["schemes"], "numpy matplotlib torch"),
+        (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
+        (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
+        (["schemes"], "numpy matplotlib torch plotext"),
         (
             ["dot-similarity", "--scheme", "rope", "--len", "512"],
-            "matplotlib torch PIL rich orjson safetensors numpy.ma",
+            "matplotlib torch plotext PIL rich orjson safetensors numpy.ma",
         ),
         (
             ["spectrum", "--model", "llama-3.1-8b"],
-            "matplotlib torch PIL rich orjson safetensors",
+            "matplotlib torch plotext PIL rich orjson safetensors",
         ),
         (
             [*SMALL, "-o", "/dev/null", "--format", "npy"],
-            "matplotlib torch rich orjson fractions",
+            "matplotlib torch plotext rich orjson fractions",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),

@@ -2,14 +2,15 @@
 
 The step of the grid lines is a round fraction of the distance between labels, so that a label
 stands exactly on the line with its value. Braille dots, eight per cell, draw the curves. If Braille
-cannot be shown, or cannot distinguish the curves, each is drawn with a character of its own.
+cannot be shown, or cannot distinguish the curves, plotext draws lines in characters. Importing
+plotext takes longer than everything else in a command.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,9 +59,11 @@ def stroke_lines(strokes: Iterable[Stroke], width: int, height: int) -> list[str
     """Strokes as lines of text, the lowest first; later ones are above earlier ones."""
     marks: list[list[list[tuple[str, str]]]] = [[[] for _ in range(width)] for _ in range(height)]
     for stroke in strokes:
-        codes = _codes(stroke, width, height)
-        for line, column in np.argwhere(codes).tolist():
-            marks[line][column].append((chr(codes[line, column]), stroke.color))
+        draw = _dotted_lines if stroke.marker == BRAILLE else _marked_lines
+        for cells, text in zip(marks, draw(stroke, width, height), strict=True):
+            for held, mark in zip(cells, text, strict=False):
+                if mark not in (" ", "⠀"):
+                    held.append((mark, stroke.color))
     return [_colored([*map(_mark_of, cells, range(width))]) for cells in marks]
 
 
@@ -87,25 +90,19 @@ def _colored(line: Sequence[tuple[str, str]]) -> str:
     return "".join(parts).rstrip()
 
 
-def _codes(stroke: Stroke, width: int, height: int) -> NDArray[np.int64]:
-    """The characters of one stroke, 0 where it has none.
-
-    Shape: (height, width), the lowest line first.
-    """
-    across, down = (_ACROSS, _DOWN) if stroke.marker == BRAILLE else (1, 1)
-    inked = np.zeros((height * down, width * across), np.bool_)
+def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
+    """One stroke in dots, the lowest line first."""
+    inked = np.zeros((height * _DOWN, width * _ACROSS), np.bool_)
     for run in stroke.runs:
-        places = (np.array(run) + 0.5) * (across, down) - 0.5  # (points, 2), in dots
+        places = (np.array(run) + 0.5) * (_ACROSS, _DOWN) - 0.5  # (points, 2), in dots
         dots = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
         dots = np.clip(dots, 0, (inked.shape[1] - 1, len(inked) - 1))
         if stroke.dash:
             dots = dots[_drawn_dots(len(dots), stroke.dash)]
         inked[dots[:, 1], dots[:, 0]] = True
-    if stroke.marker != BRAILLE:
-        return inked * ord(stroke.marker)
-    cells = inked.reshape(height, down, width, across).transpose(0, 2, 1, 3)
-    bits = (cells * _BITS).sum(axis=(2, 3))  # (height, width)
-    return np.where(bits, _FIRST_BRAILLE + bits, 0)
+    cells = inked.reshape(height, _DOWN, width, _ACROSS).transpose(0, 2, 1, 3)
+    codes = _FIRST_BRAILLE + (cells * _BITS).sum(axis=(2, 3))  # (height, width)
+    return ["".join(map(chr, line)) for line in codes.tolist()]
 
 
 def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -132,6 +129,31 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
     """
     drawn = np.repeat(np.arange(len(dash)) % 2 == 0, dash)
     return np.resize(drawn, count)
+
+
+def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
+    """One stroke in characters, the lowest line first."""
+    if not stroke.joined:
+        cells = [[" "] * width for _ in range(height)]
+        for column, line in chain.from_iterable(stroke.runs):
+            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.marker
+        return ["".join(line) for line in cells]
+    import plotext
+
+    plotext.terminal.limit(width=False, height=False)
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(width, height)
+    figure.axes(active=False)
+    for axis, count in (("x", width), ("y", height)):
+        figure.ruler(axis).lim(0, count - 1)
+        figure.ruler(axis).ticks([], [])
+    for run in stroke.runs:
+        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
+        figure.draw(signal.lines() if len(run) > 1 else signal)
+    text: str = figure.build().string(colorless=True)
+    return [*reversed(text.split("\n")[:height])]
 
 
 _MARKERS = "•×+o#@%&=$^~"
