@@ -29,7 +29,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.records import Record
 from posenc_cli.render.drawing.image import drawn_page, png_of
 from posenc_cli.render.figures.columns import FIRST_OF_CURVES, column_figure, curves_of
-from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
+from posenc_cli.render.figures.encoded import figure_of, figure_of_array, figure_of_choice
 from posenc_cli.render.figures.similarities import (
     COLUMNS,
     compared_fields_of,
@@ -44,7 +44,6 @@ from posenc_cli.render.figures.spectra import (
     choice_report,
     compared_report,
 )
-from posenc_cli.render.figures.stored import figure_of_array
 from posenc_cli.render.style import LARGEST, PALETTES, SMALLEST, Style
 from posenc_cli.render.typesetting import Typesetter
 

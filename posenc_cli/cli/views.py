@@ -83,7 +83,7 @@ class ViewOptions(OptionGroup):
         Raises: InvalidInput, Unavailable: if it cannot be read, or has no such part.
         """
         from posenc_cli.files.reading import read_array
-        from posenc_cli.render.figures.stored import figure_of_array
+        from posenc_cli.render.figures.encoded import figure_of_array
 
         loaded = read_array(path)
         fields = {"path": path, "dtype": loaded.dtype, "array_shape": loaded.values.shape}

@@ -53,13 +53,6 @@ def outcome(arguments):
 
 if __name__ == "__main__":
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    import posenc_cli.analysis.inspection.properties
-    import posenc_cli.analysis.verdict
-    import posenc_cli.checks.order
-    import posenc_cli.render.figures.encoded
-    import posenc_cli.render.figures.similarities
-    import posenc_cli.render.figures.spectra
-    import posenc_cli.render.figures.stored  # noqa: F401 - shared with all children
 
     for line in sys.stdin:
         print(json.dumps(outcome(json.loads(line))), flush=True)

@@ -22,7 +22,7 @@ from posenc_cli.cli.options import (
 )
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 from posenc_cli.vectors.pack_readers import READERS
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS, grouped
 from posenc_cli.errors import InvalidInput, PosencError, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 from posenc_cli.transaction import STANDARD_INPUT
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, option
 from posenc_cli.errors import InvalidInput, printable_text, quoted_name
 from posenc_cli.formulas.parameters import as_text
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

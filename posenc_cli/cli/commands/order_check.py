@@ -16,7 +16,7 @@ from posenc_cli.cli.pictures import ColorPictureOptions, PlotOutput
 from posenc_cli.cli.subjects import Encodings
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import replace
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

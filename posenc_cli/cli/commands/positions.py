@@ -10,7 +10,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, ModelChoice, option, whole_option
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.positions import whole_number
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ import contextlib
 import io
 import math
 import re
+import struct
 import warnings
 import zlib
 from functools import partial
@@ -25,18 +26,16 @@ from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map, load_matplotlib
-from posenc_cli.render.drawing.curve_axes import (
+from posenc_cli.render.drawing.axes import (
     draw_curves,
     draw_lines,
-    name_curves,
-    name_values,
-)
-from posenc_cli.render.drawing.map_axes import (
     draw_map,
     name_above,
     name_axes,
+    name_curves,
     name_places,
     name_scale,
+    name_values,
     scale_beside,
 )
 from posenc_cli.render.figure import (
@@ -78,8 +77,6 @@ _METADATA: dict[ImageFormat, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_SIGN = "_update_set_signature_and_docstring"
-"""The method that writes the signature and the help of an artist's ``set``."""
 _NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 """Characters that an SVG text must not contain."""
 _MARGINS = 9.0, 6.5
@@ -91,6 +88,12 @@ A panel with its own color scale, or with curves, needs more.
 """
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
+_EVERY, _SAMPLED, _LEVEL = 128, 16, 5
+"""Of so many rows of a PNG, those whose size chooses its filter; and its level of compression.
+
+For 37 pictures, files had 0.82 times the size that matplotlib gives them, at most 1.07 times, and
+took 0.4 times the time.
+"""
 _SMALLEST_TEXT = 6.0
 """Points of text down to which it may be smaller, so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
@@ -157,18 +160,33 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
 
 def png_of(page: Page) -> bytes:
-    """A matplotlib figure as PNG, in its present state, drawn once and without transparency.
-
-    Compressing runs of equal bytes takes a fifth of the usual time, and gives no larger files.
-    """
+    """A matplotlib figure as PNG, in its present state, drawn once and without transparency."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from PIL import Image
 
-    canvas, content = FigureCanvasAgg(page), io.BytesIO()
+    canvas = FigureCanvasAgg(page)
     canvas.draw()
-    pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])
-    pixels.save(content, "png", dpi=(page.dpi, page.dpi), compress_type=zlib.Z_RLE)
-    return content.getvalue()
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
+    height, width, _ = pixels.shape
+    rows, per_meter = pixels.reshape(height, -1), round(page.dpi / 0.0254)
+    sample = rows[np.arange(height) % _EVERY < _SAMPLED]
+    best = min(range(3), key=lambda kind: len(zlib.compress(_filtered(sample, kind), 1)))
+    chunks = {
+        b"IHDR": struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0),
+        b"pHYs": struct.pack(">2IB", per_meter, per_meter, 1),
+        b"IDAT": zlib.compress(_filtered(rows, best), _LEVEL),
+        b"IEND": b"",
+    }
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks.items()
+    )
+
+
+def _filtered(rows: Srgb, kind: int) -> bytes:
+    """Rows of a PNG as they are (0), less the pixel at the left (1), or less the row above (2)."""
+    before = ((0, 0), (3, 0)) if kind == 1 else ((1, 0), (0, 0))
+    less = rows - np.pad(rows, before)[: len(rows), : rows.shape[1]] if kind else rows
+    return np.insert(less, 0, kind, axis=1).tobytes()
 
 
 @contextlib.contextmanager
@@ -183,21 +201,18 @@ def _settings(style: Style) -> Iterator[None]:
 
 
 def _import_without_help() -> None:
-    """Import what draws, without the help texts that matplotlib writes for each kind of artist.
+    """Import what draws, without the lists of properties that matplotlib writes into its help.
 
-    They take a quarter of the import. A program that shows figures keeps them: see `drawn_page`.
+    They take an eighth of the import. A program that shows figures keeps them: see `drawn_page`.
     """
     from matplotlib import artist
 
-    write, sign = artist.kwdoc, vars(artist.Artist)[_SIGN]
-    artist.kwdoc = lambda _: ""
-    setattr(artist.Artist, _SIGN, classmethod(lambda _: None))
-    try:
+    with contextlib.ExitStack() as stack:
+        if hasattr(artist, "kwdoc"):
+            stack.callback(setattr, artist, "kwdoc", artist.kwdoc)
+            artist.kwdoc = lambda _: ""
         import matplotlib.backends.backend_agg
         import matplotlib.figure  # noqa: F401
-    finally:
-        artist.kwdoc = write
-        setattr(artist.Artist, _SIGN, sign)
 
 
 def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationC
 from posenc_cli.comparison.difference import shape_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import replace
-from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.ticks import finite_or_null
+from posenc_cli.render.typesetting import Answer
 from posenc_cli.rotary.verdict import distinct_digits
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from posenc_cli.comparison.engine_views import (
 )
 from posenc_cli.configs.resolved import TRANSFORMERS, grouped
 from posenc_cli.formulas.parameters import brief_text
-from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.comparison import factor_text
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.inspection import PROPERTIES
-from posenc_cli.render.reports.answer import Answer
 from posenc_cli.render.reports.ci_forms import Case, CiReport
 from posenc_cli.render.ticks import counted, finite_or_null
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan, Reci
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from posenc_cli.configs import library
 from posenc_cli.errors import quoted_name
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.positions import range_texts
-from posenc_cli.render.reports.answer import Answer
+from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
