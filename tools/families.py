@@ -44,7 +44,10 @@ def row_of(model_type: str, row: dict[str, Any]) -> dict[str, Any]:
     aliases, rope = row.get("aliases", {}), _attribute(config, "rope_parameters") or {}
     widths = [name for name in WIDTHS if isinstance(getattr(type(config), name, None), int)]
     sizes = row.get("defaults") or (*SIZES, *widths[:1])
-    defaults = {name: _attribute(config, aliases.get(name, name)) for name in sizes}
+    kept_sizes = row.get("defaults", {})
+    defaults = {
+        name: _attribute(config, aliases.get(name, name)) or kept_sizes.get(name) for name in sizes
+    }  # a window that is switched off has no size
     nested = any(isinstance(part, dict) for part in rope.values())
     derived: dict[str, Any] = {"nested": nested}
     if not row:

@@ -60,6 +60,7 @@ class Rotary(Record):
     head_dim_ignored: bool = False
     rope_ignored: bool = False
     by_layer: bool = False
+    blocks: bool = False
     ratio: str | None = None
     keys: Mapping[str, str | None] = fresh(dict)
     mrope: Mapping[str, Any] | None = None

@@ -108,6 +108,9 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     if listed is not None:
         if family.by_layer:
             listed = _without_further_layers(keys, listed, stated)
+        if family.blocks and "mlp" in listed.value:
+            listed = Sourced(listed.value[::2], listed.source)
+            stated = stated and Sourced(stated.value // 2, f"half of {stated.source}")
         return _transformers_types(keys, listed, stated)
     listed = text.texts("layers_block_type")
     if listed is not None:
@@ -187,7 +190,7 @@ def _count(keys: FamilyKeys) -> Sourced | None:
     """The number of layers that the config states."""
     text, family = keys.text, keys.family
     name = family.aliases.get(_COUNT, _COUNT)
-    count = text.count(name)
+    count = text.count(name) or text.count(_COUNT)
     if count is None and family.any_names:
         count = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
     if count is not None and count.value > LARGEST_LAYERS:

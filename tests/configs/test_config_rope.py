@@ -188,3 +188,31 @@ def test_an_engine_reads_older_names_by_its_own_code():
     assert resolve(config, runtime="vllm").layer().scheme == "rope-longrope"
     with pytest.raises(InvalidInput, match="phimoe takes default, longrope"):
         resolve(config)
+
+
+def test_sections_that_the_class_of_the_model_type_refuses_are_refused():
+    """HYV4VLTextConfig.validate_architecture of transformers 5.24; Qwen3-VL checks no sum."""
+    sizes = {"num_hidden_layers": 2, "hidden_size": 256, "num_attention_heads": 4}
+    stated = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [12, 10, 10]}
+    config = {"model_type": "hy_v4_vl_text", **sizes, "rope_parameters": stated}
+    assert resolve({**config, "qk_rope_head_dim": 64}).layer().scheme == "mrope"
+    with pytest.raises(InvalidInput, match="must be three numbers whose sum is 16"):
+        resolve({**config, "qk_rope_head_dim": 32})
+
+
+def test_a_model_with_images_is_interleaved_though_its_model_of_text_alone_is_not():
+    """apply_rotary_pos_emb of modeling_hy_v4_vl.py and of modeling_hy_v4.py, transformers 5.24."""
+    images = resolve({"model_type": "hy_v4_vl", "text_config": {"num_hidden_layers": 2}})
+    text = resolve({"model_type": "hy_v4", "num_hidden_layers": 2})
+    layouts = [each.layer().values()["layout"] for each in (images, text)]
+    assert layouts == ["interleaved", "half"]
+
+
+def test_a_name_that_only_the_class_of_the_model_type_takes_is_read_as_yarn():
+    """sarvamai/sarvam-105b: deepseek_yarn, which SarvamMLAConfig of transformers 5.24 renames."""
+    scaling = {"type": "deepseek_yarn", "factor": 32, "original_max_position_embeddings": 4096}
+    config = {"max_position_embeddings": 131072, "rope_theta": 10000, "rope_scaling": scaling}
+    found = resolve({**config, "model_type": "sarvam_mla", "head_dim": 576})
+    assert (found.layer().scheme, found.warnings[1:]) == ("rope-yarn", ())
+    with pytest.raises(InvalidInput, match="deepseek_yarn"):
+        resolve({**config, "model_type": "deepseek_v3"})
