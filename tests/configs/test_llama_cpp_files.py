@@ -40,11 +40,17 @@ def of_file(content):
 
 
 def turning(layers, number, length):
-    """Frequencies, amplitude, axes and the layout of the checkpoint's columns; None where still."""
+    """Frequencies, amplitude, axes and the layout of the checkpoint's columns; None where still.
+
+    Of ALiBi the slopes of the heads: its forms differ by a constant of each row.
+    """
     groups = (each for each in layers if not each.layers or number in each.layers)
     group = next(groups, None)  # a layer in no group has no attention
     if group is None or group.scheme == "nope":
         return None
+    if group.scheme == "alibi":
+        slopes = catalogue.find("alibi").bind(group.values(), seq_len=length).content
+        return np.asarray(slopes.coefficients(np)), 1.0, "slopes"
     axes = {"axes": "axes.npy"} if group.scheme == "mrope" else {}
     bound = catalogue.find(group.scheme).bind({**group.values(), **axes}, seq_len=length)
     rotation = bound.rotation

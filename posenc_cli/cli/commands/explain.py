@@ -254,10 +254,10 @@ def _next(config: str, resolved: Resolved, runtime: str, settings: Sequence[Sett
         return None
     several = len(resolved.layers) > 1
     chosen = f" --layer-type {first.layer_type}" if several and first.layer_type else ""
-    command = {"rotary": "rope-check", "bias": "alibi-slopes" if first.scheme == "alibi" else ""}
-    kind = find_scheme(first.scheme).kind
-    name = command.get(kind) or "heatmap"
     engine = "" if runtime == TRANSFORMERS else f" --as {runtime}"
+    slopes = first.scheme == "alibi" and not engine  # alibi-slopes has no --as
+    command = {"rotary": "rope-check", "bias": "alibi-slopes" if slopes else ""}
+    name = command.get(find_scheme(first.scheme).kind) or "heatmap"
     given = "".join(f" --set {shlex.quote(f'{each.name}={each.value}')}" for each in settings)
     impl = " --impl ./port.py:rotate" if name == "rope-check" else ""
     return f"posenc {name} {of} {shlex.quote(config)}{chosen}{engine}{given}{impl}"

@@ -60,6 +60,8 @@ _LLAMA3 = 8192
 """The one that the converter itself takes for the rule of Llama 3."""
 _SIZES_OF_NEMOTRON = {"hidden_size": 6144, "num_attention_heads": 48}
 """The width and the heads that its config class has where a file does not say them."""
+_LARGEST_OF_MPT = 8
+"""What 2 is raised to the minus of in transformers' last slope of an MPT."""
 _LAYERS_OF_EXAONE4, _WINDOWED_EXAONE4 = 32, 64
 """The layers of an EXAONE 4 whose file does not say them, and of the one whose layers slide."""
 
@@ -187,6 +189,36 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
     base = stated_base(reading)
     null = any(key in reading.config for key in _ROPE_OBJECTS)
     return {**plain(reading), **base} if null else base
+
+
+def llama_cpp_mpt(reading: LayerReading) -> Changes:
+    """MPT's class writes the largest bias that a file states, which transformers' model ignores.
+
+    Raises: InvalidInput for a model that adds none.
+    """
+    attention = reading.top.section("attn_config")
+    alibi = attention and attention.flag("alibi")
+    if alibi and not alibi.value:
+        raise not_read(NAME, "an mpt without ALiBi")
+    largest = attention and attention.number("alibi_bias_max")
+    return {"max_bias": largest.value} if largest and largest.value != _LARGEST_OF_MPT else {}
+
+
+def llama_cpp_lfm2(reading: LayerReading) -> Changes:
+    """LFM2's first name of the base, which transformers 4.57 takes before rope_theta."""
+    base = stated(reading, "theta", "top")
+    inner = reading.container == "rope_parameters" and stated(reading, "rope_theta", "entry")
+    return {"base": base} if base and not inner else {}
+
+
+def llama_cpp_lfm2_moe(reading: LayerReading) -> Changes:
+    """A file that transformers 4.57 does not fill in: its converter takes what it states.
+
+    Raises: InvalidInput.
+    """
+    if lacking(reading, "layer_types"):
+        raise refused(NAME, "its converter needs layer_types of lfm2_moe in the file")
+    return base_without(reading, BASE)
 
 
 def _exaone4_layers(reading: LayerReading) -> int:
@@ -347,8 +379,9 @@ OF_LLAMA = frozenset(
 """Those whose class writes the divisors of Llama 3's rule, and whose graph divides by them."""
 STRETCHED = frozenset(
     {
-        *("ernie4_5", "glm4", "glm4_moe", "minimax_m2", "olmo", "olmo2", "olmoe", "qwen2"),
-        *("qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "starcoder2"),
+        *("ernie4_5", "glm4", "glm4_moe", "lfm2", "lfm2_moe", "minimax_m2", "olmo", "olmo2"),
+        *("olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
+        "starcoder2",
     }
 )
 """Those whose class writes the base, and a linear scaling or YaRN."""
@@ -458,6 +491,8 @@ RUNTIME = Runtime(
         **of_types(PLAIN_ROPE | YARN, *DEEPSEEK, "glm_moe_dsa", "ministral3", "olmo3"),
         **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
+        **of_types(frozenset({"alibi"}), "bloom", "mpt"),
+        **of_types(frozenset({"nope"}), "nemotron_h"),
     },
     {
         **dict.fromkeys(("apertus", "arcee", "mistral", "mixtral", "smollm3"), "llama"),
@@ -466,6 +501,7 @@ RUNTIME = Runtime(
         **dict.fromkeys(("gemma2", "gemma3_text"), "gemma"),
         **dict.fromkeys(("glm4", "glm4_moe"), "glm"),
         **dict.fromkeys(("granite_swa", "granitemoe"), "granite"),
+        "lfm2_moe": "lfm2",
         **dict.fromkeys(("olmo2", "olmo3", "olmoe", "seed_oss"), "olmo"),
         **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "qwen"),
         "ernie4_5": "ernie",
@@ -497,6 +533,35 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
         partial(own_mimo, runtime=NAME, needed=(), base=BASE, shared=False, nulls=()),
         frozenset({"mimo_v2_flash"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "bias",
+        frozenset({"alibi"}),
+        "reads alibi_bias_max, which transformers ignores",
+        f"{_LLAMA_CPP}/blob/master/conversion/mpt.py",
+        llama_cpp_mpt,
+        frozenset({"mpt"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        SCALED,
+        "reads theta before rope_theta, as transformers 4.57 does",
+        f"{_LLAMA_CPP}/blob/master/conversion/lfm2.py",
+        llama_cpp_lfm2,
+        frozenset({"lfm2"}),
+        converted=True,
+    ),
+    RuntimeDifference(
+        NAME,
+        "base",
+        SCALED,
+        "uses base 10000 if there is none, and fails without layer_types",
+        f"{_LLAMA_CPP}/blob/master/conversion/lfm2.py",
+        llama_cpp_lfm2_moe,
+        frozenset({"lfm2_moe"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
