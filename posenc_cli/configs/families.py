@@ -137,10 +137,9 @@ where those have one of their own, and of all."""
 
 
 @cache
-def _table() -> Mapping[str, Any]:
-    text = Path(__file__).with_name("rotary.json").read_text("utf-8")
-    table: dict[str, Any] = json.loads(text)
-    return table
+def packaged(name: str) -> Any:
+    """The content of a JSON file beside this one."""
+    return json.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
 class Remote(Record):
@@ -163,12 +162,11 @@ def remotes() -> Mapping[str, Remote]:
     >>> remotes()["chatglm"].family.layout
     'interleaved'
     """
-    rows = json.loads(Path(__file__).with_name("remote.json").read_text("utf-8"))
     return {
         name: Remote(
             Rotary(name, **row["family"]), row["evidence"], row.get("else"), row.get("shorter")
         )
-        for name, row in rows.items()
+        for name, row in packaged("remote.json").items()
     }
 
 
@@ -178,7 +176,7 @@ def rotary(model_type: str) -> Rotary | None:
     >>> rotary("gpt_neox").partial, rotary("cohere").layout, rotary("bert")
     (0.25, 'interleaved', None)
     """
-    row = _table()["families"].get(model_type)
+    row = packaged("rotary.json")["families"].get(model_type)
     if row is not None:
         return Rotary(model_type, **row)
     remote = remotes().get(model_type)
@@ -191,7 +189,7 @@ def names() -> tuple[str, ...]:
     >>> "llama" in names()
     True
     """
-    return tuple(_table()["families"])
+    return tuple(packaged("rotary.json")["families"])
 
 
 def unknown(model_type: str) -> Rotary:
@@ -215,7 +213,7 @@ def container(model_type: str) -> Container | None:
     >>> container("voxtral").base
     100000000.0
     """
-    row = _table()["containers"].get(model_type)
+    row = packaged("rotary.json")["containers"].get(model_type)
     if row is None:
         return None
     return Container(model_type, **({"text": row} if isinstance(row, str) else row))
@@ -223,12 +221,12 @@ def container(model_type: str) -> Container | None:
 
 def has_fixed_text(model_type: object) -> bool:
     """Whether transformers reads the text model of a container as one type, whatever it states."""
-    return model_type in _table()["fixed"]
+    return model_type in packaged("rotary.json")["fixed"]
 
 
 def containers() -> tuple[str, ...]:
     """The model types of text and images or sound."""
-    return tuple(_table()["containers"])
+    return tuple(packaged("rotary.json")["containers"])
 
 
 def others() -> tuple[str, ...]:
@@ -239,7 +237,7 @@ def others() -> tuple[str, ...]:
     >>> "vit" in others(), "my_model" in others()
     (True, False)
     """
-    return tuple(_table()["others"])
+    return tuple(packaged("rotary.json")["others"])
 
 
 class Refusal(Record):
@@ -259,5 +257,8 @@ def refusals() -> Mapping[str, Refusal]:
     >>> refusals()["mamba"].because
     'has no attention'
     """
-    rows = json.loads(Path(__file__).with_name("refusals.json").read_text("utf-8"))
-    return {name: Refusal(row["because"], row.get("hint")) for row in rows for name in row["types"]}
+    return {
+        name: Refusal(row["because"], row.get("hint"))
+        for row in packaged("refusals.json")
+        for name in row["types"]
+    }

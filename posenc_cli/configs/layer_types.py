@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from posenc_cli.configs.keys import first
 from posenc_cli.configs.resolved import Sourced
 from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.records import Record
@@ -190,9 +191,8 @@ def _count(keys: FamilyKeys) -> Sourced | None:
     """The number of layers that the config states."""
     text, family = keys.text, keys.family
     name = family.aliases.get(_COUNT, _COUNT)
-    count = text.count(name) or text.count(_COUNT)
-    if count is None and family.any_names:
-        count = text.count("n_layer") or text.count("num_layers") or text.count("n_layers")
+    others = ("n_layer", "num_layers", "n_layers") if family.any_names else ()
+    count = first(*map(text.count, (name, _COUNT, *others)))
     if count is not None and count.value > LARGEST_LAYERS:
         raise text.invalid(name, f"must be at most {LARGEST_LAYERS}")
     return count
@@ -272,9 +272,7 @@ def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
     if family.nope == "unless sliding type":
         return sliding
     window = text.values.get("sliding_window", family.defaults.get("sliding_window"))
-    if family.nope == "unless sliding":
-        return sliding if window is not None else [False] * len(types)
-    return sliding if window is not None else [True] * len(types)
+    return sliding if window is not None else [family.nope != "unless sliding"] * len(types)
 
 
 def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:

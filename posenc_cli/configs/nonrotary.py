@@ -6,9 +6,9 @@ Each family is a row of ``nonrotary.json``: which keys its config uses, and what
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs.families import packaged
 from posenc_cli.configs.keys import FamilyReader, first, quotient
 from posenc_cli.configs.layer_types import numbered
 from posenc_cli.configs.resolved import (
@@ -69,10 +69,7 @@ def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFam
 
 
 FAMILIES: Mapping[str, NonRotaryFamily] = {
-    model_type: NonRotaryFamily(**row)
-    for model_type, row in json.loads(
-        Path(__file__).with_name("nonrotary.json").read_text("utf-8")
-    ).items()
+    model_type: NonRotaryFamily(**row) for model_type, row in packaged("nonrotary.json").items()
 }
 
 SYNONYMS = (

@@ -10,12 +10,10 @@ seconds, or a grid of its own for each frame.
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli import catalogue
-from posenc_cli.configs import nonrotary
+from posenc_cli.configs import families, nonrotary
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.keys import Keys
 from posenc_cli.errors import InvalidInput
@@ -37,10 +35,7 @@ _MERGE, _PER_SECOND = 2, 4
 """Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
 
 PADDING: Mapping[str, frozenset[str]] = {
-    rule: frozenset(kinds)
-    for rule, kinds in json.loads(
-        Path(__file__).with_name("padding.json").read_text("utf-8")
-    ).items()
+    rule: frozenset(kinds) for rule, kinds in families.packaged("padding.json").items()
 }
 """The model types by what their code in transformers 5.23 does with padding.
 

@@ -36,8 +36,8 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
         sections = keys.default(tuple(mrope["sections"]))
         keys.notes.size("mrope_section", keys.default(list(sections.value)))
     fits = len(sections.value) == 3 and sum(sections.value) == rotated // 2
-    dealt = mrope.get("interleaved") and not mrope.get("exact")
-    if not fits and family.known and dealt and len(sections.value) == 3:
+    dealt = mrope.get("interleaved") and family.known and not mrope.get("exact")
+    if not fits and dealt and len(sections.value) == 3:
         sections = _dealt_out(sections, rotated // 2)
     elif not fits:
         raise keys.error(

@@ -160,8 +160,10 @@ def _outside(reading: LayerReading) -> str | None:
     )
     if 0 < low < high < half - 1:
         return None
-    where = f"from pair {low:.4g} to {high:.4g}, is not within pairs 0 and {half - 1:g}"
-    return f"it fails if its ramp, here {where}"
+    return (
+        f"it fails if its ramp, here from pair {low:.4g} to {high:.4g}, is not within pairs 0 and "
+        f"{half - 1:g}"
+    )
 
 
 _check_onnx_yarn = refusing(

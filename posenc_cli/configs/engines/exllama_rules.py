@@ -246,9 +246,8 @@ def exllama_container(reading: LayerReading) -> Changes:
         return _gemma(reading, whole)
     changes: dict[str, Any] = {"base": _base(reading, whole, _BASES.get(kind, 10_000.0))}
     named = whole.get("rope_type") or whole.get("type") or "default"
-    if reading.scheme != "rope" and _SCHEMES.get(named) != reading.scheme:
-        return {**plain(reading), **changes}
-    return changes
+    lost = _SCHEMES.get(named, "rope") != reading.scheme
+    return {**(plain(reading) if lost else {}), **changes}
 
 
 def _base(reading: LayerReading, whole: Mapping[str, Any], otherwise: float) -> float:

@@ -144,9 +144,8 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
     columns = int(reading.params.get("partial", 1.0) * hidden) // heads
     share = _columns_share(columns, dim) if reading.config else {}
     factor = stated(reading, "factor", *(("top",) if _is_null(reading) else ("top", "entry")))
-    if factor is None:
-        return share if reading.scheme == "rope" else {**plain(reading), **share}
-    return {**plain(reading), **share, "scheme": "rope-linear", "factor": factor}
+    linear = {"scheme": "rope-linear", "factor": factor} if factor else {}
+    return {**plain(reading), **share, **linear}
 
 
 def llama_cpp_minimax(reading: LayerReading) -> Changes:
@@ -191,15 +190,21 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
     return {**plain(reading), **base} if null else base
 
 
-def llama_cpp_mpt(reading: LayerReading) -> Changes:
-    """MPT's class writes the largest bias that a file states, which transformers' model ignores.
+_check_mpt = refusing(
+    NAME,
+    (
+        not_read,
+        lambda r: (
+            (r.config.get("attn_config") or {}).get("alibi", True) is False
+            and "an mpt without ALiBi"
+        ),
+    ),
+)
 
-    Raises: InvalidInput for a model that adds none.
-    """
+
+def llama_cpp_mpt(reading: LayerReading) -> Changes:
+    """MPT's class writes the largest bias that a file states, which transformers' model ignores."""
     attention = reading.top.section("attn_config")
-    alibi = attention and attention.flag("alibi")
-    if alibi and not alibi.value:
-        raise not_read(NAME, "an mpt without ALiBi")
     largest = attention and attention.number("alibi_bias_max")
     return {"max_bias": largest.value} if largest and largest.value != _LARGEST_OF_MPT else {}
 
@@ -211,14 +216,15 @@ def llama_cpp_lfm2(reading: LayerReading) -> Changes:
     return {"base": base} if base and not inner else {}
 
 
-def llama_cpp_lfm2_moe(reading: LayerReading) -> Changes:
-    """A file that transformers 4.57 does not fill in: its converter takes what it states.
-
-    Raises: InvalidInput.
-    """
-    if lacking(reading, "layer_types"):
-        raise refused(NAME, "its converter needs layer_types of lfm2_moe in the file")
-    return base_without(reading, BASE)
+_check_lfm2_moe = refusing(
+    NAME,
+    (
+        refused,
+        lambda r: (
+            lacking(r, "layer_types") and "its converter needs layer_types of lfm2_moe in the file"
+        ),
+    ),
+)
 
 
 def _exaone4_layers(reading: LayerReading) -> int:
@@ -540,7 +546,7 @@ DIFFERENCES = (
         frozenset({"alibi"}),
         "reads alibi_bias_max, which transformers ignores",
         f"{_LLAMA_CPP}/blob/master/conversion/mpt.py",
-        llama_cpp_mpt,
+        lambda r: {**_check_mpt(r), **llama_cpp_mpt(r)},
         frozenset({"mpt"}),
     ),
     RuntimeDifference(
@@ -559,7 +565,7 @@ DIFFERENCES = (
         SCALED,
         "uses base 10000 if there is none, and fails without layer_types",
         f"{_LLAMA_CPP}/blob/master/conversion/lfm2.py",
-        llama_cpp_lfm2_moe,
+        lambda r: {**_check_lfm2_moe(r), **base_without(r, BASE)},
         frozenset({"lfm2_moe"}),
         converted=True,
     ),

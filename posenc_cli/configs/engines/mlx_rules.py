@@ -182,10 +182,7 @@ def mlx_container(reading: LayerReading) -> Changes:
     whole = reading.config.get("rope_scaling")
     if not whole and known.reads_parameters:
         whole = reading.config.get("rope_parameters")
-    base = _base(reading, known)
-    if whole or reading.scheme == "rope":
-        return {"base": base}
-    return {**plain(reading), "base": base}
+    return {**({} if whole else plain(reading)), "base": _base(reading, known)}
 
 
 def _missing(reading: LayerReading) -> str | None:

@@ -255,12 +255,8 @@ def check_full(reading: LayerReading, *, runtime: str, step: int, name: str) -> 
 
     Raises: InvalidInput where it says otherwise.
     """
-    if not full_every(reading, step):
-        raise other_layers(
-            runtime,
-            f"its graph uses full attention in every {name} layer, regardless of layer_types",
-        )
-    return {}
+    words = f"its graph uses full attention in every {name} layer, regardless of layer_types"
+    return refusing(runtime, (other_layers, lambda r: not full_every(r, step) and words))(reading)
 
 
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
@@ -339,11 +335,17 @@ def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput.
     """
-    for name in ("beta_fast", "beta_slow"):
-        if yarn_weight(reading, name) == 0:
-            path = reading.entry.path(name)
-            raise refused(runtime, f"{path} 0: only transformers reads 0 as absent")
-    return {}
+    rows = (
+        (
+            refused,
+            lambda r, name=name: (
+                yarn_weight(r, name) == 0
+                and f"{r.entry.path(name)} 0: only transformers reads 0 as absent"
+            ),
+        )
+        for name in ("beta_fast", "beta_slow")
+    )
+    return refusing(runtime, *rows)(reading)
 
 
 def stated_share(reading: LayerReading) -> float | None:
@@ -398,9 +400,9 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     """
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
-    if reading.config.get("layer_types") and not full_every(reading, step):
-        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, regardless of layer_types")
-    return {}
+    others = reading.config.get("layer_types") and not full_every(reading, step)
+    words = others and f"it goes by {INTERVAL} {step}, regardless of layer_types"
+    return refusing(runtime, (other_layers, lambda _: words))(reading)
 
 
 MIMO_KEYS = (
@@ -461,11 +463,9 @@ def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
     usual = turning is None or all(
         bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
     )
-    if not usual or (not turning and step not in (None, 4)):
-        raise other_layers(
-            runtime, "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
-        )
-    return {}
+    others = not usual or (not turning and step not in (None, 4))
+    words = "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
+    return refusing(runtime, (other_layers, lambda _: others and words))(reading)
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:
@@ -535,8 +535,8 @@ def yarn_amplitude(
 def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
     names = ("mscale", "mscale_all_dim")
-    null = (refused, lambda r: fails_on_null(r, *names) and "it fails if an mscale is null")
-    refusing(runtime, null)(reading)
+    null = fails_on_null(reading, *names) and "it fails if an mscale is null"
+    refusing(runtime, (refused, lambda _: null))(reading)
     weight, all_dim = (yarn_weight(reading, name) for name in names)
     return 1.0 if weight is None else weight, all_dim or 0.0
 

@@ -196,10 +196,9 @@ _check_own_class = refusing(
 def sglang_own_class(reading: LayerReading) -> Changes:
     """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
     _check_own_class(reading)
-    base = {"base": stated(reading, "rope_theta", "top") or _BASE_OF_OWN_CLASS}
-    if reading.container != "rope_parameters" or reading.scheme == "rope":
-        return base
-    return {**plain(reading), **base}
+    base = stated(reading, "rope_theta", "top") or _BASE_OF_OWN_CLASS
+    lost = reading.container == "rope_parameters"
+    return {**(plain(reading) if lost else {}), "base": base}
 
 
 def sglang_share(reading: LayerReading) -> Changes:
