@@ -2,7 +2,7 @@
 
 Usage: python -m tools.position_ids [--check]
 
-Needs transformers 5.23.0 and torch. ``get_rope_index`` of each model with images is called as it
+Needs transformers 5.24.0 and torch. ``get_rope_index`` of each model with images is called as it
 stands, on a config that has what it reads; RoBERTa's own function counts for its kin, small
 encoders are run and asked which rows of their table they add or which ids they rotate by, and what
 generation prepares of a mask counts for the others. The answers go to
@@ -40,6 +40,19 @@ CLASSES = {
     "glm46v": "Glm46VModel",
     "glm_ocr": "GlmOcrModel",
     "paddleocr_vl": "PaddleOCRVLModel",
+    "ernie4_5_vl_moe": "Ernie4_5_VLMoeModel",
+    "qwen2_5_omni": "Qwen2_5OmniThinkerForConditionalGeneration",
+    "qwen2_5_omni_thinker": "Qwen2_5OmniThinkerForConditionalGeneration",
+}
+OMNI = {"qwen2_5_omni": "qwen2_5_omni", "qwen2_5_omni_thinker": "qwen2_5_omni"}
+"""The folders of types whose ``get_rope_index`` goes by tokens, not by their types."""
+TOKENS = {
+    "image_token_id": 1,
+    "video_token_id": 2,
+    "audio_token_id": 3,
+    "vision_start_token_id": 4,
+    "audio_start_token_id": 5,
+    "seconds_per_chunk": 2,
 }
 ENCODERS = {
     "albert": "embeddings.position_embeddings",
@@ -60,19 +73,21 @@ SMALL = {"vocab_size": 64, "num_hidden_layers": 1, "encoder_layers": 1, "decoder
 def of_images(case: dict[str, Any]) -> list[list[int]]:
     """The ids of a prompt with images or videos, (3, tokens)."""
     kind = case["config"]["model_type"]
-    module = importlib.import_module(f"transformers.models.{kind}.modeling_{kind}")
+    folder = OMNI.get(kind, kind)
+    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
     own = getattr(module, CLASSES[kind])
-    vision = types.SimpleNamespace(**case["config"]["vision_config"])
+    whole = case["config"].get("thinker_config", case["config"])
+    vision = types.SimpleNamespace(**whole["vision_config"])
     model = types.SimpleNamespace(config=types.SimpleNamespace(vision_config=vision))
-    model.get_vision_position_ids = types.MethodType(own.get_vision_position_ids, model)
     types_of_tokens: list[int] = [0] * case["left"]
-    merge = vision.spatial_merge_size
+    merge, together = vision.spatial_merge_size, getattr(vision, "temporal_merge_size", 1)
     images, videos, seconds = list[Any](), list[Any](), list[float]()
     for count, grid in zip(case["text"], [*case["grids"], None], strict=True):
         types_of_tokens += [0] * count
         if grid is not None:
             frames, rows, columns, video, second = grid
-            types_of_tokens += [2 if video else 1] * (frames * rows * columns // merge**2)
+            counted = frames // together if video else frames
+            types_of_tokens += [2 if video else 1] * (counted * rows * columns // merge**2)
             (videos if video else images).append([frames, rows, columns])
             seconds += [second] if video else []
     types_of_tokens += [0] * case["right"]
@@ -80,17 +95,38 @@ def of_images(case: dict[str, Any]) -> list[list[int]]:
     mask = torch.ones(1, length, dtype=torch.long)
     mask[0, : case["left"]] = 0
     mask[0, length - case["right"] :] = 0
-    more = {"second_per_grid_ts": torch.tensor(seconds)} if kind == "qwen2_5_vl" else {}
-    ids, _ = own.get_rope_index(
-        model,
-        torch.zeros(1, length, dtype=torch.long),
-        torch.tensor([types_of_tokens]),
-        image_grid_thw=torch.tensor(images) if images else None,
-        video_grid_thw=torch.tensor(videos) if videos else None,
-        attention_mask=mask,
-        **more,
-    )
+    given: dict[str, Any] = {
+        "image_grid_thw": torch.tensor(images) if images else None,
+        "video_grid_thw": torch.tensor(videos) if videos else None,
+        "attention_mask": mask,
+    }
+    if kind in OMNI:
+        model = types.SimpleNamespace(
+            spatial_merge_size=merge,
+            config=types.SimpleNamespace(**TOKENS, **whole),
+        )
+        rule = own.get_llm_pos_ids_for_vision
+        model.get_llm_pos_ids_for_vision = types.MethodType(rule, model)
+        tokens = torch.tensor([spoken(types_of_tokens)])
+        ids, _ = own.get_rope_index(model, tokens, second_per_grids=torch.tensor(seconds), **given)
+        return [list(map(int, row)) for row in ids[:, 0]]
+    model.get_vision_position_ids = types.MethodType(own.get_vision_position_ids, model)
+    if kind == "qwen2_5_vl":
+        given["second_per_grid_ts"] = torch.tensor(seconds)
+    blank = torch.zeros(1, length, dtype=torch.long)
+    ids, _ = own.get_rope_index(model, blank, torch.tensor([types_of_tokens]), **given)
     return [list(map(int, row)) for row in ids[:, 0]]
+
+
+def spoken(types_of_tokens: Sequence[int]) -> list[int]:
+    """Tokens of a prompt of Qwen2.5-Omni: the one before a grid starts it."""
+    start = TOKENS["vision_start_token_id"]
+    following = [*types_of_tokens[1:], 0]
+    named = {1: TOKENS["image_token_id"], 2: TOKENS["video_token_id"]}
+    return [
+        named[kind] if kind else start if after else 0
+        for kind, after in zip(types_of_tokens, following, strict=True)
+    ]
 
 
 class _SeenError(Exception):

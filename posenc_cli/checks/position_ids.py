@@ -8,12 +8,13 @@ all are named. Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.configs.position_rules import APART, SECONDS
+from posenc_cli.configs.position_rules import APART, PAST, SECONDS
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.files.reading import read_array
 from posenc_cli.records import Record, replace
@@ -69,7 +70,7 @@ class Habits(Record):
     axes: tuple[int, ...] = (0, 1, 2)
     by_columns: bool = False
     step: float | None = None
-    after: str = "side"
+    after: str | None = None
     flat: bool = False
 
 
@@ -111,10 +112,12 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
     if not all(prompt.text[1:-1]):
         raise InvalidInput("--text: without text between two grids, the model reads them as one")
     for grid in prompt.grids:
-        if grid.rows % rule.merge or grid.columns % rule.merge:
+        odd = grid.video and grid.frames % rule.frames_merged
+        if odd or grid.rows % rule.merge or grid.columns % rule.merge:
+            merged = f", and frames of {rule.frames_merged}, which share their tokens"
             raise InvalidInput(
                 f"--grid {grid.frames},{grid.rows},{grid.columns}: rows and columns must be "
-                f"multiples of {rule.merge}, the side of a token in patches"
+                f"multiples of {rule.merge}, the side of a token in patches{merged if odd else ''}"
             )
         if grid.video and grid.frames > 1 and rule.frames == APART:
             raise InvalidInput(
@@ -172,8 +175,12 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
             ids = _grid_ids(rule, prompt.grids[index], habits) + at
             parts.append(ids)
             grid = prompt.grids[index]
-            ends = {"largest": int(ids.max()) + 1, "tokens": at + ids.shape[1]}
-            at = ends.get(habits.after, at + max(grid.rows, grid.columns) // rule.merge)
+            ends = {
+                "side": at + max(grid.rows, grid.columns) // rule.merge,
+                "largest": int(ids.max()) + 1,
+                "tokens": at + ids.shape[1],
+            }
+            at = ends[habits.after or _after(rule)]
     ids = np.concatenate(parts, axis=1)
     if habits.flat:
         ids = np.broadcast_to(np.arange(begin, begin + ids.shape[1]), ids.shape)
@@ -186,21 +193,41 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
 
 def _grid_ids(rule: PositionRule, grid: PatchGrid, habits: Habits) -> Ids:
     """The ids of a grid's tokens beside that of its first, (3, tokens)."""
-    step = habits.step if habits.step is not None and grid.video else _step(rule, grid)
-    # The product of torch's float32, cut to whole ids.
-    frames = (np.arange(grid.frames, dtype=np.float32) * np.float32(step)).astype(np.int64)
+    steps = _steps(rule, grid) if habits.step is None or not grid.video else (habits.step,)
+    frames = np.arange(_frames(rule, grid), dtype=np.float32)
+    for step in steps:  # the products of torch's float32, cut to whole ids
+        frames = frames * np.float32(step)
     sides = [np.arange(count // rule.merge) for count in (grid.rows, grid.columns)]
-    ids = np.stack(np.meshgrid(frames, *sides, indexing="ij"))
+    ids = np.stack(np.meshgrid(frames.astype(np.int64), *sides, indexing="ij"))
     if habits.by_columns:
         ids = ids.swapaxes(2, 3)
     return ids.reshape(3, -1)[list(habits.axes)]
 
 
-def _step(rule: PositionRule, grid: PatchGrid) -> float:
-    """The ids from one frame of a grid to the next."""
-    if rule.frames != SECONDS or not grid.video:
-        return 1.0
-    return float(np.float32(rule.per_second) * np.float32(grid.seconds))
+def _steps(rule: PositionRule, grid: PatchGrid) -> tuple[float, ...]:
+    """What the number of a frame is multiplied by for its id, one after the other."""
+    if rule.frames == PAST and grid.video:
+        return grid.seconds, rule.per_second
+    seconds = rule.frames == SECONDS and grid.video
+    return (float(np.float32(rule.per_second) * np.float32(grid.seconds)) if seconds else 1.0,)
+
+
+def _frames(rule: PositionRule, grid: PatchGrid) -> int:
+    """How many rows of frames the tokens of a grid make."""
+    return grid.frames // rule.frames_merged if grid.video else grid.frames
+
+
+def _after(rule: PositionRule) -> str:
+    """Past what text goes on after a grid."""
+    return "largest" if rule.frames == PAST else "side"
+
+
+_PLACES = {
+    "side": "the longer side of the grid",
+    "largest": "its largest id (as in transformers 4)",
+    "tokens": "all its tokens",
+}
+"""Past what text may go on after a grid."""
 
 
 def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
@@ -284,13 +311,12 @@ def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Ha
         yield "grid order", f"the axes are {named}, not {', '.join(AXES)}", Habits(axes=axes)
     text = "the tokens of a grid are counted column by column, not row by row"
     yield "grid order", text, Habits(by_columns=True)
-    largest = "its largest id (as in transformers 4)"
-    for after, what in (("largest", largest), ("tokens", "all its tokens")):
-        text = f"text goes on past {what}, not past the longer side of the grid"
+    for after in [each for each in _PLACES if each != _after(rule)]:
+        text = f"text goes on past {_PLACES[after]}, not past {_PLACES[_after(rule)]}"
         yield "after a grid", text, Habits(after=after)
     for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
-        right = rule.per_second * seconds if rule.frames == SECONDS else 1.0
+        right = rule.per_second * seconds if rule.frames in (SECONDS, PAST) else 1.0
         for step in sorted(steps - {right}):
             yield "temporal step", _stepped(step, right), Habits(step=step)
 
@@ -312,8 +338,8 @@ def _measured(
         each = grid.rows * grid.columns // rule.merge**2
         if grid.video and grid.frames > 1:
             step = float(found[0, at + each] - found[0, at])
-            yield "temporal step", _stepped(step, _step(rule, grid)), Habits(step=step)
-        at += each * grid.frames
+            yield "temporal step", _stepped(step, math.prod(_steps(rule, grid))), Habits(step=step)
+        at += each * _frames(rule, grid)
     own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
     alone = np.all(found - own == found[0, 0] - own[0, 0])
     for cause, text, habits in (("offset", "", Habits()), *(() if alone else mistakes)):

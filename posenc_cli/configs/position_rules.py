@@ -4,8 +4,9 @@ Text counts from 0. Padding is skipped by decoders, as generation in transformer
 counted by encoders such as BERT, which ask no mask for positions. RoBERTa and its kin skip it and
 count from the row after that of padding, MPNet, MRA, Nystromformer and YOSO from row 2. Models
 with M-RoPE give a token three ids, of frames, rows and columns, by their ``get_rope_index``, read
-in transformers 5.23. It has one of three rules for the frames of a video: a step of 1, a step of
-seconds, or a grid of its own for each frame.
+in transformers 5.24. It has one of these rules for the frames of a video: a step of 1, a step of
+seconds, or a grid of its own for each frame. Qwen2.5-Omni's step is of seconds too, but its text
+goes on past the largest id. The ids of Qwen3-Omni are fractions, which none of these gives.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-UNIT, SECONDS, APART = "unit", "seconds", "apart"
+UNIT, SECONDS, APART, PAST = "unit", "seconds", "apart", "past"
 SEEING: Mapping[str, str] = {
-    **dict.fromkeys(("paddleocr_vl", "qwen2_vl"), UNIT),
+    **dict.fromkeys(("ernie4_5_vl_moe", "paddleocr_vl", "qwen2_vl"), UNIT),
+    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker"), PAST),
     "qwen2_5_vl": SECONDS,
     **dict.fromkeys(("glm46v", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5", "qwen3_5_moe"), APART),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen4_exp"), APART),
@@ -33,11 +35,17 @@ SEEING: Mapping[str, str] = {
 """The model types whose ``get_rope_index`` was read, and their rule for the frames of a video."""
 _MERGE, _PER_SECOND = 2, 4
 """Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
+_OWN: Mapping[str, Mapping[str, Any]] = {
+    "ernie4_5_vl_moe": {"frames_merged": 2},
+    "qwen2_5_omni": {"padding": 1, "per_second": 25.0},
+    "qwen2_5_omni_thinker": {"padding": 1, "per_second": 25.0},
+}
+"""What is otherwise of a model type: frames to a token, the id of padding, ids to a second."""
 
 PADDING: Mapping[str, frozenset[str]] = {
     rule: frozenset(kinds) for rule, kinds in families.packaged("padding.json").items()
 }
-"""The model types by what their code in transformers 5.23 does with padding.
+"""The model types by what their code in transformers 5.24 does with padding.
 
 ``skipped``: decoders whose ``forward`` takes position_ids, which GenerationMixin makes of the mask,
 or that do so themselves (OPT, BioGPT). ``counted``: all tokens are numbered by ``torch.arange``.
@@ -55,7 +63,8 @@ class PositionRule(Record):
     rows: of a learned table, of which the first token reads row ``first_row``; None without one.
     unused: the encodings of a model that uses no position ids, such as biases; else empty.
     frames: the rule for the frames of a video, None of a model without axes that was read.
-    merge: how many patches to a side become one token; ``per_second``: ids to a second of video.
+    merge: how many patches to a side become one token; ``frames_merged``: how many frames of a
+        video; ``per_second``: ids to a second of video.
     """
 
     model_type: str
@@ -68,6 +77,7 @@ class PositionRule(Record):
     unused: str = ""
     frames: str | None = None
     merge: int = _MERGE
+    frames_merged: int = 1
     per_second: float = _PER_SECOND
 
 
@@ -81,15 +91,17 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     own = config.get("model_type")
     frames = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if frames is not None:
-        vision = config.get("vision_config")
-        keys = Keys(vision if isinstance(vision, dict) else {}, name=name, prefix="vision_config.")
-        merge, rate = keys.count("spatial_merge_size"), keys.number("tokens_per_second")
-        return PositionRule(
-            str(own),
-            frames=frames,
-            merge=int(merge.value) if merge else _MERGE,
-            per_second=float(rate.value) if rate else _PER_SECOND,
-        )
+        usual = _OWN.get(str(own), {})
+        whole = Keys(config, name=name).section("thinker_config") or Keys(config, name=name)
+        keys = whole.section("vision_config") or Keys({}, name=name)
+        seconds = keys.number("tokens_per_second")
+        stated = {
+            "merge": keys.count("spatial_merge_size"),
+            "frames_merged": keys.count("temporal_merge_size") if frames == UNIT else None,
+            "per_second": whole.number("position_id_per_seconds") if frames == PAST else seconds,
+        }
+        held = {field: each.value for field, each in stated.items() if each}
+        return PositionRule(str(own), frames=frames, **{**usual, **held})
     resolved = resolve(config, name=name)
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
