@@ -426,8 +426,8 @@ def named_choices(
     ]
     flags = {flag for flag, _, _ in named} - {"--in"}
     if not flags:
-        given = where.texts | source.reading | parameters.texts
-        refuse(given, "needs an encoding", hint="name one by --scheme, --config or --model")
+        texts = where.texts | source.reading | parameters.texts
+        refuse(texts, "needs an encoding", hint="name one by --scheme, --config or --model")
     if flags and not flags & {"--config", "--model"}:
         refuse(source.reading, "needs --config or --model")
     fields = {"positions": where.resolve(), **computing.resolve()}

@@ -13,9 +13,7 @@ import contextlib
 import io
 import math
 import re
-import struct
 import warnings
-import zlib
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
@@ -88,12 +86,8 @@ A panel with its own color scale, or with curves, needs more.
 """
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
-_EVERY, _SAMPLED, _LEVEL = 128, 16, 5
-"""Of so many rows of a PNG, those whose size chooses its filter; and its level of compression.
-
-For 37 pictures, files had 0.82 times the size that matplotlib gives them, at most 1.07 times, and
-took 0.4 times the time.
-"""
+_LEVEL = 4
+"""Of compression: files are at most 1.1 times as large as matplotlib's own."""
 _SMALLEST_TEXT = 6.0
 """Points of text down to which it may be smaller, so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
@@ -162,31 +156,13 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 def png_of(page: Page) -> bytes:
     """A matplotlib figure as PNG, in its present state, drawn once and without transparency."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from PIL import Image
 
-    canvas = FigureCanvasAgg(page)
-    canvas.draw()
-    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
-    height, width, _ = pixels.shape
-    rows, per_meter = pixels.reshape(height, -1), round(page.dpi / 0.0254)
-    sample = rows[np.arange(height) % _EVERY < _SAMPLED]
-    best = min(range(3), key=lambda kind: len(zlib.compress(_filtered(sample, kind), 1)))
-    chunks = {
-        b"IHDR": struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0),
-        b"pHYs": struct.pack(">2IB", per_meter, per_meter, 1),
-        b"IDAT": zlib.compress(_filtered(rows, best), _LEVEL),
-        b"IEND": b"",
-    }
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-        for name, data in chunks.items()
-    )
-
-
-def _filtered(rows: Srgb, kind: int) -> bytes:
-    """Rows of a PNG as they are (0), less the pixel at the left (1), or less the row above (2)."""
-    before = ((0, 0), (3, 0)) if kind == 1 else ((1, 0), (0, 0))
-    less = rows - np.pad(rows, before)[: len(rows), : rows.shape[1]] if kind else rows
-    return np.insert(less, 0, kind, axis=1).tobytes()
+    canvas, content = FigureCanvasAgg(page), io.BytesIO()
+    canvas.draw()  # type: ignore[no-untyped-call]
+    pixels = np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
+    Image.fromarray(pixels).save(content, "png", dpi=(page.dpi, page.dpi), compress_level=_LEVEL)
+    return content.getvalue()
 
 
 @contextlib.contextmanager
@@ -210,7 +186,7 @@ def _import_without_help() -> None:
     with contextlib.ExitStack() as stack:
         if hasattr(artist, "kwdoc"):
             stack.callback(setattr, artist, "kwdoc", artist.kwdoc)
-            artist.kwdoc = lambda _: ""
+            artist.kwdoc = lambda _: ""  # type: ignore[assignment]
         import matplotlib.backends.backend_agg
         import matplotlib.figure  # noqa: F401
 
