@@ -120,7 +120,7 @@ REFUSED = [
     ("-s rope+nothing -l 4", "unknown scheme 'nothing'", None),
     ("-s rope+ -l 4", "--scheme 'rope+': must be a scheme, or A+B for a hybrid", None),
     ("-s rope+rope-yarn -l 4", "two of its parts rotate q and k", None),
-    ("-s rope+t5 -l 4 -o a.npy", "--format npy: holds one array, but rope+t5 has 2 parts", "npz"),
+    ("-s rope+t5 -l 4 -o a.npy", "--format npy holds one array, but rope+t5 has 2 parts", "npz"),
     ("-s sinusoidal+t5 -l 4 --table cos", "--table cos: no part of sinusoidal+t5 is rotary", None),
     ("-s sinusoidal+rope -l 4 --head 1", "--head 1: no part of sinusoidal+rope is bias", None),
     ("-s rop -l 4", "unknown scheme 'rop'", "did you mean 'rope'?"),
