@@ -8,7 +8,6 @@ all are named. Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
-import math
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -112,12 +111,15 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
     if not all(prompt.text[1:-1]):
         raise InvalidInput("--text: without text between two grids, the model reads them as one")
     for grid in prompt.grids:
-        odd = grid.video and grid.frames % rule.frames_merged
-        if odd or grid.rows % rule.merge or grid.columns % rule.merge:
-            merged = f", and frames of {rule.frames_merged}, which share their tokens"
+        if (
+            grid.rows % rule.merge
+            or grid.columns % rule.merge
+            or (grid.video and grid.frames % rule.frames_merged)
+        ):
             raise InvalidInput(
                 f"--grid {grid.frames},{grid.rows},{grid.columns}: rows and columns must be "
-                f"multiples of {rule.merge}, the side of a token in patches{merged if odd else ''}"
+                f"multiples of {rule.merge}, the side of a token in patches"
+                + (f", and frames of {rule.frames_merged}" if rule.frames_merged > 1 else "")
             )
         if grid.video and grid.frames > 1 and rule.frames == APART:
             raise InvalidInput(
@@ -147,12 +149,17 @@ def _check_rows(rule: PositionRule, prompt: Prompt) -> None:
 def assumptions(rule: PositionRule, prompt: Prompt) -> tuple[str, ...]:
     """What the ids of a prompt stand on that is not the model's own code."""
     if rule.unused:
-        kind = rule.model_type
-        return (f"{kind} uses no position ids ({rule.unused}): these only number its tokens",)
+        return (
+            f"{rule.model_type} uses no position ids ({rule.unused}): these only number its tokens",
+        )
     if rule.read or not (prompt.left or prompt.right):
         return ()
-    what = f"whether {rule.model_type} counts padding was not read in its code"
-    return (f"{what}: assumed to be skipped, as in generation",)
+    return (
+        (
+            f"whether {rule.model_type} counts padding was not read in its code: assumed to be "
+            "skipped, as in generation"
+        ),
+    )
 
 
 def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = None) -> Ids:
@@ -180,7 +187,7 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
                 "largest": int(ids.max()) + 1,
                 "tokens": at + ids.shape[1],
             }
-            at = ends[habits.after or _after(rule)]
+            at = ends[habits.after or rule.after]
     ids = np.concatenate(parts, axis=1)
     if habits.flat:
         ids = np.broadcast_to(np.arange(begin, begin + ids.shape[1]), ids.shape)
@@ -193,33 +200,29 @@ def position_ids(rule: PositionRule, prompt: Prompt, habits: Habits | None = Non
 
 def _grid_ids(rule: PositionRule, grid: PatchGrid, habits: Habits) -> Ids:
     """The ids of a grid's tokens beside that of its first, (3, tokens)."""
-    steps = _steps(rule, grid) if habits.step is None or not grid.video else (habits.step,)
-    frames = np.arange(_frames(rule, grid), dtype=np.float32)
-    for step in steps:  # the products of torch's float32, cut to whole ids
-        frames = frames * np.float32(step)
+    changed = habits.step if grid.video else None
+    first, second = _steps(rule, grid) if changed is None else (changed, 1.0)
+    # The products of torch's float32, cut to whole ids.
+    counted = np.arange(_frames(rule, grid), dtype=np.float32)
+    frames = (counted * np.float32(first) * np.float32(second)).astype(np.int64)
     sides = [np.arange(count // rule.merge) for count in (grid.rows, grid.columns)]
-    ids = np.stack(np.meshgrid(frames.astype(np.int64), *sides, indexing="ij"))
+    ids = np.stack(np.meshgrid(frames, *sides, indexing="ij"))
     if habits.by_columns:
         ids = ids.swapaxes(2, 3)
     return ids.reshape(3, -1)[list(habits.axes)]
 
 
-def _steps(rule: PositionRule, grid: PatchGrid) -> tuple[float, ...]:
+def _steps(rule: PositionRule, grid: PatchGrid) -> tuple[float, float]:
     """What the number of a frame is multiplied by for its id, one after the other."""
-    if rule.frames == PAST and grid.video:
-        return grid.seconds, rule.per_second
-    seconds = rule.frames == SECONDS and grid.video
-    return (float(np.float32(rule.per_second) * np.float32(grid.seconds)) if seconds else 1.0,)
+    if rule.frames not in (SECONDS, PAST) or not grid.video:
+        return 1.0, 1.0
+    product = float(np.float32(rule.per_second) * np.float32(grid.seconds))
+    return (grid.seconds, rule.per_second) if rule.frames == PAST else (product, 1.0)
 
 
 def _frames(rule: PositionRule, grid: PatchGrid) -> int:
     """How many rows of frames the tokens of a grid make."""
     return grid.frames // rule.frames_merged if grid.video else grid.frames
-
-
-def _after(rule: PositionRule) -> str:
-    """Past what text goes on after a grid."""
-    return "largest" if rule.frames == PAST else "side"
 
 
 _PLACES = {
@@ -244,8 +247,10 @@ def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
     where = f"--check {quoted_name(path)}"
     axes = 3 if rule.frames and ids.ndim > 1 and len(ids) == 3 else 1
     if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
-        shape = "×".join(map(str, values.shape))
-        raise InvalidInput(f"{where} holds a {shape} array; the prompt has {tokens} tokens")
+        raise InvalidInput(
+            f"{where} holds a {'×'.join(map(str, values.shape))} array; the prompt has {tokens} "
+            "tokens"
+        )
     real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
     if not real or np.any(ids != np.rint(ids)):
         raise InvalidInput(f"{where}: ids are whole numbers below 2^53")
@@ -299,8 +304,11 @@ def _causes(
 def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Habits]]:
     """Known mistakes that a prompt can show: each with its cause and what is said of it."""
     if prompt.left:
-        said = "counted as tokens" if rule.skips else "skipped, the model counts it"
-        yield "padding", f"left padding is {said}", Habits(skips_padding=not rule.skips)
+        yield (
+            "padding",
+            f"left padding is {'counted as tokens' if rule.skips else 'skipped, the model counts it'}",
+            Habits(skips_padding=not rule.skips),
+        )
     if not prompt.grids:
         if len(prompt.text) > 1:
             yield "packing", "packed sequences go on, each must begin anew", Habits(resets=False)
@@ -309,10 +317,13 @@ def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Ha
     for axes in [*permutations(range(3))][1:]:  # the first is the right one
         named = ", ".join(AXES[axis] for axis in axes)
         yield "grid order", f"the axes are {named}, not {', '.join(AXES)}", Habits(axes=axes)
-    text = "the tokens of a grid are counted column by column, not row by row"
-    yield "grid order", text, Habits(by_columns=True)
-    for after in [each for each in _PLACES if each != _after(rule)]:
-        text = f"text goes on past {_PLACES[after]}, not past {_PLACES[_after(rule)]}"
+    yield (
+        "grid order",
+        "the tokens of a grid are counted column by column, not row by row",
+        Habits(by_columns=True),
+    )
+    for after in [each for each in _PLACES if each != rule.after]:
+        text = f"text goes on past {_PLACES[after]}, not past {_PLACES[rule.after]}"
         yield "after a grid", text, Habits(after=after)
     for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
@@ -338,7 +349,11 @@ def _measured(
         each = grid.rows * grid.columns // rule.merge**2
         if grid.video and grid.frames > 1:
             step = float(found[0, at + each] - found[0, at])
-            yield "temporal step", _stepped(step, math.prod(_steps(rule, grid))), Habits(step=step)
+            yield (
+                "temporal step",
+                _stepped(step, float(np.prod(_steps(rule, grid)))),
+                Habits(step=step),
+            )
         at += each * _frames(rule, grid)
     own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
     alone = np.all(found - own == found[0, 0] - own[0, 0])

@@ -37,10 +37,10 @@ _MERGE, _PER_SECOND = 2, 4
 """Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
 _OWN: Mapping[str, Mapping[str, Any]] = {
     "ernie4_5_vl_moe": {"frames_merged": 2},
-    "qwen2_5_omni": {"padding": 1, "per_second": 25.0},
-    "qwen2_5_omni_thinker": {"padding": 1, "per_second": 25.0},
+    "qwen2_5_omni": {"padding": 1, "per_second": 25.0, "after": "largest"},
+    "qwen2_5_omni_thinker": {"padding": 1, "per_second": 25.0, "after": "largest"},
 }
-"""What is otherwise of a model type: frames to a token, the id of padding, ids to a second."""
+"""What a model type has otherwise, by the names of `PositionRule`."""
 
 PADDING: Mapping[str, frozenset[str]] = {
     rule: frozenset(kinds) for rule, kinds in families.packaged("padding.json").items()
@@ -65,6 +65,7 @@ class PositionRule(Record):
     frames: the rule for the frames of a video, None of a model without axes that was read.
     merge: how many patches to a side become one token; ``frames_merged``: how many frames of a
         video; ``per_second``: ids to a second of video.
+    after: past what text goes on after a grid: its longer ``side``, or its ``largest`` id.
     """
 
     model_type: str
@@ -78,6 +79,7 @@ class PositionRule(Record):
     frames: str | None = None
     merge: int = _MERGE
     frames_merged: int = 1
+    after: str = "side"
     per_second: float = _PER_SECOND
 
 
@@ -91,17 +93,17 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     own = config.get("model_type")
     frames = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if frames is not None:
-        usual = _OWN.get(str(own), {})
         whole = Keys(config, name=name).section("thinker_config") or Keys(config, name=name)
         keys = whole.section("vision_config") or Keys({}, name=name)
-        seconds = keys.number("tokens_per_second")
         stated = {
             "merge": keys.count("spatial_merge_size"),
             "frames_merged": keys.count("temporal_merge_size") if frames == UNIT else None,
-            "per_second": whole.number("position_id_per_seconds") if frames == PAST else seconds,
+            "per_second": whole.number("position_id_per_seconds")
+            if frames == PAST
+            else keys.number("tokens_per_second"),
         }
         held = {field: each.value for field, each in stated.items() if each}
-        return PositionRule(str(own), frames=frames, **{**usual, **held})
+        return PositionRule(str(own), frames=frames, **{**_OWN.get(str(own), {}), **held})
     resolved = resolve(config, name=name)
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
@@ -123,5 +125,10 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     )
     if family is None or not rows or not (family.in_ids or family.offset == "padding"):
         return known
-    skips = family.offset == "padding" or not counted
-    return replace(known, start=rows[0], padding=rows[0] - 1, skips=skips, read=True)
+    return replace(
+        known,
+        start=rows[0],
+        padding=rows[0] - 1,
+        skips=family.offset == "padding" or not counted,
+        read=True,
+    )
