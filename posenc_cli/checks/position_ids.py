@@ -306,7 +306,8 @@ def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Ha
     if prompt.left:
         yield (
             "padding",
-            f"left padding is {'counted as tokens' if rule.skips else 'skipped, the model counts it'}",
+            "left padding is "
+            + ("counted as tokens" if rule.skips else "skipped, the model counts it"),
             Habits(skips_padding=not rule.skips),
         )
     if not prompt.grids:
