@@ -157,15 +157,12 @@ def load_matplotlib() -> Any:
 @contextlib.contextmanager
 def _own_settings(folder: Path) -> Iterator[None]:
     """Make matplotlib find its own default settings first within the block."""
-    backend = os.environ.get("MPLBACKEND")
-    os.environ["MPLBACKEND"] = "agg"
+    backend = os.environ.pop("MPLBACKEND", None)
     try:
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):  # if the current folder is gone
                 stack.enter_context(contextlib.chdir(folder))
             yield
     finally:
-        if backend is None:
-            del os.environ["MPLBACKEND"]
-        else:
+        if backend is not None:
             os.environ["MPLBACKEND"] = backend

@@ -202,10 +202,8 @@ class Style(Record):
     def wrapped_text(self, text: str, width: float, *, most: int, size: float = 1.0) -> str:
         """A text wrapped into at most ``most`` lines of at most ``width`` pixels."""
         letter = max(1.0, self.text_width(text, size) / max(1, len(text)))
-        for characters in range(int(1.2 * width / letter), _FEWEST, -1):
+        for characters in (*range(int(1.2 * width / letter), _FEWEST, -1), _FEWEST):
             lines = textwrap.wrap(text, characters, max_lines=most, placeholder=" …")
             if all(self.text_width(line, size) <= width for line in lines):
                 break
-        else:
-            lines = textwrap.wrap(text, _FEWEST, max_lines=most, placeholder=" …")
         return "\n".join(lines)

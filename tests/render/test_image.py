@@ -600,6 +600,26 @@ def test_many_circles_are_small_and_a_page_stays_bounded() -> None:
     assert "column 0" in texts(Panels((circle,) * 4, "four", shared=False))
 
 
+@pytest.mark.long
+def test_a_narrow_span_at_the_left_has_its_name_over_its_own_panel() -> None:
+    curve = replace(A_CURVE, spans=((0.0, 0.2, "a whole wavelength in training"),))
+    page = drawn_page(Panels((A_CURVE, curve), "two", shared=False), Style())
+    (name,) = page.axes[1].texts
+    assert name.get_window_extent().x0 >= page.axes[1].bbox.x0
+
+
+@pytest.mark.long
+def test_points_at_the_edge_of_a_sheet_of_circles_are_whole() -> None:
+    turn = np.linspace(0, 2 * np.pi, 9)
+    dots = Curve.of(np.cos(turn), np.sin(turn))
+    circle = Curves((replace(dots, joined=False),), "pair", "x", "y", square=True)
+    page = drawn_page(Panels((circle,) * 20, "twenty", shared=False), Style())
+    (axes,) = page.axes
+    assert not any(line.get_clip_on() for line in axes.lines)
+    widest = max(line.get_window_extent().x1 for line in axes.lines)
+    assert widest + 3.4 / 2 * Style().dpi / 72 <= page.bbox.x1
+
+
 def drawn_panels(page: Page) -> int:
     return sum(axes.get_subplotspec() is not None for axes in page.axes)
 

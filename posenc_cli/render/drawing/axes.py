@@ -254,7 +254,7 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
 
 
 def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
-    """Draw curves alone; ``placed`` may hold a matplotlib transform."""
+    """Draw curves alone; ``placed`` may hold a matplotlib transform, and whether to clip."""
     lines, shades, place = style.palette.lines, set[str](), 0
     for curve in curves.curves:
         x, y = _finite_points(curve)
@@ -335,6 +335,7 @@ def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
     named = {span[2] for span, is_narrow in zip(curves.spans, narrow, strict=True) if not is_narrow}
     for index, (start, stop, name) in enumerate(curves.spans):
         at_end = narrow[index] or 0 < index == len(curves.spans) - 1
+        at_end &= rights[index] - widths[index] >= axes.bbox.x0
         begin = rights[index] - widths[index] if at_end else lefts[index]
         if narrow[index] and (name in named or begin < end):
             continue

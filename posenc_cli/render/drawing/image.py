@@ -86,8 +86,12 @@ A panel with its own color scale, or with curves, needs more.
 """
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
-_LEVEL = 4
-"""Of compression: files are at most 1.1 times as large as matplotlib's own."""
+_COMPRESSION = {"compress_level": 5, "compress_type": zlib.Z_DEFAULT_STRATEGY}
+"""The compression of PNG files.
+
+For 37 pictures, files had 0.89 times the size that matplotlib gives them, at most 1.04 times, and
+took 0.56 times the time.
+"""
 _SMALLEST_TEXT = 6.0
 """Points of text down to which it may be smaller, so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
@@ -160,8 +164,8 @@ def png_of(page: Page) -> bytes:
 
     canvas, content = FigureCanvasAgg(page), io.BytesIO()
     canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = np.asarray(canvas.buffer_rgba())[..., :3]  # type: ignore[no-untyped-call]
-    Image.fromarray(pixels).save(content, "png", dpi=(page.dpi, page.dpi), compress_level=_LEVEL)
+    pixels = Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3])  # type: ignore[no-untyped-call]
+    pixels.save(content, "png", dpi=(page.dpi, page.dpi), **_COMPRESSION)
     return content.getvalue()
 
 
@@ -186,7 +190,7 @@ def _import_without_help() -> None:
     with contextlib.ExitStack() as stack:
         if hasattr(artist, "kwdoc"):
             stack.callback(setattr, artist, "kwdoc", artist.kwdoc)
-            artist.kwdoc = lambda _: ""  # type: ignore[assignment]
+            vars(artist)["kwdoc"] = lambda _: ""
         import matplotlib.backends.backend_agg
         import matplotlib.figure  # noqa: F401
 
@@ -371,7 +375,7 @@ class Drawing:
             left, top = sheet.place(index, (side, side))
             place = Affine2D().scale(side / 2 / radius, -side / 2 / radius)
             place.translate(left + side / 2, top + side / 2)
-            draw_lines(axes, figure, style, transform=place + axes.transData)
+            draw_lines(axes, figure, style, transform=place + axes.transData, clip_on=False)
             name_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
 
     def _separate_panels(

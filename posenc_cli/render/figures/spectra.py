@@ -6,11 +6,11 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import math
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.analysis.sampling import spread
 from posenc_cli.analysis.spectrum import (
     Stretch,
     WaveDifference,
@@ -232,11 +232,9 @@ def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
     >>> _spans(("kept", "kept", "blended"))
     ((-0.5, 1.5, 'kept'), (1.5, 2.5, 'blended'))
     """
-    spans = []
-    for zone, run in groupby(enumerate(zones), key=lambda neighbour: neighbour[1]):
-        pairs = [pair for pair, _ in run]
-        spans.append((pairs[0] - 0.5, pairs[-1] + 0.5, zone))
-    return tuple(spans)
+    starts = [0, *(pair for pair in range(1, len(zones)) if zones[pair] != zones[pair - 1])]
+    ends = zip(starts, [*starts[1:], len(zones)], strict=True)
+    return tuple((start - 0.5, stop - 0.5, zones[start]) for start, stop in ends)
 
 
 def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
@@ -260,7 +258,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
             ]
             for pair, row in enumerate(rows)
         ]
-    return names, _some(rows)
+    return names, [rows[row] for row in spread(len(rows), MOST_ROWS)]
 
 
 def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
@@ -290,14 +288,6 @@ def rounded(value: float) -> str:
     if not math.isfinite(value):
         return "none"
     return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"
-
-
-def _some(rows: list[list[str]]) -> list[list[str]]:
-    """All rows, or as many from the first to the last as a table may have."""
-    if len(rows) <= MOST_ROWS:
-        return rows
-    chosen = np.unique(np.linspace(0, len(rows) - 1, MOST_ROWS).round().astype(int))
-    return [rows[row] for row in chosen]
 
 
 _REST = "longer: pairs of wavelengths longer than the context; --json has all of each"
