@@ -17,7 +17,7 @@ from posenc_cli.configs.library import names as preset_names
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import GGUFTensor, read_gguf
 from posenc_cli.records import replace
-from posenc_cli.render.reports.losses import losses_fields, losses_text
+from posenc_cli.render.reports.comparison import losses_fields, losses_text
 from posenc_cli.render.typesetting import Typesetter
 from tests.gguf_files import CASES, converted, gguf_bytes, parsed
 

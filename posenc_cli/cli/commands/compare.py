@@ -38,7 +38,7 @@ def _compare_models(
 ) -> int:
     """Report the settings of one model that the other has lost."""
     from posenc_cli.comparison.losses import compare_models
-    from posenc_cli.render.reports.losses import losses_fields, losses_text
+    from posenc_cli.render.reports.comparison import losses_fields, losses_text
 
     first, second = models
     if first.stored or second.stored:
