@@ -14,6 +14,7 @@ import io
 import math
 import re
 import warnings
+import zlib
 from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
