@@ -791,3 +791,9 @@ def test_every_map_of_a_narrow_page_has_its_whole_name(count: int) -> None:
         assert not first.overlaps(second)
     lefts = {round(image.get_extent()[0], 3) for image in axes.images}
     assert len(lefts) % 3 == 0
+
+
+@pytest.mark.long
+def test_columns_of_a_map_have_as_many_labels_as_have_room() -> None:
+    labels = drawn_page(heatmap(np.eye(64)), Style()).axes[0].get_xticklabels()
+    assert [label.get_text() for label in labels][:3] == ["0", "4", "8"]

@@ -210,7 +210,7 @@ def _gap(style: Style) -> int:
 
 _MARKED = 64
 """The most points of a curve with a marker at each."""
-_APART_ACROSS, _APART_DOWN = 5, 2
+_TICKS_ACROSS, _TICKS_DOWN = 5, 2
 """The least distance between tick labels along an axis, in lines of text."""
 _LARGEST_SPAN = 1e300
 """Half the length of an axis above which matplotlib overflows: only its ends get labels."""
@@ -394,8 +394,8 @@ def name_values(axes: Axes, curves: Curves, style: Style) -> None:
     axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
     drawn = [x[np.isfinite(x)] for x, _ in map(_finite_points, curves.curves)]
     whole = all(np.array_equal(x, np.rint(x)) for x in drawn)
-    _locate(axes.xaxis, curves.x_scale, most=width / (_APART_ACROSS * style.line), whole=whole)
-    _locate(axes.yaxis, curves.y_scale, most=height / (_APART_DOWN * style.line))
+    _locate(axes.xaxis, curves.x_scale, most=width / (_TICKS_ACROSS * style.line), whole=whole)
+    _locate(axes.yaxis, curves.y_scale, most=height / (_TICKS_DOWN * style.line))
 
 
 def _finite_points(curve: Curve) -> Points:
