@@ -59,7 +59,7 @@ def explore(
       posenc explore -s rope-yarn --set factor=8 --title "YaRN" --out yarn.html
     """
     output.prepare()
-    from posenc_cli.render.html.live import lecture_of
+    from posenc_cli.render.html.lecture import lecture_of
 
     name = printable_text(title or f"Positions in {choice.source or choice.name}")
     picture = saved_page(name, lecture_of(choice), output, theme=theme)

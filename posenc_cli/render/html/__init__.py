@@ -1,6 +1,6 @@
 """Figures as one interactive HTML page, which needs neither network nor script to be read.
 
 In: sections of figures. Out: the bytes of a page. Start with ``page``, next to its style and
-script. ``html_plots`` writes a figure, and ``live`` the interactive parts and the sections of
-explore.
+script. ``html_plots`` writes a figure, ``live`` the interactive parts, and ``lecture`` collects the
+sections of explore.
 """

@@ -1,4 +1,4 @@
-"""A lecture as a page, and the interactive parts of pages: clocks, and sliders of wavelengths.
+"""The interactive parts of a page: clocks by position, wavelengths by base and factor.
 
 The script of a page multiplies a correctly rounded frequency by a position. It looks up wavelengths
 in a grid that is computed here in float64 and sent with seven digits.
@@ -13,21 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.analysis.sampling import spread
-from posenc_cli.analysis.similarity import parts_of
 from posenc_cli.analysis.spectrum import context_of
-from posenc_cli.analysis.verdict import verdict
 from posenc_cli.encoding.request import Encoding
 from posenc_cli.numerics import exact
-from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.render.figure import Curve, Curves
-from posenc_cli.render.figures.circles import rotated_pairs
-from posenc_cli.render.figures.encoded import figure_of, figure_of_choice
-from posenc_cli.render.figures.similarities import judged_of, sentences, similarity_figure
-from posenc_cli.render.figures.spectra import choice_report
 from posenc_cli.render.html.html_plots import packed, table_of, text_of
-from posenc_cli.render.html.page import Section
 from posenc_cli.render.ticks import label
 
 if TYPE_CHECKING:
@@ -214,65 +205,3 @@ def _stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
         return (None,), 0
     stops = sorted({float(own), *usual})
     return tuple(stops), stops.index(float(own))
-
-
-_ROWS, _OFFSETS = 80, 256
-"""Default numbers of positions of the map and of the similarity."""
-_CLOCKS = 8
-_FINDINGS = 3
-"""The number of sentences with findings on a similarity; later ones name options."""
-
-
-def lecture_of(choice: Choice) -> list[Section]:
-    """The sections on an encoding and its effect on attention: values, waves, clocks and scores.
-
-    Raises: InvalidInput if the choice is a hybrid, or its positions cannot be drawn.
-    """
-    content = choice.encoding().bound.content
-    table, _ = figure_of_choice(choice, None, None, figure_of, first=_ROWS)
-    what = "what is added to scores" if content.heads is not None else "the values"
-    sections = [Section(table, f"1. {what[:1].upper()}{what[1:]}", _VALUES[what])]
-    if content.waves is not None:
-        report = choice_report(choice)
-        words = f"{_WAVES} {report.sentences[0][:1].upper()}{report.sentences[0][1:]}."
-        heading = f"{len(sections) + 1}. The wavelengths"
-        sections.append(Section(report.picture, heading, words, ladder_of(choice)))
-    if choice.scheme.kind == "rotary":
-        sections.append(_rotation(choice, f"{len(sections) + 1}. The rotation"))
-    sections.append(_similarity(choice, f"{len(sections) + 1}. Similarity by distance"))
-    return sections
-
-
-_VALUES = {
-    "the values": "Each row is a position, and each column a dimension.",
-    "what is added to scores": "Each row is a query, and each column a key; a map for each head.",
-}
-_WAVES = (
-    "A pair of dimensions rotates once within its wavelength. Move a slider to change the base or "
-    "the factor of a context extension."
-)
-_ROTATION = (
-    "In each pair, q at position m rotates by m·θ and k at position n by n·θ. Move both by as "
-    "much: the angle between them stays, and so does q·k."
-)
-
-
-def _rotation(choice: Choice, heading: str) -> Section:
-    """Some pairs as clocks, with positions up to the context."""
-    encoding = choice.encoding()
-    count = encoding.bound.rotation.waves.count
-    pairs = Positions.parse(",".join(map(str, spread(count, _CLOCKS))))
-    turned = rotated_pairs(choice, pairs)
-    clocks = turned.clocks()
-    return Section(turned.figure, heading, _ROTATION if clocks else "", clocks)
-
-
-def _similarity(choice: Choice, heading: str) -> Section:
-    """S by position and by offset, with the verdict."""
-    if choice.positions is None:
-        choice = choice.at_first(_OFFSETS)
-    parts = parts_of({0: choice})
-    judged = judged_of(parts, [verdict(part.similarity) for part in parts])
-    told = sentences(judged[0].similarity, judged[0].verdict)[:_FINDINGS]
-    words = ". ".join(f"{line[:1].upper()}{line[1:]}" for line in told)
-    return Section(similarity_figure(judged), heading, f"{words}.")
