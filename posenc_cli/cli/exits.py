@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13
 OBJECTS_LOOKED_THROUGH = 50_000  # between garbage collections: NumPy's import makes 20,000
 COMPLETION = "_POSENC_COMPLETE"
@@ -55,7 +54,7 @@ def main(
     except (streams.ReaderGone, BrokenPipeError):
         status = READER_GONE
     except KeyboardInterrupt:
-        status = INTERRUPTED
+        status = 128 + signal.SIGINT
     except Exception as error:
         status = report_error(error, debug="--debug" in arguments)
     else:

@@ -108,10 +108,9 @@ class HelpPage(Record):
         head = f"{_filled(self.summary, width)}\n\n" + "\n".join(examples)
         room = SCREEN - 4 - len(head.splitlines())
         shown = entries[: room + (room == len(entries) - 1)]
-        rest = len(entries) - len(shown)
         column = min(max((len(term) for term, _ in shown), default=0), _WIDEST_TERM) + 4
         lines = [_brief_entry(entry, column, width) for entry in shown]
-        more = f", and {rest} more" if rest else ""
+        more = f", and {len(entries) - len(shown)} more" * (len(shown) < len(entries))
         own = f"{self.name} --help explains these options in full{more}"
         closing = (_filled(line, width) for line in self.closing or (own,))
         return "\n".join([head, "", *lines, "", *closing]) + "\n"

@@ -240,12 +240,14 @@ def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
 def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
     """The column names and the rows of a table of pairs."""
     names = ["pair", "wavelength", "rotations"]
-    columns = [spectrum.wavelengths, spectrum.turns]
     rows = [[str(pair)] for pair in range(len(spectrum.wavelengths))]
     if spectrum.axes:
         names.insert(1, "axis")
         rows = [[*row, str(axis)] for row, axis in zip(rows, spectrum.axes, strict=True)]
-    rows = [[*row, *(rounded(values[pair]) for values in columns)] for pair, row in enumerate(rows)]
+    rows = [
+        [*row, rounded(spectrum.wavelengths[pair]), rounded(spectrum.turns[pair])]
+        for pair, row in enumerate(rows)
+    ]
     if spectrum.stretch:
         names += ["before", "stretched", "zone"]
         stretch = spectrum.stretch

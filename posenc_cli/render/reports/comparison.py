@@ -387,7 +387,13 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
     head = [losses_answer(result).text(typesetter), *told, *unknown, *named]
     if result.ok:
         return "\n".join(head)
-    rows = list(map(_loss_row, result.losses))
+    rows = [
+        [
+            f"{loss.name} ({loss.layers})" if loss.layers is not None else loss.name,
+            *_loss_cells(loss),
+        ]
+        for loss in result.losses
+    ]
     return "\n".join(head) + f"\n\n{typesetter.table(['setting', 'A', 'B'], rows)}"
 
 
@@ -434,11 +440,6 @@ def losses_fields(result: ModelComparison) -> dict[str, Any]:
 def _model_title(model: Model) -> str:
     name = model.name if model.name in library.names() else quoted_name(model.name)
     return name if model.runtime is None else f"{name} as {model.runtime}"
-
-
-def _loss_row(loss: Loss) -> list[str]:
-    name = loss.name if loss.layers is None else f"{loss.name} ({loss.layers})"
-    return [name, *_loss_cells(loss)]
 
 
 def _loss_cells(loss: Loss) -> Iterator[str]:

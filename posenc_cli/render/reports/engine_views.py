@@ -62,7 +62,10 @@ def engine_views_text(
         if silent := list(_silent(result, otherwise=otherwise)):
             paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
             parts.append("\n".join([heading, *paragraphs]))
-    parts.append(typesetter.paragraph(_versions(result), hanging=2))
+    having = [reading.runtime for reading in result.readings if reading.resolved]
+    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
+    compared = f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
+    parts.append(typesetter.paragraph(compared, hanging=2))
     return "\n\n".join(parts)
 
 
@@ -112,13 +115,6 @@ def _worst(result: EngineViews) -> tuple[str, str] | None:
         return None
     view, worst = max(apart, key=lambda each: getattr(each[1].worst.difference.worst, "apart", 0.0))
     return view.engines[0], next(_numbers(worst))
-
-
-def _versions(result: EngineViews) -> str:
-    """The versions that were read, and the settings that were compared."""
-    having = [reading.runtime for reading in result.readings if reading.resolved]
-    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
-    return f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
 
 
 def _view_lines(

@@ -113,10 +113,9 @@ def _next_step(report: Report) -> str | None:
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
     option = f"--layout {report.subject['layout']}"
-    if [why.cause for why in report.diagnosis] == [Cause.LAYOUT]:
-        why = report.diagnosis[0]
-        if option in why.evidence and why.residual is not None and not why.residual.rows:
-            return f"use {option} if your model does, or pair dimensions as the reference does"
+    whole = [why for why in report.diagnosis if why.residual and not why.residual.rows]
+    if len(report.diagnosis) == 1 and any(option in why.evidence for why in whole):
+        return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = [
         ", or ".join(
             dict.fromkeys(_NEXT[own.cause] for own in (why, *why.alike) if own.cause in _NEXT)
@@ -156,11 +155,8 @@ def verdict(report: Report) -> str:
     if report.accepted_by is not None:
         values = "cos and sin" if report.subject["kind"] == SubjectKind.TABLES else "its values"
         return f"FAILED: {name} {differs}: {values} are rounded to {report.accepted_by}"
-    if FindingName.RELATIVE not in holds:
-        return f"FAILED: {name} {differs}"
-    if holds[FindingName.RELATIVE]:
-        return f"FAILED: {name} {differs}, although q·k depends only on m − n"
-    return f"FAILED: {name} {differs}, and {alone}"
+    relative = {None: "", True: ", although q·k depends only on m − n", False: f", and {alone}"}
+    return f"FAILED: {name} {differs}{relative[holds.get(FindingName.RELATIVE)]}"
 
 
 def _of_calls(report: Report) -> str:
@@ -180,9 +176,8 @@ def _of_calls(report: Report) -> str:
 def _other_order(report: Report) -> str:
     """A note if dimensions are returned in another order than they are passed, else empty."""
     going_in, coming_out = report.subject["layout"], report.subject["out_layout"]
-    if coming_out == going_in:
-        return ""
-    return f"; its dimensions go in as {going_in} and come out as {coming_out}"
+    text = f"; its dimensions go in as {going_in} and come out as {coming_out}"
+    return "" if coming_out == going_in else text
 
 
 def _subject(report: Report) -> str:

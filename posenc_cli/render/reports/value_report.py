@@ -55,17 +55,16 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     elif report.worst is not None:
         apart = abs(report.worst.found - report.worst.expected)
         blocks.append(text(f"farthest from exact: {apart:.2g} at {rows[0][0]}"))
-    blocks += [text(f"note: {_brief(note, verbose=verbose)}") for note in report.notes]
+    # Unless verbose, the note on calls that raised an error only says that there are some.
+    few = "some further calls failed (--verbose lists them)"
+    blocks += [
+        text(f"note: {few if note.startswith('not tried: ') and not verbose else note}")
+        for note in report.notes
+    ]
     if verbose:
         told = report.title, report.positions, report.tolerance
         blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, told))))
     return typesetter.report(*blocks)
-
-
-def _brief(note: str, *, verbose: bool) -> str:
-    """A note; unless verbose, that on calls which raised an error only says that there are some."""
-    short = note.startswith("not tried: ") and not verbose
-    return "some further calls failed (--verbose lists them)" if short else note
 
 
 def _rows(report: ValueReport) -> list[list[str]]:
