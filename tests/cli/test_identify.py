@@ -42,7 +42,7 @@ def tables(tmp_path):
 def test_tables_of_a_model_are_named_with_all_that_matters(call, tables):
     status, found = report(call, *tables)
     assert status == 0
-    assert found["next"] == f"write the same again: {' && '.join(found['commands'])}"
+    assert found["next"] == f"write the same array: {' && '.join(found['commands'])}"
     assert list(found)[:5] == ["ok", "verdict", "cause", "next", "scheme"]
     assert (found["scheme"], found["layout"], found["dtype"]) == ("rope-llama3", "half", "float32")
     assert (found["residual"], found["positions"]) == (0.0, "0:300")
@@ -123,7 +123,7 @@ def test_runners_up_are_listed(call):
     assert {"rope", "sinusoidal"} <= {each["scheme"] for each in found["candidates"]}
     _, out, _ = call("identify", "a.npy")
     assert "Others that fit:" in out
-    assert max(map(len, out.split("write the same again:")[0].splitlines())) <= 80
+    assert max(map(len, out.split("write the same array:")[0].splitlines())) <= 80
 
 
 def test_a_runner_up_of_other_positions_says_which(call):
@@ -213,7 +213,7 @@ def test_damage_is_status_1_and_said_with_what_the_rest_is(call, tables, tmp_pat
     assert "cause: 1 row does not fit: 120;" in out
     assert "at row 120, column 10 of 'cos.npy'" in " ".join(out.split())
     assert "other rows equal model" in out
-    assert "write the same but for 1 of 76800" in " ".join(out.split())
+    assert "write the same array, except 1 of 76800" in " ".join(out.split())
 
 
 @pytest.mark.slow
@@ -236,9 +236,9 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
 @pytest.mark.parametrize(
     ("noise", "words"),
     [
-        (1e-7, "write the same within "),
-        (0.0, "write the same again:"),
-        (3e-7, "write the same within "),
+        (1e-7, "write the same array within "),
+        (0.0, "write the same array:"),
+        (3e-7, "write the same array within "),
     ],
 )
 def test_a_table_most_of_whose_cells_differ_is_the_same_within_its_residual(
@@ -406,7 +406,7 @@ def test_axes_of_length_1_that_the_commands_leave_out_are_said(call, tmp_path):
     table = tmp_path / "table.npy"
     angles = np.arange(32)[:, None] * 1e4 ** -(np.arange(8) / 8)
     np.save(table, np.cos(np.tile(angles, (1, 2)))[None, :, None].astype(np.float32))
-    assert "write the same again, without the axes of length 1:" in call("identify", str(table))[1]
+    assert "write the same array, without the axes of length 1:" in call("identify", str(table))[1]
 
 
 def test_scores_that_no_rule_gives_are_not_identified(call, tmp_path):

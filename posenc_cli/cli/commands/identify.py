@@ -398,12 +398,12 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
-        return f"write the same again{', without the axes of length 1' * shorter}:"
+        return f"write the same array{', without the axes of length 1' * shorter}:"
     if not differing:
-        return "write the other values again:"
+        return "write the other values:"
     if 2 * differing <= census.cells:
-        return f"write the same but for {differing} of {census.cells} values:"
-    return f"write the same within {best.residual:.2g}:"
+        return f"write the same array, except {differing} of {census.cells} values:"
+    return f"write the same array within {best.residual:.2g}:"
 
 
 def _properties(
