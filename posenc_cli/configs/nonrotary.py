@@ -251,8 +251,7 @@ class Reader(FamilyReader):
             for each, held in zip(stated, (True, 8), strict=True):
                 if each is not None and each.value != held:
                     self.notes.ineffective(each, "transformers' mpt adds ALiBi of at most 8")
-        context = self._count(("max_seq_len", 2048))
-        yield self._alibi("mpt", {"context": context})
+        yield self._alibi("mpt", {"context": self._count(("max_seq_len", 2048))})
 
     def falcon(self) -> Iterator[Layers]:
         """ALiBi by key, which Falcon scales."""
@@ -298,8 +297,7 @@ class Reader(FamilyReader):
             self.notes.warn(
                 f"{clamp.source} {clamp.value} is left out: farther offsets share its row"
             )
-        params = {"dim": self._count(self.family.dim)}
-        yield Layers(None, self._indices(), "transformer-xl", params)
+        yield Layers(None, self._indices(), "transformer-xl", {"dim": self._count(self.family.dim)})
 
     def unturned(self) -> Iterator[Layers]:
         """No positions at all, whichever layers attend."""

@@ -4,7 +4,7 @@ By default scores are multiplied by 1/√d, where d is the head dim. Some models
 from a key. Some apply a soft cap c: c · tanh(s / c). Some multiply the scores of the query at
 position m by 1 + a · ln(1 + ⌊(m + o) / L⌋).
 
-Source: the attention classes of transformers 5.23, as tests/golden/config_scores has them.
+Source: the attention classes of transformers 5.24, as tests/golden/config_scores has them.
 """
 
 from __future__ import annotations

@@ -135,6 +135,8 @@ _SECTIONS = (
     LAYER,
 )
 """Where a model of text and something else keeps its text model."""
+_OF_OWN_CODE = ("llm_config", "language_config")
+"""Those of models with code of their own; transformers reads the second of unlimited_ocr alone."""
 _CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
 """What transformers calls model types of older files."""
 _TEXT_KEYS = (
@@ -241,10 +243,12 @@ def _check_section(top: Keys, model_type: str, section: str) -> None:
     Raises: InvalidInput.
     """
     container = families.container(model_type)
-    if container is not None and container.inside is not None:
+    foreign = section in _OF_OWN_CODE and model_type != "unlimited_ocr"
+    place = container and (container.inside or (foreign and "text_config"))
+    if container is not None and place:
         raise InvalidInput(
             f"{top.name}: {section}: transformers reads the text model of {model_type} only in "
-            f"{container.inside}, and would take its defaults here",
+            f"{place}, and would take its defaults here",
             hint=f"for the text model alone, say model_type {container.text}",
         )
 

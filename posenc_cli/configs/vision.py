@@ -114,8 +114,13 @@ class _VisionReader(FamilyReader):
     def learned(self) -> Iterator[Layers]:
         """A table of a row for each patch, and for the tokens before them."""
         rows = self._rows(self._grid())
-        params = {"dim": self._size("hidden_size"), "max_len": rows}
-        yield Layers(None, (), "learned", params, {"context": rows})
+        yield Layers(
+            None,
+            (),
+            "learned",
+            {"dim": self._size("hidden_size"), "max_len": rows},
+            {"context": rows},
+        )
 
     def sines(self) -> Iterator[Layers]:
         """MAE's sines of row and column, of the encoder and the smaller decoder."""

@@ -119,3 +119,14 @@ def test_a_container_holds_a_text_model_that_is_known():
         assert found.text in ROTARY or found.text in FAMILIES, name
         assert all(type(value) is int for value in found.defaults.values()), name
         assert not found.flat or not found.defaults, name
+
+
+@pytest.mark.parametrize("section", ["llm_config", "language_config"])
+def test_a_text_model_where_transformers_looks_for_none_is_refused(section):
+    """A published test config of llava: transformers 5.24 takes its default Llama in silence."""
+    inner = {"hidden_size": 896, "num_attention_heads": 14, "num_hidden_layers": 1}
+    config = {"model_type": "llava", section: {**inner, "architectures": ["Qwen2ForCausalLM"]}}
+    with pytest.raises(InvalidInput, match=f"{section}: .* llava only in text_config") as refused:
+        resolve(config)
+    assert refused.value.hint == "for the text model alone, say model_type llama"
+    assert resolve({"model_type": "unlimited_ocr", "language_config": inner}).layers

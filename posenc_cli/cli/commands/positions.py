@@ -88,7 +88,7 @@ def positions(
 ) -> int:
     """Print or check the position ids of a prompt.
 
-    The ids match those of the model's own code in transformers 5.23. Positions
+    The ids match those of the model's own code in transformers 5.24. Positions
     of text count from 0 and restart in each packed sequence; RoBERTa and similar models start after
     the padding row. Decoders skip padding, as in generation; encoders such as BERT count it. In
     M-RoPE, each token of an image or a video has three ids: frame, row and column. The text after

@@ -196,7 +196,7 @@ def _check_objects(top: Keys) -> None:
 RUNTIMES: Mapping[str, Runtime] = {
     runtime.name: runtime
     for runtime in (
-        Runtime(TRANSFORMERS, "5.23", {}),
+        Runtime(TRANSFORMERS, "5.24", {}),
         *transformers_rules.RUNTIMES,
         *vllm_rules.RUNTIMES,
         sglang_rules.RUNTIME,
