@@ -42,7 +42,8 @@ def of_file(content):
 def turning(layers, number, length):
     """Frequencies, amplitude, axes and the layout of the checkpoint's columns; None where still.
 
-    Of ALiBi the slopes of the heads: its forms differ by a constant of each row.
+    Of ALiBi the slopes of the heads: its forms differ by a constant of each row. Of T5's buckets
+    their parameters.
     """
     groups = (each for each in layers if not each.layers or number in each.layers)
     group = next(groups, None)  # a layer in no group has no attention
@@ -51,6 +52,8 @@ def turning(layers, number, length):
     if group.scheme == "alibi":
         slopes = catalogue.find("alibi").bind(group.values(), seq_len=length).content
         return np.asarray(slopes.coefficients(np)), 1.0, "slopes"
+    if group.scheme == "t5":
+        return np.array([*map(float, group.values().values())]), 1.0, [*group.values()]
     axes = {"axes": "axes.npy"} if group.scheme == "mrope" else {}
     bound = catalogue.find(group.scheme).bind({**group.values(), **axes}, seq_len=length)
     rotation = bound.rotation
@@ -121,6 +124,16 @@ def types_of(case):
 def test_every_model_type_of_llama_cpp_was_converted():
     tried = {model_type for case in [*CASES, *CONVERTED] for model_type in types_of(case)}
     assert RUNTIMES["llama.cpp"].model_types.keys() <= tried
+
+
+@pytest.mark.parametrize("name", [case["name"] for case in CASES if "t5/" in case["name"]])
+def test_the_buckets_of_both_sides_are_those_of_the_file(name, files):
+    (case,) = [case for case in CASES if case["name"] == name]
+    read, held = resolve(case["config"], runtime="llama.cpp").layers, of_file(files[name])
+    assert {each.layer_type: each.values() for each in read} == {
+        each.layer_type: each.values() for each in held
+    }
+    assert {each.values()["max_distance"] for each in read} == {128}
 
 
 @pytest.mark.long

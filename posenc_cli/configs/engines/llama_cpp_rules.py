@@ -499,6 +499,7 @@ RUNTIME = Runtime(
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
         **of_types(frozenset({"alibi"}), "bloom", "mpt"),
         **of_types(frozenset({"nope"}), "nemotron_h"),
+        **of_types(frozenset({"t5"}), "mt5", "t5", "umt5"),
     },
     {
         **dict.fromkeys(("apertus", "arcee", "mistral", "mixtral", "smollm3"), "llama"),
@@ -508,6 +509,7 @@ RUNTIME = Runtime(
         **dict.fromkeys(("glm4", "glm4_moe"), "glm"),
         **dict.fromkeys(("granite_swa", "granitemoe"), "granite"),
         "lfm2_moe": "lfm2",
+        **dict.fromkeys(("mt5", "umt5"), "t5"),
         **dict.fromkeys(("olmo2", "olmo3", "olmoe", "seed_oss"), "olmo"),
         **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"), "qwen"),
         "ernie4_5": "ernie",
@@ -548,6 +550,14 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/mpt.py",
         lambda r: {**_check_mpt(r), **llama_cpp_mpt(r)},
         frozenset({"mpt"}),
+    ),
+    RuntimeDifference(
+        NAME,
+        "buckets",
+        frozenset({"t5"}),
+        "ends its buckets at distance 128, regardless of relative_attention_max_distance",
+        f"{_LLAMA_CPP}/blob/master/src/llama-graph.cpp",
+        always(max_distance=128),
     ),
     RuntimeDifference(
         NAME,
