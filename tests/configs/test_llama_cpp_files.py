@@ -13,7 +13,7 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.engines.runtimes import RUNTIMES, UnknownReading
-from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, WITHOUT_BASE
+from posenc_cli.configs.gguf.gguf_architectures import FACTOR_TENSORS, OF_MODEL_TYPES, WITHOUT_BASE
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import read_gguf
 
@@ -134,6 +134,39 @@ def test_the_buckets_of_both_sides_are_those_of_the_file(name, files):
         each.layer_type: each.values() for each in held
     }
     assert {each.values()["max_distance"] for each in read} == {128}
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("mpt/bias-8", ()),
+        ("mpt/bias-16", ("max-bias",)),
+        ("t5/buckets", ()),
+        ("t5/far", ("farthest",)),
+        ("lfm2/theta_beside", ("base",)),
+    ],
+)
+def test_what_the_file_has_otherwise_than_transformers_counts_in_a_comparison(
+    name, lost, files, call, tmp_path
+):
+    (case,) = [case for case in CASES if case["name"] == name]
+    (tmp_path / "a.json").write_text(json.dumps(case["config"]))
+    (tmp_path / "b.gguf").write_bytes(files[name])
+    status, out, _ = call("compare", "a.json", "b.gguf", "--json")
+    assert status == bool(lost)
+    assert all(f'"{each}"' in out for each in lost)
+
+
+def test_the_architecture_of_each_file_is_one_that_is_known_of_its_model_type(files):
+    found = {}
+    for case in CASES:
+        if case["name"] in files:
+            header = read_gguf(io.BytesIO(files[case["name"]]), name="m.gguf", size=1 << 20)
+            kind = header.metadata["general.architecture"].value
+            found.setdefault(case["config"]["model_type"], set()).add(kind)
+    known = {kind: OF_MODEL_TYPES[kind] for kind in found.keys() & OF_MODEL_TYPES.keys()}
+    assert all(found[kind] <= {*names} for kind, names in known.items())
+    assert {"bloom", "lfm2", "lfm2_moe", "mpt", "mt5", "nemotron_h", "t5", "umt5"} <= known.keys()
 
 
 @pytest.mark.long

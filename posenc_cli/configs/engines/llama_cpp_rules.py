@@ -550,6 +550,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/mpt.py",
         lambda r: {**_check_mpt(r), **llama_cpp_mpt(r)},
         frozenset({"mpt"}),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
@@ -558,6 +559,7 @@ DIFFERENCES = (
         "ends its buckets at distance 128, regardless of relative_attention_max_distance",
         f"{_LLAMA_CPP}/blob/master/src/llama-graph.cpp",
         always(max_distance=128),
+        converted=True,
     ),
     RuntimeDifference(
         NAME,
