@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,16 @@ def call(
         return (status, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start the processes of functions as copies of one that has imported NumPy."""
+    from posenc_cli.calls import exchange
+    from tests.warm_processes import started
+
+    copying = SimpleNamespace(**{**vars(subprocess), "Popen": started})
+    monkeypatch.setattr(exchange, "subprocess", copying)
 
 
 @pytest.fixture

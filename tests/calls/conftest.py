@@ -29,3 +29,17 @@ def patient(monkeypatch):
     """However busy the machine is, no call is left out because it takes long."""
     monkeypatch.setattr("posenc_cli.calls.patterns.SLOW_SECONDS", 1e9)
     monkeypatch.setattr("posenc_cli.calls.call_log.SLOW_SECONDS", 1e9)
+
+
+AS_USERS_START_THEM = (
+    *("answers_of_processes", "calling", "functions_of_frameworks", "interpreter"),
+    *("library_frameworks", "onnx", "renewal", "transformers_modules"),
+)
+"""Files about processes themselves, whose coverage is measured too."""
+
+
+@pytest.fixture(autouse=True)
+def processes(request):
+    """Start processes as users do in files about them, and as copies of a warm one in others."""
+    if request.path.stem.removeprefix("test_") not in AS_USERS_START_THEM:
+        request.getfixturevalue("warm")

@@ -8,6 +8,8 @@ import pytest
 from posenc_cli.checks.search import NamedBug
 from posenc_cli.checks.values import ValueReport
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 def table(positions, dim=64):
     angles = np.arange(positions)[:, None] * 1e4 ** (-np.arange(0, dim, 2) / dim)
