@@ -131,12 +131,12 @@ def find(name: str) -> Scheme:
         return own[name]
     if len(parts_of(name)) > 1:
         raise InvalidInput(
-            f"{abbreviated(name)}: is several encodings; give one",
+            f"{abbreviated(name)} is several encodings; give one",
             hint=slash_hint(name) or "name each by itself",
         )
     if name.endswith(".py"):
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: names a file, but no scheme in it",
+            f"--scheme {abbreviated(name)} names a file, but no scheme in it",
             hint=f"{name}:NAME names one",
         )
     if is_own(name):
@@ -190,7 +190,7 @@ def adopting(names: Iterable[str]) -> Iterator[None]:
     found = {name: replace(find(name), name=name) for name in names}
     for name in (name for name, scheme in found.items() if scheme.as_given):
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: is a function of positions, whose frequencies are not "
+            f"--scheme {abbreviated(name)} is a function of positions, whose frequencies are not "
             "known; identify needs a scheme with known frequencies",
             hint=f"posenc compare {name} FILE compares its rows with an array",
         )
@@ -253,7 +253,7 @@ def _loaded(target: str, name: str) -> Scheme:
     except (Exception, SystemExit) as error:
         unsearched = isinstance(error, ModuleNotFoundError) and ".py:" not in target
         raise InvalidInput(
-            f"--scheme {abbreviated(name)}: cannot be loaded ({described(error)})",
+            f"--scheme {abbreviated(name)} cannot be loaded ({described(error)})",
             hint="the current folder is not searched: ./file.py:name names a file of it"
             if unsearched
             else None,
@@ -263,6 +263,6 @@ def _loaded(target: str, name: str) -> Scheme:
     if callable(loaded):
         return scheme_of_function(loaded, name=re.split(r"[:.]", target)[-1], origin=name)
     raise InvalidInput(
-        f"--scheme {abbreviated(name)}: is of the type {type(loaded).__name__}, not a scheme",
+        f"--scheme {abbreviated(name)} is of the type {type(loaded).__name__}, not a scheme",
         hint="a function f(positions) of n rows is one; posenc_cli.formulas.declare makes others",
     )

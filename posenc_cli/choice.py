@@ -113,7 +113,7 @@ class Choice(Record):
 
         if self.parts:
             raise InvalidInput(
-                f"--scheme {self.name}: is {len(self.parts)} encodings; give one",
+                f"--scheme {self.name} is {len(self.parts)} encodings; give one",
                 hint=f"--scheme {self.scheme.name}",
             )
         if seq_len is None and self.positions is not None:

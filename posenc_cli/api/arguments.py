@@ -126,7 +126,7 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             if not isinstance(error, ArgumentError):
                 message, hint = argument_text(message), argument_hint(hint)
             kind = ArgumentError if isinstance(error, InvalidInput) else type(error)
-            if re.search(r" parameter '|: goes with an encoding", message):  # an encoding's
+            if re.search(r" parameter '| applies to an encoding", message):  # an encoding's
                 hint = hint or _meant(function, named)
             raise kind(message, hint=hint) from error.__cause__
         except TypeError as error:
@@ -253,7 +253,7 @@ def check_unmasked(name: str, value: object) -> None:
     import numpy as np
 
     if isinstance(value, np.ma.MaskedArray):
-        raise ArgumentError(f"{name}: is a masked array", hint="its filled(…) gives a plain one")
+        raise ArgumentError(f"{name} is a masked array", hint="its filled(…) gives a plain one")
 
 
 def check_unused(**parameters: object) -> None:
@@ -263,7 +263,7 @@ def check_unused(**parameters: object) -> None:
     """
     for name, value in parameters.items():
         if value is not None:
-            raise ArgumentError(f"{name}: goes with an encoding, not with an array")
+            raise ArgumentError(f"{name} applies to an encoding, not to an array")
 
 
 def type_text(value: object) -> str:
@@ -352,7 +352,7 @@ def model_encoding(
     if isinstance(config, ModelEncoding):
         if layer_type is not None or runtime is not None:
             raise ArgumentError(
-                "config: is already read: give layer_type and runtime to from_config"
+                "config is already read: give layer_type and runtime to from_config"
             )
         return config
     name, content = config_of(config)

@@ -93,7 +93,7 @@ def delivered(
 
 def _check_out(out: NDArray[Any], shape: tuple[int, ...], form: DType) -> None:
     if tuple(out.shape) != shape:
-        raise ArgumentError(f"out: has the shape {tuple(out.shape)}, the result {shape}")
+        raise ArgumentError(f"out has the shape {tuple(out.shape)}, the result {shape}")
     if not out.flags.writeable:
         raise ArgumentError("out: cannot be written to")
     if format_name(out.dtype) != form.name:
@@ -130,9 +130,9 @@ def loaded_array(value: object, name: str) -> Loaded:
     try:
         values, dtype = as_numpy(value)
     except (ValueError, TypeError, NotImplementedError, RuntimeError):
-        raise ArgumentError(f"{name}: is not an array of numbers") from None
+        raise ArgumentError(f"{name} is not an array of numbers") from None
     if not values.size or not values.ndim or values.dtype.kind not in "fciub":
-        raise ArgumentError(f"{name}: holds no numbers")
+        raise ArgumentError(f"{name} holds no numbers")
     if values.dtype.kind in "iub":
         values = values.astype(np.float64)
     return Loaded(np.ascontiguousarray(values), dtype, name)

@@ -153,7 +153,7 @@ def _planned(
         request, *others = choice.requests(precision, **asked)
         if others:
             raise ArgumentError(
-                f"encoding {choice.name!r}: is {1 + len(others)} encodings; encode returns one "
+                f"encoding {choice.name!r} is {1 + len(others)} encodings; encode returns one "
                 "matrix",
                 hint="encode each by itself",
             )
@@ -333,7 +333,7 @@ def frequencies(
     bound = choice.encoding().bound
     waves = bound.content.waves
     if waves is None:
-        raise ArgumentError(f"encoding {bound.scheme.name!r}: has no frequencies")
+        raise ArgumentError(f"encoding {bound.scheme.name!r} has no frequencies")
     form = format_of_result("float64" if dtype is None and like is None else dtype, like, None)
     rates = block_rules.frequencies_of(waves, precision=Precision.of(form, None), engine=Engine())
     return array_like(rates, like, form)
@@ -370,7 +370,7 @@ def bias(
     encoded = choice.encoding(last + 1)
     content = encoded.bound.content
     if content.heads is None:
-        raise ArgumentError(f"encoding {choice.name!r}: is {choice.scheme.kind_text}, not a bias")
+        raise ArgumentError(f"encoding {choice.name!r} is {choice.scheme.kind_text}, not a bias")
     if head is not None and not 0 <= head < content.heads:
         raise ArgumentError(f"head {head}: the heads are 0 to {content.heads - 1}")
     content = content.in_parts(parts)

@@ -203,7 +203,7 @@ class SimilarityReport(NotebookReport, Record):
         """
         part = self.parts[0]
         if part.similarity.content == "independent":
-            raise ArgumentError("content 'independent': has a mean and a deviation, but no matrix")
+            raise ArgumentError("content 'independent' has a mean and a deviation, but no matrix")
         matrix = part.similarity.matrix(FLOAT64, part.engine, {})
         return np.concatenate(list(matrix.blocks())).reshape(matrix.shape)
 
@@ -275,7 +275,7 @@ def similarity(
     arrays, choices = arrays_and_choices(subject, positions, parameters)
     for choice in choices.values():
         if choice.parts:
-            raise ArgumentError(f"encoding {choice.name!r}: is several encodings; give one")
+            raise ArgumentError(f"encoding {choice.name!r} is several encodings; give one")
     parts = [
         part_of_array(loaded, name=name, normalize=normalize, place=place)
         for place, (name, loaded) in arrays.items()
@@ -285,7 +285,7 @@ def similarity(
     parts.sort(key=lambda part: part.subject)
     if bound and all(part.similarity.bound is None for part in parts):
         raise ArgumentError(
-            "bound: goes with rotary encodings whose pairs rotate with the position"
+            "bound applies only to rotary encodings whose pairs rotate with the position"
         )
     verdicts = tuple(verdict(part.similarity) for part in parts)
     return SimilarityReport(tuple(parts), verdicts, bool(bound))

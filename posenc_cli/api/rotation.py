@@ -144,15 +144,15 @@ class Rotator(Record):
         if axis not in (-2, -3):
             raise ArgumentError(f"sequence_axis {axis}: must be −2 or −3")
         if len(shape) < max(-axis, len(self.places) + 1 - (axis + 2)):
-            raise ArgumentError(f"{name}: has {len(shape)} axes, too few for these positions")
+            raise ArgumentError(f"{name} has {len(shape)} axes, too few for these positions")
         if shape[axis] != length or shape[-1] < self.rotation.width:
             raise ArgumentError(
-                f"{name}: has the shape {shape}; {length} positions along axis {axis} and at least "
+                f"{name} has the shape {shape}; {length} positions along axis {axis} and at least "
                 f"{self.rotation.width} columns are needed"
             )
         axes = zip(self.places[:-1], shape, strict=False)
         if any(places not in (1, length) for places, length in axes):
-            raise ArgumentError(f"{name}: has the shape {shape}, the positions {self.places}")
+            raise ArgumentError(f"{name} has the shape {shape}, the positions {self.places}")
 
     def _tables(self, x: Any, *, of_keys: bool) -> tuple[NumberArray, NumberArray]:
         """The cosines and sines that rotate ``x``, (positions, pairs) each."""
@@ -234,7 +234,7 @@ def apply(
         raise ArgumentError(f"x: must hold {', '.join(REAL_DTYPES)}, not {kind}")
     shape = tuple(getattr(x, "shape", ()))
     if len(shape) < 2:
-        raise ArgumentError(f"x: has the shape {shape}, not (…, positions, columns)")
+        raise ArgumentError(f"x has the shape {shape}, not (…, positions, columns)")
     given = None if positions is None else GivenPositions.of(positions)
     if given is not None and len(given.shape) != 1:
         raise ArgumentError("positions: must be one-dimensional")

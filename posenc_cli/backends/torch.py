@@ -194,7 +194,7 @@ def _placed(device: str | None, arithmetic: Arithmetic) -> tuple[Any, Any]:
     place = device_of(torch, device)
     if arithmetic in ("exact", "float64") and not has_float64(torch, place):
         raise Unavailable(
-            f"--device {device}: has no float64",
+            f"--device {device} has no float64",
             hint="exact values are the same on the CPU; --arithmetic float32 computes there",
         )
     return torch, place

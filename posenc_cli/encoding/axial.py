@@ -231,7 +231,7 @@ def _read(file: AxesFile) -> tuple[Integers, int]:
     if values.ndim != 2 or values.shape[0] != file.axes:
         shape = "×".join(map(str, values.shape))
         raise InvalidInput(
-            f"{where}: holds a {shape} array; it must be {file.axes}×L, one row per axis",
+            f"{where} holds a {shape} array; it must be {file.axes}×L, one row per axis",
             hint="transpose it" if values.ndim == 2 and values.shape[1] == file.axes else None,
         )
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:

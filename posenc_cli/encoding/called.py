@@ -55,7 +55,7 @@ def called_rows(bound: Bound) -> Rows:
         values, share = rows_at(places)
         if values.shape[1] != first.size:
             raise InvalidInput(
-                f"--scheme {bound.scheme.origin}: returned rows of {first.size} numbers for "
+                f"--scheme {bound.scheme.origin} returned rows of {first.size} numbers for "
                 f"positions 0 to 1, and of {values.shape[1]} for {places.min()} to {places.max()}",
                 hint=HOW_IT_IS_CALLED,
             )
@@ -66,7 +66,7 @@ def called_rows(bound: Bound) -> Rows:
         alike = again.shape == expected.shape and (np.abs(again - expected) <= allowed).all()
         if not alike:
             raise InvalidInput(
-                f"--scheme {bound.scheme.origin}: returned different rows for positions 0 and "
+                f"--scheme {bound.scheme.origin} returned different rows for positions 0 and "
                 f"{places[middle]} alone and among others",
                 hint="a row may depend only on its own position: not on the number of positions, "
                 "the largest one, or chance",
@@ -108,25 +108,25 @@ def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRo
         values, form = as_numpy(result)
     except Exception as error:
         raise InvalidInput(
-            f"{name}: returned a {type(result).__name__} that cannot be read as an array "
+            f"{name} returned a {type(result).__name__} that cannot be read as an array "
             f"({described(error)})",
             hint=HOW_IT_IS_CALLED,
         ) from error
     if values.dtype.kind not in "fiub":
         raise InvalidInput(
-            f"{name}: returned {_kind_text(result, values)}; expected an (n, d) array of real "
+            f"{name} returned {_kind_text(result, values)}; expected an (n, d) array of real "
             "numbers",
             hint=HOW_IT_IS_CALLED,
         )
     if values.ndim != 2 or values.shape[0] != positions.size or not values.size:
         raise InvalidInput(
-            f"{name}: returned the shape {values.shape} for {positions.size} positions",
+            f"{name} returned the shape {values.shape} for {positions.size} positions",
             hint=HOW_IT_IS_CALLED,
         )
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
-        raise InvalidInput(f"{name}: is not finite at position {positions[row]}, column {column}")
+        raise InvalidInput(f"{name} is not finite at position {positions[row]}, column {column}")
     precision = REAL_DTYPES.get(form, FLOAT32).precision
     coarse = _COARSE_ROUNDINGS * 2.0**-precision if precision < FLOAT32.precision else 0.0
     return values, _ROUNDINGS * 2.0**-FLOAT32.precision + coarse

@@ -81,11 +81,9 @@ class Resizing(Record):
         if method is None:
             method = "linear" if grid is None else "bicubic"
         if method in NEAREST and antialias:
-            raise InvalidInput(f"--antialias: cannot go with --method {method}")
+            raise InvalidInput(f"--antialias cannot go with --method {method}")
         if interpolate_offset and (grid is None or method in NEAREST):
-            raise InvalidInput(
-                "--interpolate-offset: goes with --grid, and --method bicubic or linear"
-            )
+            raise InvalidInput("--interpolate-offset needs --grid, and --method bicubic or linear")
         rows = _rows_of(shape, name)
         if prefix >= rows:
             raise InvalidInput(
@@ -145,7 +143,7 @@ class Resizing(Record):
         """
         table = values.reshape(values.shape[-2:])
         if not np.isfinite(table).all():
-            raise InvalidInput(f"{name}: holds NaN or infinity")
+            raise InvalidInput(f"{name} holds NaN or infinity")
         return table
 
     def blocks(
@@ -253,7 +251,7 @@ def _check_grid(rows: int, prefix: int, old: Sides, new: Sides, name: str) -> No
     more = rows - likely[0] * likely[1]
     hint = f"{rows} rows are {_text(likely)} and {more} more: {proposal} {more}"
     raise InvalidInput(
-        f"--grid {_text(old)}: takes {cells} rows{after}, and {name} has {rows - prefix}",
+        f"--grid {_text(old)} takes {cells} rows{after}, and {name} has {rows - prefix}",
         hint=hint if more <= _LIKELY_PREFIX else None,
     )
 

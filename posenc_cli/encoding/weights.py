@@ -60,7 +60,7 @@ class LoadedTable(Record):
         from_rows = shape.rows_to_parameter(rows)
         if from_rows is None:
             raise InvalidInput(
-                f"--set weights={self.path}: has {rows} rows; {scheme.name} needs {shape.text}"
+                f"--set weights={self.path} has {rows} rows; {scheme.name} needs {shape.text}"
             )
         return {shape.rows: from_rows, shape.columns: columns}
 
@@ -75,13 +75,13 @@ class LoadedTable(Record):
             if scheme.weights is not None and scheme.weights.tensors is not None:
                 added = len(scheme.weights.tensors) - 3
                 raise InvalidInput(
-                    f"--set weights={self.path}: is of {rows - added} units, {self.beside - 1} "
+                    f"--set weights={self.path} is of {rows - added} units, {self.beside - 1} "
                     f"coordinates and {columns - self.beside} heads, but {scheme.name} with these "
                     f"parameters needs {text}: {weights.rows - added} units and "
                     f"{weights.columns - scheme.weights.inputs - 1} heads"
                 )
             raise InvalidInput(
-                f"--set weights={self.path}: is {rows}×{columns}, but {scheme.name} with these "
+                f"--set weights={self.path} is {rows}×{columns}, but {scheme.name} with these "
                 f"parameters needs {text} = {weights.rows}×{weights.columns}"
             )
 
@@ -102,9 +102,9 @@ def _finite(path: str, given: str, *, axes: int) -> RealRows:
     if values.ndim != axes or np.iscomplexobj(values):
         shape = "×".join(map(str, values.shape))
         wanted = "real matrix" if axes == 2 else "real vector"
-        raise InvalidInput(f"--set weights={given}: holds a {shape} array, not a {wanted}")
+        raise InvalidInput(f"--set weights={given} holds a {shape} array, not a {wanted}")
     if not np.isfinite(values).all():
-        raise InvalidInput(f"--set weights={given}: holds NaN or infinity")
+        raise InvalidInput(f"--set weights={given} holds NaN or infinity")
     return np.asarray(values, dtype=np.float64)
 
 

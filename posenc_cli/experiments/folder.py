@@ -83,7 +83,7 @@ class RunFolder(Record):
         try:
             return cls(path, ExperimentRequest.from_fields(_json_of(place)))
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise InvalidInput(f"{quoted_name(place)}: is not an experiment's request") from error
+            raise InvalidInput(f"{quoted_name(place)} is not an experiment's request") from error
 
     @property
     def request_path(self) -> Path:
@@ -102,7 +102,7 @@ class RunFolder(Record):
         for name in mine:
             if mine[name] != other[name]:
                 raise InvalidInput(
-                    f"{quoted_name(self.path)}: was made with other {name.replace('_', ' ')}: "
+                    f"{quoted_name(self.path)} was made with other {name.replace('_', ' ')}: "
                     f"{_short(mine[name])}, not {_short(other[name])}"
                 )
 
@@ -155,13 +155,13 @@ def _json_of(path: Path) -> Any:
     except OSError as error:
         raise InvalidInput(f"{quoted_name(path)}: {error.strerror}") from error
     if len(content) > _LARGEST_FILE:
-        raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_FILE >> 20} MiB")
+        raise InvalidInput(f"{quoted_name(path)} is larger than {_LARGEST_FILE >> 20} MiB")
     return json.loads(content)
 
 
 def _no_result(place: Path) -> InvalidInput:
     return InvalidInput(
-        f"{quoted_name(place)}: is not a result of this job", hint="remove it to run the job again"
+        f"{quoted_name(place)} is not a result of this job", hint="remove it to run the job again"
     )
 
 

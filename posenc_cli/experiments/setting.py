@@ -78,7 +78,7 @@ def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
     code = [name for name, _ in parts if name not in catalogue.BUILT_IN]
     if code:
         raise InvalidInput(
-            f"{quoted_name(place)}: names the code of a scheme, {abbreviated(code[0])}; "
+            f"{quoted_name(place)} names the code of a scheme, {abbreviated(code[0])}; "
             "--resume runs only code that the command line names too",
             hint=f"if you trust it, repeat {_as_options(request)}",
         )
@@ -137,9 +137,9 @@ class JobSetting(Record):
         lengths = request.lengths(trained)
         last = request.last or max(1, trained // 2)
         if lengths[0] < trained:
-            raise InvalidInput(f"--test {lengths[0]}: is shorter than --train {trained}")
+            raise InvalidInput(f"--test {lengths[0]} is shorter than --train {trained}")
         if last > trained:
-            raise InvalidInput(f"--last {last}: is more than --train {trained}")
+            raise InvalidInput(f"--last {last} is more than --train {trained}")
         longest = task.tokens(lengths[-1])
         check_size(f"--test {lengths[-1]}", longest, LONGEST, "columns of a sequence")
         for length in lengths:

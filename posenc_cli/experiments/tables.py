@@ -230,7 +230,7 @@ class EncodingPart(Record):
         if content.heads is not None:
             if content.heads != size.heads:
                 raise InvalidInput(
-                    f"{name}: has {content.heads} heads, but the model of --size {size} has "
+                    f"{name} has {content.heads} heads, but the model of --size {size} has "
                     f"{size.heads}"
                 )
             return
@@ -239,7 +239,7 @@ class EncodingPart(Record):
         least = 0 if self.scheme.kind == "rotary" else columns  # unrotated dimensions are allowed
         if not least <= content.width <= columns:
             raise InvalidInput(
-                f"{name}: has {content.width} columns, and {whose} of the model of --size {size} "
+                f"{name} has {content.width} columns, and {whose} of the model of --size {size} "
                 f"has {columns}"
             )
 

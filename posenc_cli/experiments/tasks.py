@@ -128,7 +128,7 @@ class Task(Record, ABC):
         if last < 1:
             raise InvalidInput(f"{place}: the last {last} columns: must be at least 1")
         if sequences < self.fewest:
-            raise InvalidInput(f"{place}: needs at least {self.fewest} sequences, not {sequences}")
+            raise InvalidInput(f"{place} needs at least {self.fewest} sequences, not {sequences}")
         request = f"{place} at a length of {length}"
         check_size(request, sequences * self.tokens(length), HELD_VALUES, "tokens")
 
@@ -208,7 +208,7 @@ class Text(Task):
     def _check_characters(self, there: int, needed: int, purpose: str) -> None:
         if there < needed:
             raise InvalidInput(
-                f"{self.corpus.name}: has {there} characters {purpose}, but needs {needed}",
+                f"{self.corpus.name} has {there} characters {purpose}, but needs {needed}",
                 hint="give shorter tests (--test), or fewer last places (--last)",
             )
 

@@ -193,7 +193,7 @@ def check_apart(flag: str, path: str, other_flag: str, other: str | None) -> Non
     Raises: InvalidInput.
     """
     if other is not None and os.path.realpath(path) == os.path.realpath(other):
-        raise InvalidInput(f"{flag} {quoted_name(path)}: is the file of {other_flag}")
+        raise InvalidInput(f"{flag} {quoted_name(path)} is the file of {other_flag}")
 
 
 def check_no_folder(path: str | os.PathLike[str]) -> None:
@@ -382,7 +382,7 @@ def _check_free(target: Path, place: str) -> None:
         if any(target.iterdir()):
             raise InvalidInput(f"{place}: exists and is not empty", hint="name a new folder")
     elif target.exists():
-        raise InvalidInput(f"{place}: is a file, not a folder", hint="name a new folder")
+        raise InvalidInput(f"{place} is a file, not a folder", hint="name a new folder")
 
 
 @contextlib.contextmanager

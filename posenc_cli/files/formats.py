@@ -133,7 +133,7 @@ def check_suffix(
     if content is None or suffix == own or (content == "a text" and own in _TEXTUAL):
         return
     raise InvalidInput(
-        f"{asking}: cannot go with {flag} {quoted_name(path or '')}, the name of {content}",
+        f"{asking} cannot go with {flag} {quoted_name(path or '')}, the name of {content}",
         hint=hint or f"{flag} {quoted_name(place.with_suffix(own))}",
     )
 

@@ -158,14 +158,14 @@ def read_gguf(
 def _version(data: _Bytes) -> tuple[int, bool]:
     """Return the version of the format, and whether the file is big-endian."""
     if data.take(4) != MAGIC:
-        raise InvalidInput(f"{data.name}: is not a GGUF file: it does not begin with GGUF")
+        raise InvalidInput(f"{data.name} is not a GGUF file: it does not begin with GGUF")
     number = data.take(4)
     for order in ("little", "big"):
         version = int.from_bytes(number, order)
         if 1 <= version <= 3:
             return version, order == "big"
     raise InvalidInput(
-        f"{data.name}: is GGUF of version {int.from_bytes(number, 'little')}; 1, 2 and 3 are read"
+        f"{data.name} is GGUF of version {int.from_bytes(number, 'little')}; 1, 2 and 3 are read"
     )
 
 
@@ -224,7 +224,7 @@ class _Bytes:
             if not piece:
                 self.buffer = b"".join(pieces)
                 raise InvalidInput(
-                    f"{self.name}: ends within its header (byte {self.before + have})"
+                    f"{self.name} ends within its header (byte {self.before + have})"
                 )
             pieces.append(piece)
             have += len(piece)

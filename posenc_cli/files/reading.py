@@ -225,12 +225,12 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
             raise NoMatrix(name, "complex numbers")
         if stored.dtype not in REAL_DTYPES:
             raise InvalidInput(
-                f"{name}: holds {stored.dtype}; vectors are {', '.join(REAL_DTYPES)}",
+                f"{name} holds {stored.dtype}; vectors are {', '.join(REAL_DTYPES)}",
                 hint="save array.astype('float32')",
             )
         if values.ndim < 2:
             raise InvalidInput(
-                f"{name}: has the shape {values.shape}; vectors are (…, positions, columns)"
+                f"{name} has the shape {values.shape}; vectors are (…, positions, columns)"
             )
         if not values.flags.c_contiguous:
             source.afford(values.nbytes)

@@ -758,7 +758,7 @@ def scheme_of_function(function: Callable[..., Any], *, name: str, origin: str) 
     """
     if isinstance(function, type):
         raise InvalidInput(
-            f"--scheme {origin}: is a class, not a scheme or a function",
+            f"--scheme {origin} is a class, not a scheme or a function",
             hint="name an object of it: pe = Name(…) in the file, then file.py:pe",
         )
     declared = _declared(function, origin)
@@ -793,7 +793,7 @@ def _declared(function: Callable[..., Any], origin: str) -> list[inspect.Paramet
         inspect.Parameter.KEYWORD_ONLY,
         inspect.Parameter.VAR_KEYWORD,
     ):
-        raise InvalidInput(f"--scheme {origin}: takes no positions", hint=HOW_IT_IS_CALLED)
+        raise InvalidInput(f"--scheme {origin} takes no positions", hint=HOW_IT_IS_CALLED)
     declared = []
     for other in parameters[1:]:
         type_given = _TYPES.get(

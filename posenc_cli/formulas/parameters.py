@@ -271,7 +271,7 @@ def _list_of_file(path: str, flag: str) -> Sequence[object]:
         raise Unavailable(f"{flag} {abbreviated(path)}: {error.strerror or error}") from error
     if len(text) > _LARGEST_FILE:
         limit = f"{_LARGEST_FILE >> 20} MiB"
-        raise InvalidInput(f"{flag} {abbreviated(path)}: is larger than {limit}")
+        raise InvalidInput(f"{flag} {abbreviated(path)} is larger than {limit}")
     try:
         numbers = json.loads(text)
     except (ValueError, RecursionError):

@@ -218,7 +218,7 @@ def _of_vectors(
     e = replace(e, found=e.right())
     if not e.found.any():
         raise InvalidInput(
-            f"{applied.choice.asked}: adds nothing at these positions, so no test of it can fail"
+            f"{applied.choice.asked} adds nothing at these positions, so no test of it can fail"
         )
     matrix = applied.choice.requests(Precision.of(FLOAT32, dtype))[0].plan().matrix()
     table = np.concatenate([widen(block, FLOAT32) for block in matrix.blocks()])

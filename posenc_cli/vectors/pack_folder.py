@@ -229,7 +229,7 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
         raise NoMatrix(quoted_name(path), "complex numbers")
     if given.size != y.size or given.shape[-y.ndim :] != y.shape:
         raise InvalidInput(
-            f"{quoted_name(path)}: has the shape {given.shape}, but y of the test vectors {y.shape}"
+            f"{quoted_name(path)} has the shape {given.shape}, but y of the test vectors {y.shape}"
         )
     kinds = {positions.dtype.kind, y.dtype.kind, tolerance.dtype.kind}
     whole = y.shape == tolerance.shape and y.ndim and y.size and positions.size
@@ -306,7 +306,7 @@ def _check_digest(path: Path, digest: str | None) -> None:
 
     if sha256(_content(path)).hexdigest() != digest:
         raise InvalidInput(
-            f"{quoted_name(path)}: has changed since the test vectors were written",
+            f"{quoted_name(path)} has changed since the test vectors were written",
             hint="write them again: posenc emit",
         )
 
@@ -325,12 +325,12 @@ def _content(path: Path) -> bytes:
     except OSError as error:
         raise Unavailable(f"--check {quoted_name(path)}: {error.strerror}") from error
     if len(content) > _LARGEST_FILE:
-        raise InvalidInput(f"{quoted_name(path)}: is larger than {_LARGEST_FILE >> 20} MiB")
+        raise InvalidInput(f"{quoted_name(path)} is larger than {_LARGEST_FILE >> 20} MiB")
     return content
 
 
 def _no_pack(path: Path) -> InvalidInput:
     return InvalidInput(
-        f"{quoted_name(path)}: is not a folder of test vectors from posenc emit",
+        f"{quoted_name(path)} is not a folder of test vectors from posenc emit",
         hint="--check takes the folder that posenc emit wrote",
     )

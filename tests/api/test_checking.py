@@ -82,7 +82,7 @@ def test_posencs_own_tables_are_checked_where_nothing_is_given():
         ({"tables": (np.ones((4, 8), complex),) * 2}, "complex numbers"),
         ({"inv_freq": np.ones((4, 8))}, "inv_freq array: must be one row of real numbers"),
         ({"inv_freq": "absent.npy"}, "cannot read 'absent.npy'"),
-        ({"inv_freq": ["a"]}, "array: holds no numbers"),
+        ({"inv_freq": ["a"]}, "array holds no numbers"),
         ({"inv_freq": [1.0], "tables": right()}, "inv_freq cannot go with tables"),
         ({"tables": 5}, "tables: must be two arrays, (cos, sin)"),
         ({"tol": "loose"}, "tol 'loose': must be one of auto"),

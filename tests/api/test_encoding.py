@@ -85,7 +85,7 @@ def test_a_result_fills_out_and_is_it():
     strided = np.zeros((8, 8))[::2]
     posenc.encode("rope", 4, dim=8, out=strided)
     assert np.array_equal(strided, posenc.encode("rope", 4, dim=8, dtype="float64"))
-    with pytest.raises(ValueError, match=r"out: has the shape \(4, 8\), the result \(5, 8\)"):
+    with pytest.raises(ValueError, match=r"out has the shape \(4, 8\), the result \(5, 8\)"):
         posenc.encode("rope", 5, dim=8, out=out)
     with pytest.raises(ValueError, match="out: is float16, the result float32"):
         posenc.encode("rope", 4, dim=8, out=out, dtype="float32")

@@ -89,7 +89,7 @@ def test_lists_are_looked_at_together_as_the_commands_do(call):
     for wrong in ([], ["sinusoidal+rope"]):
         with pytest.raises(ValueError, match="empty list|several encodings"):
             posenc.similarity(wrong, 8)
-    with pytest.raises(ValueError, match="bound: goes with rotary"):
+    with pytest.raises(ValueError, match="bound applies only to rotary"):
         posenc.similarity("alibi", 8, bound=True)
-    with pytest.raises(ValueError, match="dim: goes with an encoding"):
+    with pytest.raises(ValueError, match="dim applies to an encoding"):
         posenc.similarity(rows, dim=8)

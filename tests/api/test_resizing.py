@@ -61,7 +61,7 @@ def test_the_bits_of_torch_are_those_of_the_torch_that_is_here():
         ({"positions": 3, "prefix": 7}, "prefix 7: table has 7 rows"),
         ({"grid": (7, 1)}, "grid (7, 1): must be ((A, B), (C, D))"),
         ({"grid": ((7, 1), (0, 2))}, "must be ((A, B), (C, D))"),
-        ({"grid": ((2, 3), (4, 5))}, "grid 2x3: takes 6 rows"),
+        ({"grid": ((2, 3), (4, 5))}, "grid 2x3 takes 6 rows"),
         ({"positions": 3, "method": "cubic"}, "method 'cubic': must be one of linear"),
         ({"positions": 3, "arithmetic": "float16"}, "arithmetic 'float16': must be one of exact"),
         ({"positions": 3, "interpolate_offset": 2}, "interpolate_offset 2: must be"),

@@ -415,7 +415,7 @@ def test_a_device_without_float64(monkeypatch):
     monkeypatch.setattr(torch_device, "has_float64", lambda _torch, place: place.index is None)
     rule = rope.bind({}).content.waves.frequencies
     backend = TorchBackend()
-    with pytest.raises(Unavailable, match="^--device cpu:0: has no float64$"):
+    with pytest.raises(Unavailable, match="^--device cpu:0 has no float64$"):
         exact_waves([Decimal(1)], device="cpu:0")
     with pytest.raises(Unavailable, match="has no float64"):
         backend.reduced(rule, scale=1.0, arithmetic="float64", device="cpu:0")

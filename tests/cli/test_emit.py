@@ -111,7 +111,7 @@ def test_a_pack_that_was_changed_is_refused(call, pack):
     y = np.load("pack/y.npy")
     np.save("y.npy", y)
     np.save("pack/tolerance.npy", 1 + y)
-    assert "'pack/tolerance.npy': has changed since" in refused(call, "--check", "pack", "y.npy")
+    assert "'pack/tolerance.npy' has changed since" in refused(call, "--check", "pack", "y.npy")
     for text in (
         "{}",
         "[]",

@@ -121,7 +121,7 @@ def test_a_run_folder_runs_no_code_that_the_command_line_does_not_name(
     place = Path("run/request.json")
     place.write_text(place.read_text().replace("own.py", "not_run_yet.py"))
     said = refused(call, "--out", "run", "--resume")
-    assert "'run/request.json': names the code of a scheme, '" in said
+    assert "'run/request.json' names the code of a scheme, '" in said
     assert "other encodings" in refused(call, "--out", "run", "--resume", "-s", "alibi")
     assert not Path("ran").exists()
     repeated = said.partition("repeat ")[2]
@@ -210,7 +210,7 @@ def test_a_file_that_could_not_be_written_is_refused_before_anything_runs(name, 
         ("--train 9007199254740992", "columns of a sequence; at most 8192"),
         ("--test 1.5x", "must be an integer"),
         ("--test x", "must be an integer"),
-        ("--test 50", "--test 50: is shorter than --train 100"),
+        ("--test 50", "--test 50 is shorter than --train 100"),
         ("--last 101", "is more than --train 100"),
         ("--task text,foo", "must be one of text, copy"),
         ("--stretch foo", "must be one of none, linear"),

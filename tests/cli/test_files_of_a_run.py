@@ -146,7 +146,7 @@ def test_no_result_gets_a_name_that_says_it_is_something_else(command, call, tmp
 )
 def test_a_refused_name_is_told_what_its_suffix_means(words, out, meant, call):
     status, _, err = call(*words.split(), "--out", out)
-    message = f"{' '.join(words.split()[-2:])}: cannot go with --out '{out}', the name of {meant}"
+    message = f"{' '.join(words.split()[-2:])} cannot go with --out '{out}', the name of {meant}"
     assert (status, err.splitlines()[0]) == (2, f"posenc: error: {message}")
 
 

@@ -157,7 +157,7 @@ def test_the_library_takes_it_and_reads_the_file_as_it_is_now(tmp_path):
         library.encode("./none.py:f", 4)
     with pytest.raises(ValueError, match="has no attribute 'none'"):
         library.encode("./code/mine.py:none", 4)
-    with pytest.raises(ValueError, match="'./code/mine.py': names a file, but no scheme in it"):
+    with pytest.raises(ValueError, match="'./code/mine.py' names a file, but no scheme in it"):
         library.encode("./code/mine.py", 4)
 
 
@@ -197,7 +197,7 @@ def test_what_takes_one_scheme_refuses_several_as_such(call, folder, name):
         status, out, err = call(*words)
         assert (status, out) == (2, "")
         line, hint = err.splitlines()
-        assert line.endswith(f": {name!r}: is several encodings; give one")
+        assert line.endswith(f": {name!r} is several encodings; give one")
         assert hint == "hint: name each by itself"
 
 

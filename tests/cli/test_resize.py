@@ -121,7 +121,7 @@ def test_text_comes_and_goes(call, table):
 
 def test_rows_that_are_no_grid_are_told_with_a_prefix_that_fits(call, table):
     err = refused(call, "vit.npy", "--grid", "14x14:16x12", "-o", "x.npy")
-    assert "--grid 14x14: takes 196 rows, and 'vit.npy' has 197" in err
+    assert "--grid 14x14 takes 196 rows, and 'vit.npy' has 197" in err
     assert "hint: 197 rows are 14x14 and 1 more: --prefix 1" in err
     err = refused(call, "vit.npy", "--grid", "16x16:24x24", "--prefix", "1", "-o", "x.npy")
     assert "takes 256 rows after --prefix 1, and 'vit.npy' has 196" in err
@@ -143,8 +143,8 @@ def test_rows_that_are_no_grid_are_told_with_a_prefix_that_fits(call, table):
         ("--grid 14x14:0x3 -o x.npy", "must be AxB:CxD"),
         ("--grid 2x7x14:2x2x2 -o x.npy", "must be AxB:CxD"),
         ("--len 9 --method cubic -o x.npy", "--method 'cubic': must be one of linear, bicubic"),
-        ("--len 9 --method nearest --antialias -o x.npy", "--antialias: cannot go with"),
-        ("--len 9 --interpolate-offset 0.1 -o x.npy", "--interpolate-offset: goes with --grid"),
+        ("--len 9 --method nearest --antialias -o x.npy", "--antialias cannot go with"),
+        ("--len 9 --interpolate-offset 0.1 -o x.npy", "--interpolate-offset needs --grid"),
         ("--grid 14x14:9x9 --interpolate-offset 1 -o x.npy", "from 0 to below 1"),
         ("--grid 14x14:9x9 --interpolate-offset nan -o x.npy", "from 0 to below 1"),
         (

@@ -102,7 +102,7 @@ def test_in_the_terminal_a_circle_is_round(call):
     ("arguments", "says"),
     [
         ("-s sinusoidal", "sinusoidal is an absolute encoding; it does not rotate vectors"),
-        ("-s rope+alibi", "--scheme rope+alibi: is 2 encodings; give one"),
+        ("-s rope+alibi", "--scheme rope+alibi is 2 encodings; give one"),
         ("-s rope --pairs 32", "--pairs 32: the pairs are 0 to 31"),
         ("-s rope --pairs x", "--pairs 'x': must be A:B"),
         ("-s rope --dim 512 --pairs 0:65", "--pairs 0:65: 65 pairs in one picture; at most 64"),

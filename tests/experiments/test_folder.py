@@ -97,7 +97,7 @@ def test_a_file_that_is_not_posencs_is_named_in_one_line(tmp_path, content) -> N
     with pytest.raises(InvalidInput, match=r"is not a result of this job"):
         folder.result(job)
     (tmp_path / "run" / "request.json").write_text(content)
-    with pytest.raises(InvalidInput, match=r"request\.json'?: is not an experiment's request"):
+    with pytest.raises(InvalidInput, match=r"request\.json'? is not an experiment's request"):
         RunFolder.found(tmp_path / "run")
 
 
@@ -178,5 +178,5 @@ def test_a_result_holds_what_its_job_finds_and_nothing_else(tmp_path, path, valu
 def test_a_file_that_is_too_large_is_refused_before_it_is_read_whole(tmp_path) -> None:
     place = RunFolder.made(tmp_path / "run", request("rope")).request_path
     os.truncate(place, 1 << 40)  # a sparse file
-    with pytest.raises(InvalidInput, match=r"request\.json'?: is larger than 256 MiB"):
+    with pytest.raises(InvalidInput, match=r"request\.json'? is larger than 256 MiB"):
         RunFolder.found(tmp_path / "run")

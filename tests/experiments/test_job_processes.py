@@ -67,7 +67,7 @@ def test_a_worker_that_dies_is_named(tmp_path) -> None:
 def test_what_a_worker_refuses_is_raised_here(tmp_path) -> None:
     asked = request("rope", steps=LONG, tests=("5",))
     folder = RunFolder.made(tmp_path / "run", asked)
-    with pytest.raises(InvalidInput, match="--test 5: is shorter than --train 8"):
+    with pytest.raises(InvalidInput, match="--test 5 is shorter than --train 8"):
         run_jobs(asked.jobs(), folder, workers=1)
 
 

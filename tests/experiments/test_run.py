@@ -240,8 +240,8 @@ def test_positions_drawn_at_random_reach_past_the_trained_length() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"tests": ("5",)}, "--test 5: is shorter than --train 8"),
-        ({"last": 9}, "--last 9: is more than --train 8"),
+        ({"tests": ("5",)}, "--test 5 is shorter than --train 8"),
+        ({"last": 9}, "--last 9 is more than --train 8"),
         ({"tests": ("100000",)}, "--test 100000: 200001 columns of a sequence; at most 8192"),
         ({"tasks": ("nothing",)}, "unknown task 'nothing'"),
     ],

@@ -266,7 +266,7 @@ def test_a_text_must_hold_the_longest_test() -> None:
     short = marked(needed - 1)
     for refused in (short.check, short.test):
         with pytest.raises(
-            InvalidInput, match=rf"\Aposenc's own text: has {needed - 1} .* needs {needed}\Z"
+            InvalidInput, match=rf"\Aposenc's own text has {needed - 1} .* needs {needed}\Z"
         ):
             refused(800, 50)
     with pytest.raises(InvalidInput, match="to train on, but needs 9001"):

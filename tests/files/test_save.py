@@ -180,7 +180,7 @@ class TestFormatOf:
     @each_format
     @pytest.mark.parametrize("suffix", [*IMAGES, ".PNG"])
     def test_no_name_goes_with_a_picture(self, name: str, suffix: str) -> None:
-        with pytest.raises(InvalidInput, match=f"--format {name}: cannot go with --out") as caught:
+        with pytest.raises(InvalidInput, match=f"--format {name} cannot go with --out") as caught:
             format_of(f"a{suffix}", name)
         assert caught.value.hint == f"--out 'a{FORMATS[name].suffix}'"
 
@@ -192,7 +192,7 @@ class TestFormatOf:
             {".txt"} if FORMATS[name].binary else set()
         )
         for suffix in sorted(others):
-            with pytest.raises(InvalidInput, match=f"--format {name}: cannot go with --out"):
+            with pytest.raises(InvalidInput, match=f"--format {name} cannot go with --out"):
                 format_of(f"a{suffix}", name)
 
     def test_the_hint_for_a_suffix_of_something_else_is_no_trap(self) -> None:

@@ -183,7 +183,7 @@ def rope_longrope(
     for name, factors in (("short_factor", short_factor), ("long_factor", long_factor)):
         if len(factors) != rotated // 2:
             raise InvalidInput(
-                f"--set {name}: has {len(factors)} numbers, but {rotated} rotated columns make "
+                f"--set {name} has {len(factors)} numbers, but {rotated} rotated columns make "
                 f"{rotated // 2} pairs"
             )
     original = original_max_position_embeddings
