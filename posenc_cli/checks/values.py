@@ -51,6 +51,7 @@ class ValueReport(Record):
     ``explained`` are the equally good explanations, each of one or two known bugs that hold
     together; empty where all is right, or no known bug gives the values. ``where`` names the axes
     of the subject, and which of them hold the ``differing`` of the ``compared`` values.
+    ``rounding`` says that values are not exact, but right within the default tolerance.
     """
 
     ok: bool
@@ -69,6 +70,7 @@ class ValueReport(Record):
     call: str = ""
     untested: str = ""
     nonfinite: int = 0
+    rounding: bool = False
     seconds: float = 0.0
 
     @property
@@ -94,6 +96,11 @@ class ValueReport(Record):
         """What to do; None where all is right."""
         if self.ok:
             return None
+        if self.rounding:
+            return (
+                "compute in a wider format than the values', and round once, at the end, or leave "
+                "out --tol exact: by the default tolerance the values are right"
+            )
         if not self.explained:
             places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
             if places and 4 * self.differing <= self.compared:
@@ -154,6 +161,10 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         call=subject.call,
         untested=subject.untested,
         nonfinite=nonfinite(e),
+        rounding=wrong
+        and not told
+        and e.rule == "exact"
+        and is_right(replace(subject, expected=replace(e, rule="auto"))),
         seconds=time.perf_counter() - began,
     )
 

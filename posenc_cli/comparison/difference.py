@@ -81,7 +81,8 @@ class Difference:
     step from the larger of the two values to the next number towards zero, so that neighbours are 1
     apart. ``at`` is the entry of the first difference that no number measures (one is NaN or
     infinite, the other is not the same), else of the largest; None where nothing differs. ``a`` and
-    ``b`` are its values. ``unmatched`` counts the entries that no number measures.
+    ``b`` are its values. ``unmatched`` counts the entries that no number measures, and ``both_nan``
+    those that are NaN in both arrays, which are equal.
     """
 
     shape: tuple[int, ...]
@@ -90,6 +91,7 @@ class Difference:
     max_ulp: float = 0.0
     differing: int = 0
     unmatched: int = 0
+    both_nan: int = 0
     a: complex | None = None
     b: complex | None = None
     _place: int | None = None
@@ -157,7 +159,9 @@ class Difference:
 
         All arguments have the shape (cells, parts).
         """
-        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        nan = np.isnan(x) & np.isnan(y)
+        self.both_nan += int(nan.any(axis=1).sum())
+        same = (x == y) | nan
         infinite = ~(np.isfinite(x) & np.isfinite(y))
         bad = infinite.any(axis=1) & ~same.all(axis=1)
         np.minimum(apart, np.finfo(np.float64).max, out=apart)

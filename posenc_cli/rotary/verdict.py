@@ -404,7 +404,7 @@ def _relative_text(
         )
     return (
         f"{dependent} (error {_number(partner.change)}, at m = {worst.position}, "
-        f"n = {partner.position}, pair {worst.pair})"
+        f"n = {partner.position}, pair {worst.pair}; the table has a bound for all positions)"
     )
 
 

@@ -30,6 +30,19 @@ def test_a_number_format_is_taken_as_generate_takes_it(name, half, call):
     assert call("check", half, "-s", "sinusoidal", "--tol", "exact")[0] == 1
 
 
+def test_values_that_are_only_rounded_twice_are_told_apart_from_wrong_ones(call, tmp_path):
+    angles = np.arange(16, dtype=np.float32)[:, None] * np.float32(1e4) ** -(
+        np.arange(0, 64, 2, dtype=np.float32) / 64
+    )
+    rounded = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(16, 64)
+    np.save(tmp_path / "float32.npy", rounded)
+    np.save(tmp_path / "wrong.npy", np.where(np.arange(64) == 7, rounded + 0.1, rounded))
+    for name, told in (("float32", True), ("wrong", False)):
+        status, out, _ = call("check", f"{name}.npy", "-s", "sinusoidal", "--tol", "exact")
+        assert status == 1
+        assert ("by the default tolerance the values are right" in " ".join(out.split())) == told
+
+
 FEW_HEADS = """
 import numpy as np
 

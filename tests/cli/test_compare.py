@@ -42,7 +42,7 @@ def test_equal_files_are_status_0(call, tmp_path):
     assert (found["max_abs"], found["max_ulp"], found["at"], found["values"]) == (0, 0, None, None)
     status, out, _ = call("compare", "a.npy", "b.npz")
     assert status == 0
-    assert "equal: all 64 values (8 × 8)" in out
+    assert "equal: all 64 values (8 × 8; 1 NaN in both)" in out
 
 
 def test_different_files_are_status_1_with_the_place(call, tmp_path):
@@ -77,7 +77,14 @@ def test_tol_passes_over_what_is_small(call, tmp_path):
     assert call("compare", "a.npy", "b.npy", "--tol", "0.125")[0] == 0
     assert call("compare", "a.npy", "b.npy", "--tol", "0.12")[0] == 1
     _, out, _ = call("compare", "a.npy", "b.npy", "--tol", "1")
-    assert "ok: 1 of 2 values differs" in out
+    assert "ok: 1 of 2 values differs, within the tolerance of 1 (1 × 2)" in out
+
+
+def test_values_that_are_nan_in_both_are_counted(call, tmp_path):
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        np.save(tmp_path / f"{name}.npy", np.array([value, np.nan, np.nan, np.inf]))
+    assert "equal: all 4 values (4; 2 NaN in both)" in call("compare", "a.npy", "a.npy")[1]
+    assert "1 of 4 values differs (4; 2 NaN in both)" in call("compare", "a.npy", "b.npy")[1]
 
 
 def test_nan_against_a_number_fails_any_tolerance(call, tmp_path):

@@ -310,7 +310,7 @@ def test_the_change_of_a_score_is_that_of_the_positions_named_and_the_largest_wi
     assert said == pytest.approx(norms[n], rel=0.05)
     assert norms[n] <= relative.worst * 1.001
     assert relative.worst_is == "bound"
-    assert f"at m = {m}, n = {n}, pair {pair})" in relative.message
+    assert f"at m = {m}, n = {n}, pair {pair}; " in relative.message
 
 
 def test_a_single_wrong_cell_changes_its_own_score_most():

@@ -67,13 +67,14 @@ def test_the_map_shows_the_pair_and_the_positions_that_are_wrong_and_no_other(fi
     assert figure.title.startswith("FAILED: ")
 
 
-def test_roundings_have_one_colour_and_the_title_says_that_all_is_within(figure_of):
-    figure = figure_of(*tables())
-    above, _ = above_of(figure)
-    assert not above.any()
-    assert figure.panels[1].limits == (0.0, 1.0)
-    assert figure.title == "ok: every error is within the tolerance"
-    assert all(value <= 1 for value in figure.panels[0].curves[0].y)
+def test_roundings_have_no_map_and_the_titles_say_that_all_is_within_and_what_is_cut(figure_of):
+    plain = "the largest error at each position"
+    cut = f"{plain}; those below 0.001 are drawn at 0.001"
+    for tolerance, title in (("1e-6", plain), ("0.1", cut)):
+        (curve,) = (figure := figure_of(*tables(), "--tol", tolerance)).panels
+        assert figure.title == "ok: every error is within the tolerance"
+        assert curve.title == title
+        assert 1e-3 <= max(curve.curves[0].y) <= 1
 
 
 def test_a_title_names_the_cause_and_the_notes_the_subject(figure_of):

@@ -70,12 +70,14 @@ def comparison_answer(
         else None
     )
     difference, shape = result.difference, shape_text(result.difference.shape)
+    nan = f"; {difference.both_nan} NaN in both" if difference.both_nan else ""
     if difference.at is None:
-        return Answer(True, f"equal: all {difference.cells} values ({shape})")
+        return Answer(True, f"equal: all {difference.cells} values ({shape}{nan})")
+    within = f", within the tolerance of {result.tolerance:g}" if result.ok else ""
     return Answer(
         result.ok,
         f"{'ok' if result.ok else 'DIFFERENT'}: {difference.differing} of {difference.cells} "
-        f"values differ{'s' * (difference.differing == 1)} ({shape})",
+        f"values differ{'s' * (difference.differing == 1)}{within} ({shape}{nan})",
         cause or None,
         _largest_text(result),
         None if result.ok else step,

@@ -1,7 +1,7 @@
 """The figure of a check: the error relative to the tolerance, and its place.
 
-Both panels show error / tolerance: a curve of the largest by position, and below it a map of each
-pair. Errors within the tolerance all have one color.
+Both panels show error / tolerance: a curve of the largest by position, and, if a pair is beyond the
+tolerance, below it a map of each pair. Errors within the tolerance all have one color.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -25,7 +25,7 @@ _FEWEST = 2
 _MOST_LETTERS = 160
 """The most letters of a cause in a title."""
 _LEAST = 1e-3
-"""The least share of the tolerance that a curve shows: smaller errors are not of interest."""
+"""The least share of the tolerance that a curve shows; the title says if errors are smaller."""
 
 
 def check_figure(report: Report) -> Panels | None:
@@ -34,8 +34,9 @@ def check_figure(report: Report) -> Panels | None:
     if curve is None:
         return None
     failed = (f"{each.check}: {each.message}" for each in report.findings if not each.ok)
+    within = (np.array(report.shares, np.float64) <= 1).all()
     return Panels(
-        (curve, _map(report)),
+        (curve,) if within else (curve, _map(report)),
         _title(report),
         shared=False,
         notes=(verdict(report), scope(report), f"tolerance {report.tolerance}", *failed),
@@ -58,10 +59,13 @@ def error_curve(report: Report) -> Curves | None:
         return None
     positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore"):
-        largest = np.maximum(shares.max(axis=1), _LEAST)
+        largest = shares.max(axis=1)
+    smaller = (
+        f"; those below {_LEAST:g} are drawn at {_LEAST:g}" if (largest < _LEAST).any() else ""
+    )
     return Curves(
-        (Curve.of(np.array(positions), largest),),
-        "the largest error at each position",
+        (Curve.of(np.array(positions), np.maximum(largest, _LEAST)),),
+        f"the largest error at each position{smaller}",
         "position",
         "error / tolerance",
         x_scale="linear" if report.of is None else "log",  # as dense as the positions of a sample
@@ -84,7 +88,7 @@ def _map(report: Report) -> Heatmap:
         above,
         pairs,
         Axis("position", positions),
-        "the pairs that are beyond the tolerance" if highest else "no pair is beyond the tolerance",
+        "the pairs that are beyond the tolerance",
         "powers of ten above the tolerance",
         limits=(0.0, max(1.0, float(np.ceil(highest)))),
         scale="sequential",

@@ -31,7 +31,8 @@ _NEXT: Mapping[Cause, str] = {
     Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32, also when the "
     "model is in half precision",
     Cause.POSITION_PRECISION: "compute positions and angles in float32, outside of autocast",
-    Cause.TABLE_PRECISION: "compute cos and sin in float32, and round once, at the end",
+    Cause.TABLE_PRECISION: "compute angles, cos and sin in a wider format than the table's, and "
+    "round once, at the end",
     Cause.COS_SIN_MISPAIRED: "check how cos and sin are built, indexed and passed",
     Cause.POSITION_OFFSET: "check which position each row gets: offset, cache length, clamping",
     Cause.FREQUENCY_RULE: "compare your inverse frequencies with posenc generate --table inv-freq",
