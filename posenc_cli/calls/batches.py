@@ -104,7 +104,7 @@ class PartOfCall(Record):
     def _call(self) -> MadeCall:
         """All heads of all sequences as the rows of one call."""
         x, values = (own.reshape(-1, own.shape[3]) for own in (self.x, self.values))
-        return MadeCall(self.places.reshape(-1), lambda: x, lambda: values)
+        return MadeCall(self.places.reshape(-1), x, lambda: values)
 
     def read(self, reference: Reference) -> Integers | None:
         """The positions (b, h, n) at which all rows are rotated; None if some row shows none."""

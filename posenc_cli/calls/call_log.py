@@ -49,20 +49,15 @@ _SHOWN = 3
 
 
 class MadeCall(Record):
-    """Rows (n, columns) before and after, at positions (n,): made when they are looked at."""
+    """Rows (n, columns) before and after, at positions (n,)."""
 
     positions: Integers
-    before: Callable[[], NumberArray]
+    x: NumberArray
     after: Callable[[], NumberArray]
 
     @cached_property
-    def x(self) -> NumberArray:
-        """The rows before."""
-        return self.before()
-
-    @cached_property
     def values(self) -> NumberArray:
-        """The rows after."""
+        """The rows after, which are computed when they are looked at."""
         return self.after()
 
     @property
@@ -220,20 +215,13 @@ class CallLog:
         # of which rows are chosen, have each position once: rows that repeat find others.
         form = self.function.form
         steps = np.diff(where if not form.chosen else np.sort(where))
-        own = (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen))
-        if own and self._has_pairs(values):
-            given = partial(self._given, indices)
-            self.made.append(MadeCall(where, given, partial(self._as_vectors, values)))
+        whole = values.shape[1] / self.reference.pairs in (2, 4)  # of tables
+        if (whole or self.function.outcome == "vectors") and (
+            (steps == 1).all() or (form.any_rows and (steps.all() or not form.chosen))
+        ):
+            after = partial(self._as_vectors, values)
+            self.made.append(MadeCall(where, self._x[indices % SEQUENCE], after))
         return values
-
-    def _given(self, indices: Integers) -> NumberArray:
-        """The rows that a call was given."""
-        return self._x[indices % SEQUENCE]
-
-    def _has_pairs(self, values: NumberArray) -> bool:
-        """Whether results are vectors, or tables with the reference's pairs."""
-        pairs = self.reference.pairs
-        return self.function.outcome == "vectors" or values.shape[1] in (2 * pairs, 4 * pairs)
 
     def sequence(self, count: int, first: int = 0) -> None:
         """Make a call of rows that follow on each other."""

@@ -29,7 +29,6 @@ from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Self
 
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.formulas.declare import Content, RowLookup
@@ -258,12 +257,6 @@ class Expected(Record):
     def waves(self, angles: RealRows) -> RealRows:
         """The rows of waves at angles."""
         return self.placed(np.cos(angles), np.sin(angles))
-
-    def __replace__(self, **changes: Any) -> Self:
-        other = super().__replace__(**changes)
-        if "content" in self.__dict__ and not changes.keys() & {"source", "params", "seq_len"}:
-            other.__dict__["content"] = self.content  # of the same parameters
-        return other
 
     def with_change(self, change: Change) -> Expected:
         """The reference that has another parameter, or belongs to other places."""

@@ -237,8 +237,9 @@ def _judged(
 
 def _alike(some: Any, other: Any) -> bool:
     """Whether two wrong calls gave the same values: one search for their cause will do."""
-    found, others = some.expected.found, other.expected.found
-    return some.misfit == other.misfit and np.array_equal(found, others, equal_nan=True)
+    return some.misfit == other.misfit and np.array_equal(
+        some.expected.found, other.expected.found, equal_nan=True
+    )
 
 
 def _probable(accepted: list[tuple[Any, str]]) -> tuple[Any, str] | None:
@@ -246,14 +247,12 @@ def _probable(accepted: list[tuple[Any, str]]) -> tuple[Any, str] | None:
 
     If there is none, the first.
     """
-    for place, (subject, text) in enumerate(accepted if accepted[1:] else ()):
+    for subject, text in accepted if accepted[1:] else ():
         e = subject.expected
         alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
-        if not subject.misfit and not alike:
-            causes = value_report(subject, "function").explained
-            accepted[place] = replace(subject, causes=causes), text
-            if causes:
-                return accepted[place]
+        causes = () if subject.misfit or alike else value_report(subject, "function").explained
+        if causes:
+            return replace(subject, causes=causes), text
     return accepted[0] if accepted else None
 
 

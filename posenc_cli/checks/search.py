@@ -71,7 +71,7 @@ def explanations(e: Expected, wrong: Integers, *, context: int | None = None) ->
             codes = (str(change.code or bug.code),)
             if codes in kept or (kept and change.general):
                 continue
-            if _share(part, change) == 1 and fits_everywhere(e, change):
+            if _near(part, change).all() and fits_everywhere(e, change):
                 (general if change.general else kept).setdefault(codes, (_named(bug, change),))
         single = kept or (BugCode.POSITION_OFFSET,) in general  # a base of many digits may be two
         pairs = () if single or e.form == "rotations" else _pairs(e, part)
@@ -107,8 +107,9 @@ def changes_of(
 
 
 def _named(bug: KnownBug, change: Change) -> NamedBug:
-    code, remedy = change.code or bug.code, change.remedy or bug.remedy
-    return NamedBug(str(code), change.text, remedy, bug.seen)
+    return NamedBug(
+        str(change.code or bug.code), change.text, change.remedy or bug.remedy, bug.seen
+    )
 
 
 def _near(e: Expected, change: Change) -> Flags:
@@ -120,10 +121,6 @@ def _near(e: Expected, change: Change) -> Flags:
     except (PosencError, ValueError, IndexError, OverflowError):
         pass
     return np.zeros(e.found.shape, bool)
-
-
-def _share(e: Expected, change: Change) -> float:
-    return float(_near(e, change).mean())
 
 
 def blocks_of(e: Expected) -> Iterator[Expected]:
@@ -138,7 +135,7 @@ def fits_everywhere(e: Expected, change: Change) -> bool:
     """Whether a change gives every value of the subject, and is a change at all."""
     changes = False
     for part in blocks_of(e):
-        if _share(part, change) < 1:
+        if not _near(part, change).all():
             return False
         changes = changes or _alters(part, change)
     return changes
@@ -167,7 +164,7 @@ def _seconds(e: Expected, part: Expected, bug: KnownBug, first: Change) -> Itera
             continue
         if other.code is BugCode.NOT_A_NUMBER:  # a first one, which is counted in all values
             continue
-        if _share(after or part, both) == 1:
+        if _near(after or part, both).all():
             whole = whole or _undone(e, first) or e
             if fits_everywhere(whole, both):
                 yield _named(other, second)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from posenc_cli.checks.expected import Form
-    from posenc_cli.checks.search import Explained
     from posenc_cli.formulas.buckets import BucketRule
     from posenc_cli.inference.tolerance import ToleranceRule
     from posenc_cli.numerics.arrays import NumberArray
@@ -43,7 +42,7 @@ class ValueSubject(Record):
     ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
     Rows are those of ``sequences``, one after another. ``call`` says of which call of a function
     values are, if not of the first, and ``untested`` what further calls could not tell. ``causes``
-    are None before they are searched.
+    are those that were found before a report.
     """
 
     name: str
@@ -55,7 +54,7 @@ class ValueSubject(Record):
     sequences: int = 1
     call: str = ""
     untested: str = ""
-    causes: tuple[Explained, ...] | None = None
+    causes: tuple[Any, ...] = ()
 
 
 class Asked(Record):

@@ -134,9 +134,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit) or e.transposed
-        told = subject.causes
-        if told is None:
-            told = tuple(_explained(subject, differing, marked)) if wrong else ()
+        told = subject.causes or (_explained(subject, differing, marked) if wrong else [])
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
         ok=not wrong,
@@ -154,7 +152,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         differing=differing,
         worst=worst,
         where=_where(subject, marked) if differing else {},
-        explained=told,
+        explained=tuple(told),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
         misfit=subject.misfit or _exchanged(e, differing, told),
@@ -171,8 +169,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
 
 def is_right(subject: ValueSubject) -> bool:
     """Whether a subject has the reference's values and shape."""
-    e = subject.expected
-    return not (_differences(e)[0] or subject.misfit or e.transposed)
+    return not (subject.misfit or subject.expected.transposed or _differences(subject.expected)[0])
 
 
 def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
