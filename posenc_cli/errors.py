@@ -69,7 +69,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches
 
-    names = list(known)
+    names = [*map(str, known)]
     alike = {text.lower(): text for text in names}
     same = alike.get(OTHER_NAMES.get(name.lower(), name.lower()))
     near = [same] if same is not None else get_close_matches(name, names, n=1, cutoff=0.6)

@@ -110,7 +110,14 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
         )
     if not all(prompt.text[1:-1]):
         raise InvalidInput("--text: without text between two grids, the model reads them as one")
+    if rule.frames == PAST and not prompt.text[0]:
+        raise InvalidInput(f"--text 0: {rule.model_type} needs a token before the grid")
     for grid in prompt.grids:
+        if rule.frames == PAST and grid.frames > 1 and not grid.video:
+            raise InvalidInput(
+                f"--grid {grid.frames},{grid.rows},{grid.columns}: an image has one frame",
+                hint=f"--grid video:{grid.frames},{grid.rows},{grid.columns}",
+            )
         if (
             grid.rows % rule.merge
             or grid.columns % rule.merge

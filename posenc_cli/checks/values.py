@@ -98,8 +98,8 @@ class ValueReport(Record):
             return None
         if self.rounding:
             return (
-                "compute in a wider format than the values', and round once, at the end, or leave "
-                "out --tol exact: by the default tolerance the values are right"
+                "compute in a format with more bits and round once, or leave out --tol exact: the "
+                "values are right by the default tolerance"
             )
         if not self.explained:
             places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
@@ -107,7 +107,7 @@ class ValueReport(Record):
                 return f"look at what writes {', '.join(places)}; the other values are right"
             return "compare the first differing row by hand, or run posenc identify on the table"
         steps = (dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained)
-        return "; or ".join(dict.fromkeys("; ".join(filter(None, own)) for own in steps))
+        return "; or ".join(dict.fromkeys(", and ".join(filter(None, own)) for own in steps))
 
     @property
     def verdict(self) -> str:

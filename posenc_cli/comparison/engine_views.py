@@ -31,7 +31,7 @@ two formulas for one number are each rounded to float64."""
 
 _SEEING = "mrope"  # its pairs follow several axes, which positions of text alone hide
 
-_STANDS = "one of the two does not rotate"
+_STANDS = "they do not both rotate"
 
 COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
 """What of two rotations is compared."""

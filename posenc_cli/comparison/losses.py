@@ -74,7 +74,7 @@ NAMES = {
     "heads": "number of heads of ALiBi or T5's table",
     "max-bias": "ALiBi's max_bias",
     "buckets": "number of T5's buckets",
-    "farthest": "T5's max distance",
+    "max-distance": "T5's max distance",
     "bias-tables": "whether all layers share one table of biases, or each has its own",
     "rows": "number of rows of a trained table",
     "first-row": "row of that table for the first position",
@@ -108,7 +108,7 @@ WITHOUT_ROTATION = {
         "spacing": "frequencies",
         **dict.fromkeys(("layout", "order", "odd"), "layout"),
     },
-    "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "farthest"},
+    "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "max-distance"},
     "nope": {},
 }
 """The parameters of schemes that do not rotate; ALiBi's form is the same to every softmax."""

@@ -131,6 +131,13 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
                 f"{stated.source} su: transformers' {keys.family.model_type} fails on it unless "
                 f"{rope.path(ORIGINAL)} is given; its newer name is longrope",
             )
+        within = stated is None or stated.source.startswith("rope_scaling.")
+        if stated is not None and stated.value == "deepseek_yarn" and not within:
+            keys.notes.doubt(
+                stated.source,
+                f"{stated.source} deepseek_yarn: transformers' {keys.family.model_type} fails on "
+                "it outside rope_scaling; its newer name is yarn",
+            )
     name = "default" if stated is None else str(renamed.get(stated.value, stated.value))
     if name not in types:
         where = f"{rope.path('rope_type')} is missing"

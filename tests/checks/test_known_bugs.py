@@ -657,8 +657,8 @@ NEXT = {
     "reversed heads of the wrong sign": (
         *(-alibi(SIXTEEN[1::2][::-1]), {"heads": 8}, "alibi"),
         (
-            "use the slopes that posenc alibi-slopes prints; negate the values; or negate the "
-            "values; give each head its own scores, or slope"
+            "use the slopes that posenc alibi-slopes prints, and negate the values; or negate the "
+            "values, and give each head its own scores, or slope"
         ),
     ),
     "one row": (

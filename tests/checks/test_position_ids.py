@@ -256,6 +256,8 @@ def test_text_of_a_model_with_axes_may_have_one_row_or_three():
         (QWEN, Prompt((1,), (PatchGrid(1, 4, 4),)), "needs 2 numbers"),
         (QWEN, Prompt((1, 0, 1), (PatchGrid(1, 4, 4),) * 2), "without text between two grids"),
         (QWEN, Prompt((1, 1), (PatchGrid(1, 5, 4),)), "multiples of 2"),
+        (rule_of("qwen2_5_omni"), Prompt((0, 1), (PatchGrid(1, 4, 4),)), "needs a token before"),
+        (rule_of("qwen2_5_omni"), Prompt((3, 3), (PatchGrid(3, 4, 4),)), "an image has one frame"),
         (
             rule_of("qwen3_vl"),
             Prompt((1, 1), (PatchGrid(2, 4, 4, video=True),)),

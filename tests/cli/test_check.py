@@ -40,7 +40,7 @@ def test_values_that_are_only_rounded_twice_are_told_apart_from_wrong_ones(call,
     for name, told in (("float32", True), ("wrong", False)):
         status, out, _ = call("check", f"{name}.npy", "-s", "sinusoidal", "--tol", "exact")
         assert status == 1
-        assert ("by the default tolerance the values are right" in " ".join(out.split())) == told
+        assert ("the values are right by the default tolerance" in " ".join(out.split())) == told
 
 
 FEW_HEADS = """
@@ -209,7 +209,7 @@ def test_the_next_step_names_what_each_of_several_causes_asks_for():
     report = ValueReport(
         ok=False, subject={}, reference={}, where={}, explained=[tuple(bugs)], **fields
     )
-    assert report.next_step == "use this; use that"
+    assert report.next_step == "use this, and use that"
 
 
 @pytest.mark.long

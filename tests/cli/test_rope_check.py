@@ -198,7 +198,7 @@ def test_an_absolute_encoding_fails_the_property(call):
     assert document["verdict"] == (
         "FAILED: sinusoidal does not rotate q and k: q·k does not depend on m − n alone"
     )
-    assert document["next"].startswith("run posenc check -s sinusoidal ")
+    assert document["next"].startswith("run posenc check FILE with the same options ")
     assert call("rope-check", "-s", "alibi", "--len", "64")[0] == 0
 
 

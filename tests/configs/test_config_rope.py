@@ -160,6 +160,16 @@ def test_the_first_files_of_phi_3_fail_in_transformers_and_are_told_so(length, t
     assert found.contradicted == (("rope_scaling.type",) if told else ())
 
 
+@pytest.mark.parametrize(("section", "told"), [("rope_parameters", True), ("rope_scaling", False)])
+def test_sarvam_knows_the_name_deepseek_yarn_in_rope_scaling_alone(section, told):
+    """configuration_sarvam_mla.py renames it there; elsewhere building the model is a KeyError."""
+    rope = {"rope_type": "deepseek_yarn", "factor": 4.0, "rope_theta": 1e4}
+    rope["original_max_position_embeddings"] = 1024
+    found = resolve({"model_type": "sarvam_mla", section: rope})
+    assert found.layers[0].scheme == "rope-yarn"
+    assert (f"{section}.rope_type" in found.contradicted) == told
+
+
 @pytest.mark.parametrize(("older", "newer"), [("mrope", "default"), ("su", "longrope")])
 def test_an_older_name_that_a_class_does_not_take_comes_with_the_newer_one(older, newer):
     """SpecForge's drafter of Qwen 2.5 VL as published, a Llama with the type mrope."""

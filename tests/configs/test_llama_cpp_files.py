@@ -142,7 +142,7 @@ def test_the_buckets_of_both_sides_are_those_of_the_file(name, files):
         ("mpt/bias-8", ()),
         ("mpt/bias-16", ("max-bias",)),
         ("t5/buckets", ()),
-        ("t5/far", ("farthest",)),
+        ("t5/far", ("max-distance",)),
         ("lfm2/theta_beside", ("base",)),
     ],
 )

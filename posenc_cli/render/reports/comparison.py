@@ -219,7 +219,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     """The difference of two rotations at the length that differs most, and its cause."""
     worst, ok = result.worst, result.ok
     configs = any(side.sources for side in result.sides)
-    step = "run posenc explain to see where each value comes from" if configs else None
+    step = "run posenc explain CONFIG to see where each value comes from" if configs else None
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
         alike = {

@@ -31,8 +31,8 @@ _NEXT: Mapping[Cause, str] = {
     Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32, also when the "
     "model is in half precision",
     Cause.POSITION_PRECISION: "compute positions and angles in float32, outside of autocast",
-    Cause.TABLE_PRECISION: "compute angles, cos and sin in a wider format than the table's, and "
-    "round once, at the end",
+    Cause.TABLE_PRECISION: "compute angles, cos and sin in a format with more bits than the "
+    "table's, and round once, at the end",
     Cause.COS_SIN_MISPAIRED: "check how cos and sin are built, indexed and passed",
     Cause.POSITION_OFFSET: "check which position each row gets: offset, cache length, clamping",
     Cause.FREQUENCY_RULE: "compare your inverse frequencies with posenc generate --table inv-freq",
@@ -126,7 +126,7 @@ def _next_step(report: Report) -> str | None:
     if any(steps):
         return "; ".join(dict.fromkeys(filter(None, steps)))
     if not _rotates(report):
-        return f"run posenc check -s {report.title} to compare a table or a function with it"
+        return "run posenc check FILE with the same options to compare a table with this encoding"
     where = next((place(each) for each in report.findings if not each.ok and each.at), None)
     return where and f"look at {where}, where the error is largest relative to the tolerance"
 
