@@ -72,7 +72,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     names = [*map(str, known)]
     alike = {text.lower(): text for text in names}
     same = alike.get(OTHER_NAMES.get(name.lower(), name.lower()))
-    near = [same] if same is not None else get_close_matches(name, names, n=1, cutoff=0.6)
+    # All options share their hyphens, so they must share more.
+    near = (
+        [same]
+        if same is not None
+        else get_close_matches(name, names, n=1, cutoff=0.75 if name[:2] == "--" else 0.6)
+    )
     return f"did you mean {near[0]!r}?" if near else None
 
 
@@ -85,7 +90,8 @@ OTHER_NAMES = {
     **dict.fromkeys(("gptj", "gpt-j", "pairs", "adjacent"), "interleaved"),
     **dict.fromkeys(("--theta", "--rope-theta"), "--base"),
     **dict.fromkeys(("--length", "--seq-len", "--seqlen", "--max-len"), "--len"),
-    "--len": "--to",
+    **dict.fromkeys(("--len", "--context"), "--to"),
+    "--tokens": "--text",
     **dict.fromkeys(("--head-dim", "--d-model", "--hidden-size"), "--dim"),
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),
@@ -116,6 +122,15 @@ def abbreviated(text: str, *, limit: int = 60) -> str:
         return repr(text)
     half = limit // 2 - 2
     return f"{text[:half] + '…' + text[-half:]!r} ({len(text)} characters)"
+
+
+def sizes_text(shape: Iterable[int], between: str = "×") -> str:
+    """The shape of an array.
+
+    >>> sizes_text((3, 64)), sizes_text((3, 64), " × ")
+    ('3×64', '3 × 64')
+    """
+    return between.join(map(str, shape))
 
 
 def quoted_name(name: str | os.PathLike[str]) -> str:

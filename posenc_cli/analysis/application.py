@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +152,11 @@ def _columns_of(request: Request) -> int:
 def _check_columns(request: Request, columns: int, name: str) -> None:
     wanted = _columns_of(request)
     if columns != wanted:
+        hint = None
+        with suppress(InvalidInput):  # it may be too odd for the encoding
+            request.scheme.bind({**request.encoding.bound.params, "dim": columns})
+            hint = f"--dim {columns}"
         raise InvalidInput(
             f"{name} has vectors of {columns} columns, and {request.scheme.name} is of {wanted}",
-            hint=f"--dim {columns}" if "dim" in request.scheme.parameters else None,
+            hint=hint,
         )

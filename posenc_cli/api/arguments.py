@@ -173,7 +173,7 @@ _ARGUMENTS = {
 }
 """Arguments whose names differ from their options; all others have the same name."""
 
-_OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)( |=)?")
+_OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)(?:( )(?=[A-Z]\b)|( |=)?)")
 _QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w))")
 _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
@@ -184,15 +184,16 @@ def argument_text(text: str) -> str:
     >>> argument_text("--round-to float32: float16 does not hold every value of it")
     'round_to float32: float16 does not hold every value of it'
     >>> argument_text("--set odd=truncate, or --len N: posenc schemes lists what there is")
-    'odd=truncate, or positions N: posenc.schemes() lists what there is'
+    'odd=truncate, or positions=N: posenc.schemes() lists what there is'
     >>> argument_text("the table's rows: --len of the file's, in '--len.npy'")
     "the table's rows: positions of the file's, in '--len.npy'"
     """
 
     def argument(match: re.Match[str]) -> str:
         name = _ARGUMENTS.get(match[1], match[1].removeprefix("--").replace("-", "_"))
-        return f"{name}{match[2] or ''}" if name else ""
+        return f"{name}{'=' if match[2] else match[3] or ''}" if name else ""
 
+    text = text.replace("(--verbose lists them)", "(report.notes lists them)")
     text = _COMMAND.sub(lambda match: f"posenc.{match[1]}() " if not match[2] else match[0], text)
     parts = _QUOTED.split(text)  # quoted texts are the caller's own
     return "".join(

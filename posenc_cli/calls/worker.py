@@ -239,7 +239,7 @@ def function_of(target: str, find: Callable[[str], Any]) -> Any:
     function = onnx_function(target) if target.endswith(".onnx") else find(target)
     if not callable(function):
         name = target.rpartition(":")[2]
-        raise TypeError(f"{name} is a {type(function).__name__}, not a function")
+        raise TypeError(f"{name} is of type {type(function).__name__}, not a function")
     return function
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,12 @@ _COORDINATES = (
 
 _TEXT_BEFORE = 5
 """Tokens of text before a video, where there is room for them."""
+
+_MISTYPED = re.compile(
+    ": there is no file|: must be module:function|"
+    r"cannot be loaded \((Attribute|Type|Syntax|Indentation)Error"
+)
+"""What messages on functions say if their name or their code is mistyped."""
 
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
@@ -498,7 +505,7 @@ class Check(Record):
                     "save its values: np.save its cos and sin for --tables cos.npy sin.npy, or "
                     "x and its result for --rotated x.npy y.npy"
                 )
-                hints = filter(None, (error.hint, dump))
+                hints = filter(None, (error.hint, not _MISTYPED.search(error.message) and dump))
                 raise type(error)(error.message, hint="; or ".join(hints)) from error.__cause__
         return subjects.own_tables(reference, positions)
 

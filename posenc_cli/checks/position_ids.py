@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.configs.position_rules import APART, PAST, SECONDS
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.reading import read_array
 from posenc_cli.records import Record, replace
 
@@ -255,8 +255,8 @@ def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
     axes = 3 if rule.frames and ids.ndim > 1 and len(ids) == 3 else 1
     if ids.shape[-1:] != (tokens,) or ids.ndim > (3 if axes > 1 else 2):
         raise InvalidInput(
-            f"{where} holds a {'×'.join(map(str, values.shape))} array; the prompt has {tokens} "
-            "tokens"
+            f"{where} holds an array of shape {sizes_text(values.shape)}; the prompt has "
+            f"{tokens} tokens"
         )
     real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
     if not real or np.any(ids != np.rint(ids)):

@@ -13,7 +13,7 @@ import numpy as np
 from posenc_cli.checks.expected import Expected, ValuePlaces
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name, sizes_text
 from posenc_cli.files.reading import Loaded, read_array, read_headers
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.positions import Positions
@@ -293,10 +293,9 @@ def _scores(asked: Asked, loaded: Loaded) -> ValueSubject:
     if values.ndim == 2:
         values = values[None]
     if values.ndim != 3:
-        shape = "×".join(map(str, loaded.values.shape))
         raise InvalidInput(
-            f"{quoted_name(loaded.path)} holds an array of shape {shape}, not scores "
-            "(heads, queries, keys)",
+            f"{quoted_name(loaded.path)} holds an array of shape "
+            f"{sizes_text(loaded.values.shape)}, not scores (heads, queries, keys)",
             hint="--slopes FILE or --buckets FILE name other subjects",
         )
     heads, queries, keys = values.shape
@@ -361,8 +360,10 @@ def _slopes(asked: Asked, loaded: Loaded) -> ValueSubject:
         raise InvalidInput(f"--slopes: {asked.source.name} has no slopes; only alibi has")
     values = loaded.values.reshape(-1)
     if values.size != max(loaded.values.shape):
-        shape = "×".join(map(str, loaded.values.shape))
-        raise InvalidInput(f"{quoted_name(loaded.path)} holds a {shape} array, not a row of slopes")
+        raise InvalidInput(
+            f"{quoted_name(loaded.path)} holds an array of shape "
+            f"{sizes_text(loaded.values.shape)}, not a row of slopes"
+        )
     given = asked.given if "heads" in asked.given else {**asked.given, "heads": values.size}
     whole = replace(asked, given=given)
     e = whole.expected(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ReportOptions, form_option
+from posenc_cli.errors import PosencError, quoted_name
 from posenc_cli.records import Record, fresh, replace
 from posenc_cli.transaction import transaction
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.cli.console import Console
-    from posenc_cli.errors import PosencError
     from posenc_cli.render.reports.ci_forms import CiReport
 
 _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -79,6 +79,8 @@ class CheckRun(Record):
             console.result(report.text(), output)
         if output.out is not None and not report.ok:
             console.summary(report.told())
+        elif output.out is not None and not output.to_stdout:
+            console.done(f"wrote {output.place}")
         return 0 if report.ok else 1
 
     def fail(self, error: PosencError) -> int:
@@ -91,7 +93,9 @@ class CheckRun(Record):
         form = self.output.report_form
         if form not in ("junit", "github"):
             if self.output.out is not None and self.is_code:
-                self.console.warning(f"--out {self.output.place}: not written: nothing was checked")
+                self.console.warning(
+                    f"--out {quoted_name(self.output.out)}: not written: nothing was checked"
+                )
             raise error from None
         seconds = time.perf_counter() - self.began
         self._print(failed_report(self.command, self.subject, error, seconds), form)

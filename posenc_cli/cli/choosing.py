@@ -39,7 +39,7 @@ from posenc_cli.cli.options import (
     whole_number,
     whole_option,
 )
-from posenc_cli.errors import InvalidInput, abbreviated, nearest
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, sizes_text
 from posenc_cli.formulas.parameters import OWN_OPTIONS
 from posenc_cli.positions import PAST_ALL, Positions, exact_number
 from posenc_cli.records import replace
@@ -187,8 +187,10 @@ def positions_in_file(path: str) -> Positions:
 
     values = read_array(path).values
     if 1 not in values.shape[-1:] + values.shape[:1] and values.ndim != 1:
-        shape = "×".join(map(str, values.shape))
-        raise InvalidInput(f"--positions {path} holds a {shape} array; it must be one row")
+        raise InvalidInput(
+            f"--positions {path} holds an array of shape {sizes_text(values.shape)}; it must be "
+            "one row"
+        )
     return positions_from(values.reshape(-1), name=f"--positions {path}")
 
 

@@ -355,7 +355,7 @@ class OutputOptions(OptionGroup):
     @property
     def place(self) -> str:
         """The name of the file in summaries."""
-        return "standard output" if self.to_stdout else quoted_name(self.out or "")
+        return "to standard output" if self.to_stdout else quoted_name(self.out or "")
 
     @property
     def path_fields(self) -> dict[str, str]:

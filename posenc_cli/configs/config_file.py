@@ -63,7 +63,11 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     except json.JSONDecodeError as error:
         check_text(where, error.doc)
         place = f"line {error.lineno} column {error.colno}"
-        raise InvalidInput(f"{where} is not JSON: {error.msg} ({place})") from error
+        raise InvalidInput(
+            f"{where} is not JSON: {error.msg} ({place})"
+            if error.doc
+            else f"{where} is empty: it holds no bytes"
+        ) from error
     except ValueError as error:
         raise InvalidInput(f"{where} holds a number of too many digits") from error
     if not isinstance(found, dict):

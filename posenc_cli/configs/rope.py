@@ -23,7 +23,6 @@ from posenc_cli.errors import abbreviated, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from posenc_cli.configs.keys import FamilyKeys
     from posenc_cli.configs.layer_types import Group
     from posenc_cli.configs.rope_objects import RopeObject
 

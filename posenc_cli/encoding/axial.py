@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.encoding.arrays import whole_parts
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, sizes_text
 from posenc_cli.formulas.declare import Capacity, Waves
 from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.placements import Placement
@@ -229,9 +229,9 @@ def _read(file: AxesFile) -> tuple[Integers, int]:
     values = np.asarray(read_array(file.path).values)
     where = f"--set axes={file.path}"
     if values.ndim != 2 or values.shape[0] != file.axes:
-        shape = "×".join(map(str, values.shape))
         raise InvalidInput(
-            f"{where} holds a {shape} array; it must be {file.axes}×L, one row per axis",
+            f"{where} holds an array of shape {sizes_text(values.shape)}; it must be "
+            f"{file.axes}×L, one row per axis",
             hint="transpose it" if values.ndim == 2 and values.shape[1] == file.axes else None,
         )
     if values.dtype.kind not in "iuf" or values.dtype.itemsize > 8:

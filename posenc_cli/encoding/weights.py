@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput
+from posenc_cli.errors import InvalidInput, sizes_text
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -100,9 +100,11 @@ def _finite(path: str, given: str, *, axes: int) -> RealRows:
 
     values = without_leading_ones(read_array(path).values)
     if values.ndim != axes or np.iscomplexobj(values):
-        shape = "×".join(map(str, values.shape))
         wanted = "real matrix" if axes == 2 else "real vector"
-        raise InvalidInput(f"--set weights={given} holds a {shape} array, not a {wanted}")
+        raise InvalidInput(
+            f"--set weights={given} holds an array of shape {sizes_text(values.shape)}, "
+            f"not a {wanted}"
+        )
     if not np.isfinite(values).all():
         raise InvalidInput(f"--set weights={given} holds NaN or infinity")
     return np.asarray(values, dtype=np.float64)

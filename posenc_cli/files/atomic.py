@@ -61,8 +61,10 @@ def preflight(
             )
         free = shutil.disk_usage(folder).free
     if needed is not None and needed > free:
+        unit, size = ("GiB", 2**30) if needed >= 2**30 else ("KiB", 2**10)
         raise Unavailable(
-            f"cannot write {target.place}: it takes {bound}{needed} bytes, the disk has {free} free"
+            f"cannot write {target.place}: it takes {bound}{needed / size:.1f} {unit}, the disk "
+            f"has {free / size:.1f} {unit} free"
         )
 
 
@@ -390,5 +392,6 @@ def _unavailable(place: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
+        protected = isinstance(error, PermissionError) and "its folder is write-protected"
+        reason = protected or getattr(error, "strerror", None) or error
         raise Unavailable(f"{place}: {reason}") from error

@@ -20,7 +20,7 @@ from functools import cache
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files import npy
 from posenc_cli.files.matrix import Format, pieces
 from posenc_cli.files.source import Source, Stored
@@ -64,9 +64,9 @@ def check(matrix: Matrix) -> None:
             hint="use --table interleaved (cos and sin in turn), or --format npy",
         )
     if len(matrix.shape) > 2:
-        shape = "×".join(map(str, matrix.shape))
         raise InvalidInput(
-            f"--format csv: a text matrix has two axes, this one has {len(matrix.shape)} ({shape})",
+            f"--format csv: a text matrix has two axes, this one has {len(matrix.shape)} "
+            f"({sizes_text(matrix.shape)})",
             hint="use --head H to choose one head, or --format npy",
         )
     if matrix.dtype.name == "bfloat16":

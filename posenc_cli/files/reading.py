@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.budget import ROOM_TO_COMPUTE, check_room
-from posenc_cli.errors import InvalidInput, Unavailable, quoted_name
+from posenc_cli.errors import InvalidInput, Unavailable, quoted_name, sizes_text
 from posenc_cli.files import safetensors
 from posenc_cli.files.input_formats import READ, READ_BY_SUFFIX
 from posenc_cli.files.source import Stored, open_source, release, without_leading_ones
@@ -137,8 +137,10 @@ class FileStack:
         Raises: InvalidInput if there are several, or none.
         """
         if len(self.shape) != 2:
-            shape = "×".join(map(str, self._stored.values.shape))
-            raise NoMatrix(quoted_name(self.path), f"an array of shape {shape}")
+            raise NoMatrix(
+                quoted_name(self.path),
+                f"an array of shape {sizes_text(self._stored.values.shape)}",
+            )
         return self._rows(self._values)
 
     def halves(self) -> tuple[FileRows, FileRows]:

@@ -580,6 +580,7 @@ class Scheme(Record):
         Raises: InvalidInput for an unknown name, a malformed or out-of-range value, or parameters
         that contradict each other.
         """
+        typed = {self.parameter_named(name): name for name in given}
         given = {self.parameter_named(name): value for name, value in given.items()}
         for name in given:
             if name not in self.parameters:
@@ -589,7 +590,7 @@ class Scheme(Record):
                     hint=nearest(name, self.parameters),
                 )
         params = {
-            name: declared.value(given[name])
+            name: declared.value(given[name], flag=flag(typed[name]))
             if name in given
             else (seq_len if declared.rules.follows_length else declared.default)
             for name, declared in self.parameters.items()

@@ -424,9 +424,7 @@ def warnings_of(shown: Sequence[Shown]) -> tuple[str, ...]:
     in_all = sum(part.heatmap.gaps for part in shown)
     if size < whole and in_all:
         be = "is" if in_all == 1 else "are"
-        some = {0: "none of them is drawn", 1: "1 of them is drawn, as a gap"}
-        drawn = some.get(gaps, f"{gaps} of them are drawn, as gaps")
-        return (f"{in_all} of {whole} values {be} not finite; {drawn}",)
+        return (f"{in_all} of {whole} values {be} not finite; drawn as gaps: {gaps or 'none'}",)
     if not gaps:
         return ()
     drawn = " drawn" if size < whole else ""

@@ -179,7 +179,7 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--check huge.json", 2, "huge.json"),
         ("--check endless.json", 2, "is larger than 8 MiB"),
         ("--check missing.npy", 3, "missing.npy"),
-        ("--check square.npy", 2, "error: 'square.npy' holds a 3×3 array"),
+        ("--check square.npy", 2, "error: 'square.npy' holds an array of shape 3×3"),
         ("--check complex.npy", 2, "complex"),
         ("--check garbage.npy", 2, "garbage.npy"),
         ("--out nowhere/s.csv --format csv", 3, "nowhere/s.csv"),

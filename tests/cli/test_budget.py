@@ -210,7 +210,9 @@ def test_what_is_too_much_is_refused_or_sampled(line, ending, ended):
     said = told["out"] + told["err"]
     assert told["status"] == {REFUSED: 2, NO_DISK: 3}.get(ending, 0), said[-500:]
     if ending == NO_DISK:
-        assert re.search("it takes [0-9]+ bytes, the disk has [0-9]+ free", told["err"])
+        assert re.search(
+            r"it takes [0-9]+\.[0-9] GiB, the disk has [0-9]+\.[0-9] GiB free", told["err"]
+        )
     if ending == REFUSED:
         assert told["out"] == ""
         assert re.fullmatch(r"posenc: error: .+\n(hint: .+\n)?", told["err"])

@@ -115,7 +115,8 @@ def test_random_weights_and_the_model_stand_in_the_title(call):
         ("-s alibi --dims 0:2", "--dims 0:2: a bias of alibi has no dimensions"),
         ("-s alibi --positions 0:3,9", "--positions 0:3,9: a curve by offset needs positions of"),
         ("-s rope --rows 0:2", "--rows 0:2 needs --in"),
-        ("-s rope --dims 60:70", "--dims 60:70: the dimensions are 0 to 63"),
+        ("-s rope --dims 60:70", "--dims: the dimensions are 0 to 63, not 69"),
+        ("-s rope --dims 99", "--dims: the dimensions are 0 to 63, not 99"),
         ("", "--scheme, --config, --model or --in: give one of them"),
     ],
 )

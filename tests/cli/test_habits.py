@@ -53,8 +53,16 @@ def test_what_is_no_whole_number_is_refused(call, length):
         ("heatmap config.json", "did you mean --config config.json?"),
         ("generate extra", "posenc generate --help shows how it is used"),
         ("rope-check cos.npy", "posenc rope-check --help shows how it is used"),
-        ("explain --model gpt2", "posenc explain takes it as an argument, without --model"),
-        ("explain -m gpt2", "posenc explain takes it as an argument, without -m"),
+        ("explain --config a.json", "posenc explain takes it as an argument, without --config"),
+        ("check --file a.npy -s rope", "posenc check takes it as an argument, without --file"),
+        ("extrapolate --len 5", "posenc extrapolate --help shows how it is used"),
+        ("extrapolate --length 5", "posenc extrapolate --help shows how it is used"),
+        ("heatmap --log", "posenc heatmap --help shows how it is used"),
+        ("order-check --impl a.py:f", "posenc order-check --help shows how it is used"),
+        ("rope-check --input a.npy", "posenc rope-check --help shows how it is used"),
+        ("heatmap --tilte x", "did you mean '--title'?"),
+        ("plan --context 5", "did you mean '--to'?"),
+        ("positions --tokens 5", "did you mean '--text'?"),
         ("compare --config a.json", "posenc compare takes it as an argument, without --config"),
         ("models gpt2", "posenc explain gpt2 shows a model"),
         ("models list", "posenc models --help shows how it is used"),
@@ -81,6 +89,14 @@ def test_an_empty_name_is_wrong_usage(call, command):
     status, out, err = call(*command.split(), "")
     assert (status, out) == (2, "")
     assert "the name is empty" in err
+
+
+def test_explain_takes_a_model_as_other_commands_do(call):
+    assert call("explain", "-m", "gpt2") == call("explain", "gpt2")
+    assert call("explain", "gpt2", "--model", "t5-small") == call("explain", "gpt2", "t5-small")
+    status, out, err = call("explain")
+    assert (status, out) == (2, "")
+    assert err == "posenc: error: CONFIG is missing; name a config.json or a model\n"
 
 
 @pytest.mark.parametrize("line", ["identify -m gpt2", "resize -s rope", "completion -m x"])

@@ -309,7 +309,10 @@ def test_dims_choose_columns(call):
         (["-s", "rope", "-l", "4", "--dims", "9:3"], "--dims '9:3' is empty"),
         (["-s", "rope", "-l", "4", "--dims", "x"], "--dims 'x': must be A:B"),
         (["-s", "rope", "-l", "4", "--rows", "0:2"], "--rows 0:2 needs --in"),
-        (["-s", "rope", "-l", "4", "--dims", "60:70"], "--dims 60:70: the dimensions are 0 to 63"),
+        (
+            ["-s", "rope", "-l", "4", "--dims", "60:70"],
+            "--dims: the dimensions are 0 to 63, not 69",
+        ),
         (["-s", "alibi", "-l", "4", "--dims", "0:1"], "--dims 0:1: a bias of alibi"),
         (["-s", "alibi", "-l", "4", "--head", "8"], "--head 8: the heads are 0 to 7"),
         (["-s", "rope", "-l", "4", "--head", "0"], "--head 0: rope is a rotary encoding"),
@@ -391,7 +394,7 @@ def test_a_gap_in_a_row_that_is_not_drawn_is_told(call, tmp_path, monkeypatch):
     values[5] = np.nan
     np.save(tmp_path / "a.npy", values)
     _, _, err = call("heatmap", "--in", "a.npy")
-    assert err == "posenc: warning: 16 of 1024 values are not finite; none of them is drawn\n"
+    assert err == "posenc: warning: 16 of 1024 values are not finite; drawn as gaps: none\n"
     np.save(tmp_path / "a.npy", np.where(np.eye(64, 16), values * 1j, 0))
     _, _, err = call("heatmap", "--in", "a.npy", "--rows", "4:60")
     assert err.startswith("posenc: warning: 2 of 1792 values are not finite; ")
@@ -500,7 +503,7 @@ def test_a_figure_goes_to_a_pipe(posenc):
     done = posenc("heatmap", "-s", "rope", "-l", "8", "--out", "-", text=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"\x89PNG")
-    assert done.stderr.startswith(b"wrote standard output: rope: 8 positions")
+    assert done.stderr.startswith(b"wrote to standard output: rope: 8 positions")
 
 
 @pytest.mark.slow

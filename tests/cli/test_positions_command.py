@@ -82,9 +82,9 @@ def test_one_position_on_all_axes_is_named_and_none_at_all_is_not(call, tmp_path
     ("asked", "said"),
     [
         (("positions", "--text", "3"), "--model or --config: one of them is needed"),
-        (LLAMA, "--text or --grid: one of them is needed"),
+        (LLAMA, "--text or --grid: at least one token is needed"),
         ((*LLAMA, "--text", "x"), "must be numbers of tokens"),
-        ((*LLAMA, "--text", "0"), "--text or --grid: one of them is needed"),
+        ((*LLAMA, "--text", "0"), "--text or --grid: at least one token is needed"),
         ((*QWEN, "--grid", "1,4"), "must be FRAMES,ROWS,COLUMNS"),
         ((*QWEN, "--grid", "1,4,4@2"), "must be FRAMES,ROWS,COLUMNS"),
         ((*QWEN, "--grid", "1,3,4"), "multiples of 2"),
@@ -104,7 +104,7 @@ def test_what_cannot_be_asked_is_one_line_of_status_2(call, asked, said):
         (np.arange(4), "the prompt has 3 tokens"),
         (np.array([0, 1, 1.5]), "ids are whole numbers"),
         (np.array([0, 1, np.nan]), "ids are whole numbers below 2^53"),
-        (np.arange(12).reshape(2, 2, 3), "holds a 2×2×3 array"),
+        (np.arange(12).reshape(2, 2, 3), "holds an array of shape 2×2×3"),
     ],
 )
 def test_a_file_of_something_else_is_refused(call, tmp_path, values, said):

@@ -45,7 +45,10 @@ def test_positions_come_from_a_file_of_numbers(call, tmp_path):
     np.save(tmp_path / "wide.npy", np.zeros((2, 3)))
     status, _, err = call("generate", *given, "float32", "--positions", "wide.npy")
     assert status == 2
-    assert err == "posenc: error: --positions wide.npy holds a 2×3 array; it must be one row\n"
+    assert (
+        err
+        == "posenc: error: --positions wide.npy holds an array of shape 2×3; it must be one row\n"
+    )
     np.save(tmp_path / "nan.npy", np.array([np.nan]))
     assert (
         "nan.npy: must be finite numbers"

@@ -116,7 +116,7 @@ def test_text_comes_and_goes(call, table):
     status, out, err = call("resize", "table.csv", "--len", "4", "--out", "-", "--format", "csv")
     assert status == 0
     assert out == "0.0,1.0\n0.25,1.5\n0.75,2.5\n1.0,3.0\n"
-    assert "wrote standard output" in err
+    assert "wrote to standard output" in err
 
 
 def test_rows_that_are_no_grid_are_told_with_a_prefix_that_fits(call, table):

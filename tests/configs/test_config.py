@@ -495,7 +495,7 @@ def written(tmp_path):
         (b"\xff\xfe{}", "not UTF-8"),
         (b"[1]", "must hold a JSON object"),
         (b"3", "must hold a JSON object"),
-        (b"", "is not JSON"),
+        (b"", "is empty: it holds no bytes"),
         (b'{"a": 1', "is not JSON"),
     ],
 )

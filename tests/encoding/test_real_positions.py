@@ -310,7 +310,7 @@ def test_coordinates_in_a_file_are_those_of_a_grid_where_they_are_the_same(conve
 
 def test_coordinates_of_the_wrong_number_of_axes_are_refused(file_of):
     file = file_of(np.zeros((3, 5)))
-    with pytest.raises(InvalidInput, match="holds a 3×5 array; it must be 2×L"):
+    with pytest.raises(InvalidInput, match="holds an array of shape 3×5; it must be 2×L"):
         matrix("rope-axial", None, axes=file)
     with pytest.raises(InvalidInput, match="position 5 is past the last .* has 5 columns"):
         matrix("rope-axial", "0:6", convention="wan", axes=file)

@@ -81,8 +81,8 @@ def test_an_even_table_of_clipped_offsets_is_refused(weights):
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros(4), "holds a 4 array, not a real matrix"),
-        (np.zeros((2, 2, 2)), "holds a 2×2×2 array"),
+        (np.zeros(4), "holds an array of shape 4, not a real matrix"),
+        (np.zeros((2, 2, 2)), "holds an array of shape 2×2×2"),
         (np.zeros((2, 2), dtype=complex), "not a real matrix"),
         (np.array([[1.0, np.nan]]), "holds NaN or infinity"),
     ],

@@ -152,7 +152,7 @@ def test_files_that_hold_no_such_network_are_refused(golden, tmp_path):
     for name, shape, message in (
         ("0.bias", (511,), "tensors of 512×2 and 511 and 2×512 are not 0.weight"),
         ("2.weight", (2, 513), "tensors of 512×2 and 512 and 2×513 are not 0.weight"),
-        ("0.bias", (512, 1), "holds a 512×1 array, not a real vector"),
+        ("0.bias", (512, 1), "holds an array of shape 512×1, not a real vector"),
         ("0.weight", (512, 3), "512 units, 3 coordinates and 2 heads"),
     ):
         changed = {**arrays, f"x_3x5:{name}": np.zeros(shape)}

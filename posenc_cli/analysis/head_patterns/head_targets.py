@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name
+from posenc_cli.errors import InvalidInput, abbreviated, nearest, quoted_name, sizes_text
 from posenc_cli.files.reading import read_array
 from posenc_cli.positions import whole_number
 from posenc_cli.records import Record
@@ -103,9 +103,9 @@ def _target_of_file(path: str) -> HeadTarget:
     """The mask in a file, (queries, keys) of 0 and 1, with 0 for keys after the query."""
     values, name = read_array(path).values, quoted_name(path)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
-        shape = " × ".join(map(str, values.shape))
         raise InvalidInput(
-            f"--target {name}: must be a square matrix, queries × keys; it is {shape}"
+            f"--target {name}: must be a square matrix, queries × keys; it is "
+            f"{sizes_text(values.shape, ' × ')}"
         )
     count = len(values)
     for start in range(0, count, _ROWS):

@@ -102,8 +102,8 @@ class InspectedRows(Record):
         if count > 1:
             every = "" if self.step == 1 else ", not all" if self.step is None else f":{self.step}"
             ends = f"{self.axis}s {self.place(0)} … {self.place(count - 1)}{every}"
-        what = "scores" if self.of_scores else "rows"
-        return f"{what} of {ends}: {count} × {self.rows.width} {self.columns}"
+        what = "scores of " if self.of_scores else ""
+        return f"{what}{ends}: {count} × {self.rows.width} {self.columns}"
 
 
 def inspected_rows(request: Request, engine: Engine) -> InspectedRows:

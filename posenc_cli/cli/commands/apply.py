@@ -19,7 +19,7 @@ from posenc_cli.cli.commands.generate import ARITHMETICS, write_matrix
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import LARGEST_SEED, number_format_option, option, whole_option
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.atomic import check_apart
 from posenc_cli.files.formats import format_of, ready, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
@@ -143,8 +143,8 @@ def apply(
         save(x, out_x, format=form_x, clobber=output.clobber)
     weights = applied.request.random_weights
     after = ["" if seed is None else f"; x drawn, seed {seed}", f"; {weights}" if weights else ""]
-    shape = " × ".join(map(str, vectors.shape))
-    told = f"x {applied.verb} {applied.choice.scheme.name}, {shape} {stored.name}"
+    size = sizes_text(vectors.shape, " × ")
+    told = f"x {applied.verb} {applied.choice.scheme.name}, {size} {stored.name}"
     write_matrix(
         "apply",
         matrix,

@@ -13,7 +13,7 @@ from posenc_cli.cli.matrices import MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, refuse, whole_option
 from posenc_cli.cli.pictures import IMAGES, ColorPictureOptions, show, wrapped_lines
 from posenc_cli.cli.subjects import Subjects
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.formats import format_of, save
 from posenc_cli.numerics.dtypes import FLOAT32, REAL_DTYPES, DType
 from posenc_cli.records import replace
@@ -114,7 +114,10 @@ def dot_similarity(
     draws = output.form is None and PurePath(output.out or "").suffix.lower() in IMAGES
     form = None if draws or output.out is None else format_of(output.out, output.form)
     if form is not None:
-        refuse(picture.given, f"applies only to a picture; --out {output.place} holds numbers")
+        refuse(
+            picture.given,
+            f"applies only to a picture; --out {quoted_name(output.out or '')} holds numbers",
+        )
     elif dtype is not None:
         refuse({"--dtype": dtype.name}, "applies only to a matrix in a file, --out matrix.npy")
     output.prepare()
@@ -208,14 +211,15 @@ def _save(
 
     if len(parts) > 1:
         raise InvalidInput(
-            f"--out {output.place} holds one matrix, but {len(parts)} encodings are given",
+            f"--out {quoted_name(output.out or '')} holds one matrix, but {len(parts)} encodings "
+            "are given",
             hint="write them one by one, or draw them: --out similarity.png",
         )
     part, subject = parts[0], parts[0].similarity
     if subject.content == "independent":
         raise InvalidInput(
-            f"--out {output.place}: independent q and k have a mean (0 everywhere) and a "
-            "deviation, but no matrix",
+            f"--out {quoted_name(output.out or '')}: independent q and k have a mean (0 "
+            "everywhere) and a deviation, but no matrix",
             hint="--json has both, and --out similarity.png draws them",
         )
     if profile:
@@ -227,10 +231,9 @@ def _save(
 
     def announce(saved: Saved) -> None:
         what = f"{subject.quantity} by offset" if profile else subject.quantity
-        size = " × ".join(map(str, matrix.shape))
         console.done(
-            f"wrote {output.place}: {subject.name}, {what}, {size} {dtype.name}, "
-            f"{saved.bytes} bytes"
+            f"wrote {output.place}: {subject.name}, {what}, {sizes_text(matrix.shape, ' × ')} "
+            f"{dtype.name}, {saved.bytes} bytes"
         )
 
     return save(matrix, output.out or "", format=form, clobber=output.clobber, announce=announce)

@@ -20,7 +20,7 @@ from posenc_cli.cli.options import (
     some_of,
     whole_option,
 )
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.render.typesetting import Answer
 from posenc_cli.vectors.pack_readers import READERS
@@ -122,9 +122,9 @@ def emit(
 def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:
     """Return a summary of the files written, and of the known bugs that the vectors detect."""
     content = pack.content
-    shape = " × ".join(map(str, content.shape))
     text = (
-        f"wrote {quoted_name(out)}: {content.text}, {shape} {content.dtype.name}, positions "
+        f"wrote {quoted_name(out)}: {content.text}, {sizes_text(content.shape, ' × ')} "
+        f"{content.dtype.name}, positions "
         f"{content.positions.min()} to {content.positions.max()}, {len(manifest['files']) + 1} "
         f"files; {pack.score}"
     )

@@ -16,6 +16,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import (
     Json,
+    ModelNames,
     Setting,
     one_of,
     option,
@@ -45,14 +46,15 @@ if TYPE_CHECKING:
 def explain(
     console: Console,
     configs: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="CONFIG...",
             autocompletion=model_names,
             help="config.json, its folder, a GGUF file, a model, or - (stdin); or several",
         ),
-    ],
+    ] = None,
     *,
+    models: ModelNames = None,
     runtime: Annotated[
         str,
         typer.Option(
@@ -107,6 +109,9 @@ def explain(
       posenc explain llama-3.1-8b
       posenc explain config.json --as all
     """
+    configs = [*(configs or ()), *(models or ())]
+    if not configs:
+        raise InvalidInput("CONFIG is missing; name a config.json or a model")
     if as_json and len(configs) > 1:
         raise InvalidInput(f"--json takes one CONFIG, and {len(configs)} are given")
     judged = strict or fail_on is not None

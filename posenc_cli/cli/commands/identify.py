@@ -13,7 +13,7 @@ import typer
 from posenc_cli import catalogue
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import Json, Verbose, option
-from posenc_cli.errors import InvalidInput, printable_text, quoted_name
+from posenc_cli.errors import InvalidInput, printable_text, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.render.typesetting import Answer
 
@@ -283,8 +283,7 @@ def _number(value: float) -> float | None:
 
 def _answer(result: Identification, names: list[str]) -> Answer:
     """Return what the array is, how much of it was compared, and the largest error."""
-    shape = "×".join(map(str, result.shape))
-    what = f"{' and '.join(names)} ({shape}, {result.stored})"
+    what = f"{' and '.join(names)} ({sizes_text(result.shape)}, {result.stored})"
     best = result.match or result.nearest
     if best is None:
         step = f"compare it with the checkpoint's own table: posenc compare {names[0]} TABLE"
@@ -422,7 +421,11 @@ def _properties(
             for name in _told(best, verbose=verbose)
             if name != "layout"
         ),
-        ("layout", best.layout or ("not shown by this table" if tables else "")),
+        (
+            "layout",
+            best.layout
+            or "not shown by this table" * (catalogue.find(best.scheme).kind == "rotary"),
+        ),
         ("attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"),
         ("positions", "" if best.positions is None else _shortened(str(best.positions))),
         ("head", "" if best.head is None else str(best.head)),

@@ -120,7 +120,7 @@ def positions(
     rule = position_rule(content, name=name)
     grids = tuple(PatchGrid(*each) for each in grid or ())
     if not sum(text) and not grids:
-        raise InvalidInput("--text or --grid: one of them is needed")
+        raise InvalidInput("--text or --grid: at least one token is needed")
     prompt = Prompt(text or (1,) * (len(grids) + 1), grids, left, right)
     check_prompt(rule, prompt)
     patches = sum(each.frames * each.rows * each.columns for each in grids)

@@ -12,7 +12,7 @@ from posenc_cli.cli.console import Console
 from posenc_cli.cli.matrices import READ, MatrixOutput
 from posenc_cli.cli.options import number_format_option, option, whole_option
 from posenc_cli.encoding.methods import METHODS, RESIZE_ARITHMETICS, Method, ResizeArithmetic
-from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
+from posenc_cli.errors import InvalidInput, abbreviated, quoted_name, sizes_text
 from posenc_cli.files.formats import format_of
 from posenc_cli.numerics.dtypes import FLOAT64, REAL_DTYPES, DType
 
@@ -164,14 +164,13 @@ def resize(
         name=plain[0] if plain else Matrix.name,
     )
     watched = output.watch(matrix, console, may_overflow=False)
-    shape = " × ".join(map(str, matrix.shape))
     write_matrix(
         "resize",
         watched,
         form,
         output,
         console,
-        told=(f"{resizing.description}, {shape} {stored.name}", ""),
+        told=(f"{resizing.description}, {sizes_text(matrix.shape, ' × ')} {stored.name}", ""),
         fields=lambda: {
             "source": {"path": file, "shape": loaded.values.shape, "dtype": loaded.dtype},
             **resizing.fields,

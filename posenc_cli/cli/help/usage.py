@@ -22,10 +22,12 @@ REMOVED = {
 """What to use instead of commands that posenc once had."""
 
 _NAMING = {
-    "posenc explain": ("--model", "-m", "--config"),
+    "posenc explain": ("--config",),
     "posenc compare": ("--model", "-m", "--config", "--scheme", "-s", "--in"),
     "posenc schemes": ("--scheme", "-s"),
-    **dict.fromkeys(("posenc check", "posenc identify", "posenc resize"), ("--in",)),
+    **dict.fromkeys(
+        ("posenc check", "posenc identify", "posenc resize"), ("--in", "--file", "--input")
+    ),
 }
 """The options of other commands for what a command takes as an argument."""
 
@@ -59,11 +61,8 @@ def unexpected_arguments(context: Any, words: list[str]) -> InvalidInput:
     path = context.command_path
     flags = {flag for option in context.command.params for flag in option.opts}
     hint = _SHOWS.format(path)
-    if path == "posenc models":
-        from posenc_cli.configs import library
-
-        if words[0] in library.names():
-            hint = f"posenc explain {words[0]} shows a model"
+    if path == "posenc models" and words[0] in library.names():
+        hint = f"posenc explain {words[0]} shows a model"
     return InvalidInput(
         f"{abbreviated(' '.join(words))}: {path} takes no such argument",
         hint=_meant(words, flags) or hint,

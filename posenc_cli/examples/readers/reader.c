@@ -6,16 +6,21 @@
 
 void rotate(float *x, long columns, int64_t position); /* yours: rotates one vector in place */
 
+static void fail(const char *path) {
+    fprintf(stderr, "%s: cannot be read as a test vector\n", path);
+    exit(2);
+}
+
 static void *values(const char *pack, const char *name, long *bytes) {
     unsigned char head[10], *data;
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.npy", pack, name);
     FILE *file = fopen(path, "rb");
-    if (!file || fread(head, 1, 10, file) != 10 || fseek(file, 0, SEEK_END)) exit(2);
+    if (!file || fread(head, 1, 10, file) != 10 || fseek(file, 0, SEEK_END)) fail(path);
     long start = 10 + head[8] + 256L * head[9]; /* an .npy: 10 bytes, its header, the values */
     *bytes = ftell(file) - start;
-    if (!(data = malloc(*bytes)) || fseek(file, start, SEEK_SET)) exit(2);
-    if (fread(data, 1, *bytes, file) != (size_t)*bytes || fclose(file)) exit(2);
+    if (!(data = malloc(*bytes)) || fseek(file, start, SEEK_SET)) fail(path);
+    if (fread(data, 1, *bytes, file) != (size_t)*bytes || fclose(file)) fail(path);
     return data;
 }
 

@@ -1,6 +1,5 @@
 // Compare your rotate with test vectors: go run reader.go yours.go pack
 package main
-
 import (
 	"bytes"
 	"encoding/binary"
@@ -14,7 +13,8 @@ import (
 func read[T float32 | int64](pack, name string, size int) []T {
 	content, err := os.ReadFile(pack + "/" + name + ".npy")
 	if err != nil {
-		panic(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
 	content = content[10+int(binary.LittleEndian.Uint16(content[8:])):] // after 10 bytes and a header
 	values := make([]T, len(content)/size)

@@ -5,7 +5,13 @@ const rotate = require("./rotate.js"); // yours: (x: Float32Array, position) rot
 const pack = process.argv[2] || ".";
 
 function values(name, type) {
-  const bytes = fs.readFileSync(`${pack}/${name}.npy`);
+  let bytes;
+  try {
+    bytes = fs.readFileSync(`${pack}/${name}.npy`);
+  } catch (error) {
+    console.error(error.message);
+    process.exit(2);
+  }
   const start = 10 + bytes.readUInt16LE(8); // an .npy: 10 bytes, its header, the values
   return new type(Uint8Array.from(bytes.subarray(start)).buffer);
 }

@@ -4,7 +4,11 @@ use std::convert::TryInto;
 mod rotate; // rotate.rs, yours: pub fn rotate(x: &mut [f32], position: i64) rotates one vector
 
 fn values(pack: &str, name: &str) -> Vec<u8> {
-    let bytes = std::fs::read(format!("{pack}/{name}.npy")).expect(name);
+    let path = format!("{pack}/{name}.npy");
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| {
+        eprintln!("{path}: {error}");
+        std::process::exit(2)
+    });
     let start = 10 + bytes[8] as usize + 256 * bytes[9] as usize; // 10 bytes, the header
     bytes[start..].to_vec()
 }

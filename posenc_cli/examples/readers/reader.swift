@@ -6,7 +6,11 @@ import Foundation
 let pack = CommandLine.arguments.count > 1 ? CommandLine.arguments[1] : "."
 
 func values<T>(_ name: String, _ type: T.Type) -> [T] {
-    let bytes = [UInt8](FileManager.default.contents(atPath: "\(pack)/\(name).npy")!)
+    guard let content = FileManager.default.contents(atPath: "\(pack)/\(name).npy") else {
+        fputs("\(pack)/\(name).npy: cannot be read\n", stderr)
+        exit(2)
+    }
+    let bytes = [UInt8](content)
     let start = 10 + Int(bytes[8]) + 256 * Int(bytes[9])  // an .npy: 10 bytes, its header, the values
     return Array(bytes[start...]).withUnsafeBytes { Array($0.bindMemory(to: type)) }
 }

@@ -23,7 +23,7 @@ from posenc_cli.analysis.sampling import (
 )
 from posenc_cli.budget import REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.precision import Precision
-from posenc_cli.errors import InvalidInput, printable_text, quoted_name
+from posenc_cli.errors import InvalidInput, printable_text, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import Parameter, as_text
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions
@@ -378,7 +378,7 @@ def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
         return columns
     count = max(columns.points) + 1
     if dims.stop > count:
-        raise InvalidInput(f"--dims {dims.start}:{dims.stop}: the dimensions are 0 to {count - 1}")
+        raise InvalidInput(f"--dims: the dimensions are 0 to {count - 1}, not {dims.stop - 1}")
     kept = [i for i, point in enumerate(columns.points) if point in dims]
     sizes = {band.label: sum(band.start <= i < band.stop for i in kept) for band in columns.bands}
     return _DrawnColumns(
@@ -453,9 +453,10 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
         )
         for origin, position, title in chosen
     )
-    size = "×".join(map(str, grid))
     whose = "the middle" if planes else "one position"
-    title = title_of(request, f"similarity of {whose} to all others on a grid of {size}")
+    title = title_of(
+        request, f"similarity of {whose} to all others on a grid of {sizes_text(grid)}"
+    )
     return Panels(
         panels,
         title,
@@ -496,7 +497,7 @@ def figure_of_array(
     values = loaded.values
     stack = values.reshape(-1, *(values.shape if values.ndim > 1 else (1, values.size))[-2:])
     leading = values.shape[:-2]
-    size = " × ".join(map(str, values.shape))
+    size = sizes_text(values.shape, " × ")
     title = f"{quoted_name(loaded.path)}: {size} {loaded.dtype}"
     for flag, wanted, there, noun in (
         ("--rows", rows, stack.shape[1], "rows"),
