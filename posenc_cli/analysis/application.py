@@ -154,7 +154,8 @@ def _check_columns(request: Request, columns: int, name: str) -> None:
     if columns != wanted:
         hint = None
         with suppress(InvalidInput):  # it may be too odd for the encoding
-            request.scheme.bind({**request.encoding.bound.params, "dim": columns})
+            given = {**request.encoding.bound.params, "dim": columns}
+            request.scheme.bind({name: each for name, each in given.items() if each is not None})
             hint = f"--dim {columns}"
         raise InvalidInput(
             f"{name} has vectors of {columns} columns, and {request.scheme.name} is of {wanted}",

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.analysis.sampling import positions_of
-from posenc_cli.errors import InvalidInput, quoted_name
+from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.formulas.parameters import as_text, brief_text, option_words
 from posenc_cli.identification.attempts import attempts_of_forms, best_of, line_of
 from posenc_cli.identification.waves import prompt_of
@@ -199,9 +199,9 @@ def identify_files(loaded: Sequence[Loaded]) -> Identification:
     """
     shapes = {file.values.shape for file in loaded}
     if len(shapes) > 1:
-        texts = ["×".join(map(str, file.values.shape)) for file in loaded]
         raise InvalidInput(
-            f"FILE and FILE2 must have one shape, not {' and '.join(texts)}",
+            "FILE and FILE2 must have one shape, not "
+            f"{' and '.join(sizes_text(file.values.shape) for file in loaded)}",
             hint="FILE2 is the table of sines of FILE",
         )
     for file in loaded if len(loaded) > 1 else ():

@@ -197,3 +197,17 @@ def test_reports_speak_of_arguments():
     with pytest.raises(AssertionError) as error:
         posenc.assert_rope("rope", tables=wider, dim=16)
     assert "--" not in str(error.value)
+
+
+def test_a_report_speaks_of_arguments_and_of_its_own_notes():
+    def rotate(x, positions):
+        cos, sin = np.cos(angles := positions[:, None] * 5e5 ** -(np.arange(8) / 8)), np.sin(angles)
+        a, b = x[..., :8], x[..., 8:]
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    report = posenc.rope_check("rope", impl=rotate, layout="half", **ROPE)
+    told = " ".join(str(report).split())
+    assert "positions=N tries every one of N" in told
+    assert "(report.notes lists them)" in told
+    assert "verbose" not in told
+    assert any(note.startswith("called as ") for note in report.notes)

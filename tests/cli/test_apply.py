@@ -201,3 +201,16 @@ def test_the_time_that_is_told_is_from_reading_to_writing(call, x, monkeypatch):
 def test_without_a_length_512_vectors_are_drawn(call):
     out = call("apply", "-s", "rope", "--seed", "1", "-o", "y.npy", "--json")[1]
     assert json.loads(out)["shape"] == [512, 64]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "columns", "hint"),
+    [("rope", 63, ""), ("rope", 16, "hint: --dim 16\n"), ("learned", 63, "hint: --dim 63\n")],
+)
+def test_the_hint_at_the_columns_of_x_works(scheme, columns, hint, call, x):
+    np.save("other.npy", np.ones((4, columns), np.float32))
+    err = refused(call, "-s", scheme, "-d", "64", "--in", "other.npy", "-o", "y.npy")
+    assert err.partition("\n")[2] == hint
+    if hint:
+        words = hint.split()[1:]
+        assert call("apply", "-s", scheme, *words, "--in", "other.npy", "-o", "y.npy")[0] == 0

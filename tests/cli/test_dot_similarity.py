@@ -289,7 +289,7 @@ def test_figures_go_to_files(suffix, call, tmp_path):
         ("--in cube.npy", 2, "hint: save one matrix of it, array[0]"),
         ("-s rope+alibi -l 4 --out s.npy", 2, "holds one matrix"),
         ("-s rope -l 4 --out - --json", 2, "--json: stdout is used"),
-        ("-s rope -l 9999999999 --out s.npy", 3, "bytes"),
+        ("-s rope -l 9999999999 --out s.npy", 3, "GiB free"),
         ("-s learned -l 4000", 2, "position 3999"),
         ("--in missing.npy", 3, "missing.npy"),
         ("--in bad.csv", 2, "bad.csv"),

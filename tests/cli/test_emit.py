@@ -251,6 +251,16 @@ def test_a_full_disk_is_told_by_the_name_that_the_user_gave(call, tmp_path, monk
     asked = ("emit", "-s", "rope", "-d", "8", "--out", "my 'pack'")
     status, out, err = call(*asked)
     assert (status, out) == (3, "")
-    said = r"posenc: error: cannot write 'my \\'pack\\'/\w+\.npy': it takes .* 600 free\n"
+    said = r"posenc: error: cannot write 'my \\'pack\\'/\w+\.npy': it takes .* has 0\.6 KiB free\n"
     assert re.fullmatch(said, err)
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_write_protected_folder_is_told_in_words_of_ours(call, monkeypatch):
+    def protected(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "mkdir", protected)
+    status, out, err = call("emit", "-s", "rope", "-d", "8", "--out", "pack")
+    assert (status, out) == (3, "")
+    assert err == "posenc: error: --out 'pack': its folder is write-protected\n"

@@ -463,3 +463,16 @@ def test_the_window_is_said_of_transformers_alone(call, config):
     assert "window of all layers: 512" in call("explain", path)[1]
     layers = json.loads(call("explain", path, "--as", "llama.cpp", "--json")[1])["layers"]
     assert not [name for name in layers[0]["derived"] if "window" in name]
+
+
+def test_a_setting_by_a_configs_key_is_refused_by_that_key(call):
+    status, out, err = call("explain", "llama-3-8b", "--set", "rope_theta=abc")
+    assert (status, out) == (2, "")
+    assert err == "posenc: error: --set rope_theta 'abc': must be a number\n"
+
+
+def test_an_empty_file_is_said_to_be_empty(call, tmp_path):
+    (tmp_path / "empty.json").write_bytes(b"")
+    assert call("explain", "empty.json")[2] == (
+        "posenc: error: 'empty.json' is empty: it holds no bytes\n"
+    )

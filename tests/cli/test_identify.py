@@ -417,3 +417,11 @@ def test_scores_that_no_rule_gives_are_not_identified(call, tmp_path):
     assert status == 1
     assert "schemes fits: the nearest is" in " ".join(out.split())
     assert "inf" not in out
+
+
+def test_slopes_have_no_layout(call, tmp_path):
+    slopes = 2.0 ** -np.arange(1, 9)
+    np.save("slopes.npy", slopes)
+    out = call("identify", "slopes.npy")[1]
+    assert re.search("^table +slopes$", out, re.MULTILINE)
+    assert "layout" not in out

@@ -296,3 +296,9 @@ def test_a_score_that_comes_back_is_said_to_be_negative_first_and_not_from_there
     assert math.cos(2) < 0 < math.cos(5)
     said = " ".join(call("inspect", "-s", "rope", "--dim", "2", "--len", "7")[1].split())
     assert said.endswith("; first negative at 2")
+
+
+def test_the_rows_of_a_file_are_named_once(call, table):
+    assert (
+        call("inspect", "--in", table)[1].splitlines()[2].endswith(": rows 0 … 49: 50 × 6 columns")
+    )

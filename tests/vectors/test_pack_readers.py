@@ -170,3 +170,16 @@ def test_a_reader_is_some_30_lines_and_says_how_it_is_run(language):
 
 def test_every_language_has_a_reader_and_a_port_here():
     assert READERS.keys() == PORTS.keys()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("language", PORTS)
+def test_a_pack_that_is_not_there_is_told_in_one_line(language, tmp_path):
+    compiler, name, right, commands = PORTS[language]
+    if not works(compiler):
+        pytest.skip(f"no {compiler} that works is here")
+    (tmp_path / READERS[language]).write_bytes(reader_text(language))
+    (tmp_path / name).write_text(right)
+    ended, said = run(commands, tmp_path)
+    assert (ended, said.count("\n")) == (2, 1)
+    assert "pack/positions.npy" in said
