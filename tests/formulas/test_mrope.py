@@ -150,9 +150,9 @@ def test_axes_are_read_from_any_format_posenc_reads(axes, tmp_path):
 @pytest.mark.parametrize(
     ("array", "message", "hint"),
     [
-        (np.zeros((2, 5)), "2×5 array; it must be 3×L", None),
-        (np.zeros((5, 3)), "5×3 array; it must be 3×L", "transpose it"),
-        (np.zeros((3, 1, 5)), "3×1×5 array; it must be 3×L", None),
+        (np.zeros((2, 5)), "shape 2×5; it must be 3×L", None),
+        (np.zeros((5, 3)), "shape 5×3; it must be 3×L", "transpose it"),
+        (np.zeros((3, 1, 5)), "shape 3×1×5; it must be 3×L", None),
         (np.zeros(3), "holds an array of shape 3", None),
         (np.array([[0.1, 999.0]] * 3), "together need more than 53 bits", "round them to float32"),
         (np.full((3, 2), np.nan), "must be finite numbers", None),
