@@ -505,7 +505,8 @@ class Check(Record):
                     "save its values: np.save its cos and sin for --tables cos.npy sin.npy, or "
                     "x and its result for --rotated x.npy y.npy"
                 )
-                hints = filter(None, (error.hint, not _MISTYPED.search(error.message) and dump))
+                dumps = [] if _MISTYPED.search(error.message) else [dump]
+                hints = filter(None, (error.hint, *dumps))
                 raise type(error)(error.message, hint="; or ".join(hints)) from error.__cause__
         return subjects.own_tables(reference, positions)
 

@@ -113,27 +113,35 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
     if rule.frames == PAST and not prompt.text[0]:
         raise InvalidInput(f"--text 0: {rule.model_type} needs a token before the grid")
     for grid in prompt.grids:
-        if rule.frames == PAST and grid.frames > 1 and not grid.video:
-            raise InvalidInput(
-                f"--grid {grid.frames},{grid.rows},{grid.columns}: an image has one frame",
-                hint=f"--grid video:{grid.frames},{grid.rows},{grid.columns}",
-            )
-        if (
-            grid.rows % rule.merge
-            or grid.columns % rule.merge
-            or (grid.video and grid.frames % rule.frames_merged)
-        ):
-            raise InvalidInput(
-                f"--grid {grid.frames},{grid.rows},{grid.columns}: rows and columns must be "
-                f"multiples of {rule.merge}, the side of a token in patches"
-                + (f", and frames of {rule.frames_merged}" if rule.frames_merged > 1 else "")
-            )
-        if grid.video and grid.frames > 1 and rule.frames == APART:
-            raise InvalidInput(
-                f"--grid video:{grid.frames},{grid.rows},{grid.columns}: {rule.model_type} reads "
-                "each frame as a grid of its own, with text between them",
-                hint=f"--grid video:1,{grid.rows},{grid.columns} for each frame",
-            )
+        _check_grid(rule, grid)
+
+
+def _check_grid(rule: PositionRule, grid: PatchGrid) -> None:
+    """Refuse a grid of a size that the model cannot have.
+
+    Raises: InvalidInput.
+    """
+    if rule.frames == PAST and grid.frames > 1 and not grid.video:
+        raise InvalidInput(
+            f"--grid {grid.frames},{grid.rows},{grid.columns}: an image has one frame",
+            hint=f"--grid video:{grid.frames},{grid.rows},{grid.columns}",
+        )
+    if (
+        grid.rows % rule.merge
+        or grid.columns % rule.merge
+        or (grid.video and grid.frames % rule.frames_merged)
+    ):
+        raise InvalidInput(
+            f"--grid {grid.frames},{grid.rows},{grid.columns}: rows and columns must be "
+            f"multiples of {rule.merge}, the side of a token in patches"
+            + (f", and frames of {rule.frames_merged}" if rule.frames_merged > 1 else "")
+        )
+    if grid.video and grid.frames > 1 and rule.frames == APART:
+        raise InvalidInput(
+            f"--grid video:{grid.frames},{grid.rows},{grid.columns}: {rule.model_type} reads "
+            "each frame as a grid of its own, with text between them",
+            hint=f"--grid video:1,{grid.rows},{grid.columns} for each frame",
+        )
 
 
 def _check_rows(rule: PositionRule, prompt: Prompt) -> None:
