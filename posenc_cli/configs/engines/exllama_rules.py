@@ -415,8 +415,8 @@ DIFFERENCES = (
         NAME,
         "factor",
         YARN,
-        "uses max_position_embeddings / the rope object's original length as factor, if that "
-        "length is there; reads mscale only for DeepSeek",
+        "replaces factor by max_position_embeddings / the rope object's original length, unless "
+        "the object has no original length; reads mscale only for DeepSeek",
         f"{_EXLLAMA}/util/rope.py",
         exllama_yarn,
     ),
