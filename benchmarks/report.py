@@ -201,11 +201,11 @@ def truths(results: Results) -> tuple[list[str], ...]:
         ],
         *(
             [
-                f"time for {size}, in {memory}",
-                "1",
-                ", ".join(f"{short} {_short(times[name])}" for name, short in used.items()),
+                f"time for {size}, in {memory}, as a multiple of posenc's time",
+                "1×",
+                ", ".join(f"{short} {_short(times[name])}×" for name, short in used.items()),
             ]
-            for memory, used in (("memory that is reused", _REUSING), ("new memory", _USED))
+            for memory, used in (("reused memory", _REUSING), ("new memory", _USED))
         ),
     )
 

@@ -22,7 +22,7 @@ NUMBERS = {
     "context": "positions that the config as it is states",
     "long-wavelengths": "pairs whose wavelength is longer than the trained length",
     "negative-from": "the first distance at which the sum of cosines is negative",
-    "unseen": "pairs that show unseen angles at the length",
+    "unseen": "frequency pairs with unseen angles at the new length",
 }
 """What can be required, and what it counts."""
 OF_RECIPES = ("negative-from", "unseen")

@@ -44,7 +44,7 @@ def test_a_plan_opens_with_what_to_set_why_and_the_keys(call, config):
         'next: set in config.json {"rope_scaling": {"rope_type": "yarn", "factor": 4.0,\n'
         '  "original_max_position_embeddings": 256}, "max_position_embeddings": 1024}\nrecipe '
     )
-    assert "necessary conditions: only running the model tells" in out
+    assert "necessary, not sufficient: run the model to test the plan" in out
     assert "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 256" in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
 

@@ -50,7 +50,7 @@ def caught() -> list[str]:
     return [
         f"wrong implementations detected, of the {every} in posenc's tests",
         f"{every}, {named} with the cause",
-        f"at most {every - passing} by a test that q·k depends only on m − n",
+        f"at most {every - passing} for a test that checks only whether q·k depends on m − n alone",
     ]
 
 
@@ -58,7 +58,7 @@ def passing_markdown() -> str:
     """How many wrong ones any such test lets pass."""
     every, passing, _ = _totals()
     of = f"{passing} of the {every} wrong implementations in posenc's tests"
-    return f"**{of} pass this check**, with any vectors."
+    return f"**{of} have this property.** Such a test cannot detect them, whatever its vectors."
 
 
 def _totals() -> tuple[int, int, int]:

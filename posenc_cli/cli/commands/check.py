@@ -59,8 +59,8 @@ def check(
         option(
             "--buckets",
             metavar="FILE",
-            help="check bucket numbers of relative positions (n,), or of queries and keys; the "
-            "scheme is t5, deberta, swin, shaw or t5-clipped",
+            help="check the bucket number of each relative position (n,), or of each pair "
+            "(queries, keys); for -s t5, deberta, swin, shaw or t5-clipped",
         ),
     ] = None,
     head: Head = None,

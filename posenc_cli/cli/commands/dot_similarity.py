@@ -97,9 +97,9 @@ def dot_similarity(
     posenc shows the matrix S[m, n] and its values by offset m − n, and says whether S depends only
     on the offset. For absolute encodings, S is the dot product of two rows. For RoPE, it is q·k / d
     for one vector that is rotated to positions m and n, with the attention factor. For biases, it
-    is the score for query m and key n. Several encodings share one set of axes if they have the
-    same measure, and a table shows their differences. Without --len, posenc compares the first 512
-    positions.
+    is the score for query m and key n. Encodings of the same kind (absolute, rotary or bias)
+    share one set of axes, and a table shows their differences. Without --len, posenc compares the
+    first 512 positions.
 
     Examples:
       posenc dot-similarity --scheme sinusoidal --len 512

@@ -60,7 +60,8 @@ def explain(
         typer.Option(
             "--as",
             metavar="ENGINE",
-            help="read it as vllm, llama.cpp or another engine does; with all, compare them",
+            help="read the config as this engine does (vllm, llama.cpp, …); all compares the "
+            "engines",
             show_default=True,
         ),
     ] = TRANSFORMERS,

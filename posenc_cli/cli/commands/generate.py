@@ -69,9 +69,9 @@ def generate(
     """Write the matrix of an encoding to a file.
 
     posenc computes the exact value of the formula and rounds it once, to --dtype. If the scheme is
-    your own function, posenc only rounds its values. Memory use does not grow with the length. The
-    file appears only when it is complete. Without --out, its name is <scheme>-<shape>.npy, in the
-    current folder.
+    your own function, posenc rounds the values that the function returns. Memory use does not grow
+    with the length. The file appears only when it is complete. Without --out, its name is
+    <scheme>-<shape>.npy, in the current folder.
 
     Examples:
       posenc generate --scheme rope --len 4096

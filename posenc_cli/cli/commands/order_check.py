@@ -67,7 +67,8 @@ def order_check(
     runs one attention layer (float64, seeded weights) on the tokens in several orders. It measures
     how much the outputs change, and how much the scores change if all positions shift. Without a
     scheme, posenc tests all of them. The status is 1 if a result differs from the scheme's
-    declaration. --plot and --out draw the scores of each encoding beside those without positions.
+    declaration. --plot and --out draw the scores of each encoding, and the scores without
+    positions.
 
     Examples:
       posenc order-check

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.requirements import Judgement
     from posenc_cli.render.typesetting import Typesetter
 
-CAVEAT = "These are necessary conditions: only running the model tells."
+CAVEAT = "These conditions are necessary, not sufficient: run the model to test the plan."
 _SHOWN_INTERVALS = 3
 _DIGITS = 9
 """The most letters of a base in the table, so that its row fits in one line of 80."""
