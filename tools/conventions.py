@@ -355,26 +355,36 @@ $ posenc generate --like diffusers:get_2d_sincos_pos_embed --set grid=32x32
 $ posenc generate --like transformers:LlamaRotaryEmbedding --base 500000 --len 8192
 ```
 
-*Columns* is the order of sines and cosines, or the layout of a rotation. *Frequency i* is the
-formula of the frequencies. *Base* is the base and the parameter that sets it. *Length* is the
-default number of positions, and what happens with one more. "Any" was tested up to 131,072
-positions, or 1024 keys for a bias. *Error* is the maximum absolute error at position 131,071. It
-comes from rounding the angle to float32; Marian and GluonTS use float64 angles. Grids and timesteps
-do not reach this position, and a bias has no such error.
+The columns of the table are:
 
-All functions ran with their defaults, except these. The tables of `mlx`, `uni2ts`,
-`curated-transformers` and `x-transformers` have a factor, which the comparison leaves out. It is
-learned in x-transformers, and √(2/d) in the others. `lightly` ran without a class token, and
-`OpenNMT-py:PositionalEncoding` with `SinusoidalInterleaved`. `timm:RotaryEmbeddingCat` ran with
-coordinates instead of pixels, as EVA uses it.
+- *columns*: the order of sines and cosines, or the layout of a rotation;
+- *frequency i*: the formula of the frequencies;
+- *base*: the base, and the parameter that sets the base;
+- *length*: the default number of positions, and the result of one more position. "Any" was tested
+  up to 131,072 positions, or up to 1024 keys for a bias;
+- *error*: the maximum absolute error at position 131,071. It comes from rounding the angle to
+  float32; Marian and GluonTS use float64 angles. Grids and timesteps do not reach this position,
+  and a bias has no such error.
 
-posenc has no scheme for these functions. `kornia:PositionEncodingSine` (LoFTR) repeats the columns
-sin x, cos x, sin y, cos y. `demucs:create_2d_sin_embedding` alternates sin x and cos x, then sin y
-and cos y. `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that rotate by row and by
-column. `labml-nn:get_alibi_biases` counts keys from 1. `pytorch-forecasting:PositionalEncoder`
-gives the sine and the cosine of a pair different frequencies, so its dot products do not depend on
-the distance alone. `equinox:RotaryPositionalEmbedding` objects of the same size share a table, so
-all of them use the `theta` of the first one called.
+All functions ran with their defaults, with these exceptions:
+
+- The tables of `mlx`, `uni2ts`, `curated-transformers` and `x-transformers` have a factor. The
+  comparison leaves this factor out. It is learned in x-transformers, and √(2/d) in the others.
+- `lightly` ran without a class token.
+- `OpenNMT-py:PositionalEncoding` ran with `SinusoidalInterleaved`.
+- `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as EVA uses it.
+
+posenc has no scheme for these functions:
+
+- `kornia:PositionEncodingSine` (LoFTR) repeats the columns sin x, cos x, sin y, cos y.
+- `demucs:create_2d_sin_embedding` alternates sin x and cos x, then sin y and cos y.
+- `diffusers:get_2d_rotary_pos_embed_lumina` alternates pairs that rotate by row and by column.
+- `labml-nn:get_alibi_biases` counts keys from 1.
+- `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
+  frequencies, so its dot products do not depend on the distance alone.
+
+`equinox:RotaryPositionalEmbedding` objects of the same size share a table. So all of them use the
+`theta` of the object that was called first.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip
