@@ -30,9 +30,10 @@ PRECISION = 400
 """Bits: the largest angle has 53 before the point."""
 
 HOW = (
-    "Largest absolute error of cosines and sines (128 columns, base 500000) at each position and "
-    "at {count} random ones among the 1024 before it (seed {seed}), compared with mpmath at "
-    "{bits} bits. A value is wrong if it is not correctly rounded to its number format."
+    "An error is the largest absolute error of cosines and sines (128 columns, base 500000), "
+    "compared with mpmath at {bits} bits. It covers the position of the column and {count} random "
+    "positions among the 1024 before it (seed {seed}). A value is wrong if it is not correctly "
+    "rounded to its number format."
 )
 
 Values = Callable[[Sequence[int]], "NDArray[np.float64]"]

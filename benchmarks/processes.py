@@ -225,8 +225,8 @@ def _processor_seconds() -> float:
 def memory(sizes: Sizes) -> Section:
     """The peak memory of ``posenc generate`` at several lengths, less that of ``import numpy``."""
     how = (
-        "Peak resident memory of `posenc generate --scheme rope --len …` (64 columns, float32), "
-        "minus that of `python -c 'import numpy'`."
+        "An entry is the peak resident memory of `posenc generate --scheme rope --len …` (64 "
+        "columns, float32), minus the peak of `python -c 'import numpy'`."
     )
     return Section("Memory", how, tuple(_peaks(sizes)))
 
@@ -269,8 +269,8 @@ def growth(sizes: Sizes) -> Section:
             name = f"posenc {backend}, {length} rows"
             found.append(Measurement(name, against, each, dtype="float32", threads=1))
     how = (
-        "Time per row of 64 columns, including setup, divided by that of the longest job. All jobs "
-        "run in one process on one thread."
+        "An entry is the time per row of 64 columns, including setup, divided by the time per row "
+        "of the longest job. All jobs run in one process on one thread."
     )
     return Section("Growth with length", how, tuple(found))
 

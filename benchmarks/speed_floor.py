@@ -32,10 +32,10 @@ GOALS = {
     ("fast", "bfloat16", 2): 1.7,
 }
 HOW = (
-    "Time to compute a rotary table of {rows} × {dim} in reused memory, divided by the time of "
-    "NumPy's `fill` on the same array. “Drawn” computes the table in blocks and keeps none, as "
-    "streaming does. “New memory” allocates a new array each time, and is divided by `np.empty` "
-    "and `fill`."
+    "An entry is the time to compute a rotary table of {rows} × {dim} in reused memory, divided by "
+    "the time of NumPy's `fill` on the same array. In rows with “drawn”, posenc computes the table "
+    "in blocks and does not keep the blocks, as in streaming. In rows with “new memory”, posenc "
+    "allocates a new array each time; the divisor is the time of `np.empty` and `fill`."
 )
 
 

@@ -29,9 +29,10 @@ TEXTBOOK_GOALS = {"float32": 3.0, "float64": 10.0}
 """How many times faster than textbook NumPy in a precision the numpy backend should be."""
 
 HOW = (
-    "Time of the library divided by the time of posenc (exact, on as many threads), for a "
-    "float32 table of {rows} × {dim}. Both allocate new arrays, or both reuse memory if the row "
-    "says so. If a library writes each value twice, half of its time counts."
+    "An entry is the time of the library divided by the time of posenc, for a float32 table of "
+    "{rows} × {dim}. posenc computes exact values, on as many threads as the library. Both "
+    "allocate new arrays. In rows with “reusing memory”, both reuse memory. If a library writes "
+    "each value twice, only half of its time counts."
 )
 
 

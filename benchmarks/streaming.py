@@ -30,10 +30,11 @@ SHARED_MEMORY = Path("/dev/shm")
 DTYPE = "float32"
 GOAL = Goal("at most", 1.9)
 HOW = (
-    "Time to compute a float32 table of {rows} × {dim} and save it on {place}, as `posenc "
-    "generate` does, divided by the time to write as many zeros in blocks of 2^18 values. The goal "
-    "is for two threads, the default of such a job. CSV: {text_rows} × {dim} values, compared with "
-    "`np.savetxt(…, fmt='%.9g')` of a finished table."
+    "An entry is the time to compute a float32 table of {rows} × {dim} and save it on {place}, as "
+    "`posenc generate` does. It is divided by the time to write as many zeros in blocks of 2^18 "
+    "values. The goal is for two threads, which is the default for a table of this size. The CSV "
+    "file has {text_rows} × {dim} values. Its row compares posenc with `np.savetxt(…, "
+    "fmt='%.9g')`, which writes a finished table."
 )
 
 
