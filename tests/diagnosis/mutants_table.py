@@ -76,15 +76,15 @@ def mutants_markdown() -> str:
     every, passing, named = _totals()
     totals = (
         f"posenc's tests have {every} wrong tables, frequencies and rotations, in {len(SHOWN)} "
-        f"forms. All of them fail, {named} with the cause. All {len(RIGHTS)} right ones pass, at "
-        f"positions up to 10^6. With {passing} of the wrong ones, q·k still depends only on m − n, "
-        "so every test of that property passes."
+        f"forms. All of them fail the check, and posenc names the cause of {named}. All "
+        f"{len(RIGHTS)} right ones pass, at positions up to 10^6. With {passing} of the wrong ones, "
+        "q·k still depends only on m − n, so they pass every test of this property."
     )
     calls = [cause for cause, _ in (mutants_calls.MUTANTS | mutants_calls.HALVES).values()]
     apart = (
         f"{len(calls)} more functions are wrong only in some calls: in batches, heads, chunks or "
-        "half precision, or with positions beside tables. All of them fail, "
-        f"{len(calls) - calls.count(Cause.UNKNOWN)} with the cause."
+        "half precision, or with both positions and tables. All of them fail the check, and posenc "
+        f"names the cause of {len(calls) - calls.count(Cause.UNKNOWN)}."
     )
     lines = [totals, "", apart, "", "| cause | wrong ones | named |", "|---|---|---|"]
     causes = dict.fromkeys(mutant.causes[0] for mutant in MUTANTS.values())

@@ -217,6 +217,6 @@ def test_the_table_of_mutants_counts_every_mutant_and_says_how_many_are_named():
     assert sum(int(row[1]) for row in rows) == len(MUTANTS)
     nameless = {name for name, mutant in MUTANTS.items() if mutant.causes[0] == Cause.UNKNOWN}
     named = len(MUTANTS) - len({*NOT_NAMED, *FALSE} | nameless)
-    assert f"{named} with the cause." in mutants_markdown()
+    assert f"names the cause of {named}." in mutants_markdown()
     assert sum(int(row[2].strip(" |")) for row in rows[:-1]) == named
     assert rows[-1][0] == "| `unknown`"
