@@ -77,8 +77,8 @@ def mutants_markdown() -> str:
     totals = (
         f"posenc's tests have {every} wrong tables, frequencies and rotations, in {len(SHOWN)} "
         f"forms. All of them fail the check, and posenc names the cause of {named}. All "
-        f"{len(RIGHTS)} right ones pass, at positions up to 10^6. With {passing} of the wrong ones, "
-        "q·k still depends only on m − n, so they pass every test of this property."
+        f"{len(RIGHTS)} right ones pass, at positions up to 10^6. With {passing} of the wrong "
+        "ones, q·k still depends only on m − n, so they pass every test of this property."
     )
     calls = [cause for cause, _ in (mutants_calls.MUTANTS | mutants_calls.HALVES).values()]
     apart = (
