@@ -93,10 +93,10 @@ def explain(
 ) -> int:
     """Explain a Hugging Face config, value by value.
 
-    posenc shows each value and its key. If the key has the same name as the parameter, it shows
-    only the object around the key, such as rope_scaling. It reads a config as transformers 5 does.
-    It warns of keys that transformers ignores, and of defaults that transformers uses. It reads a
-    GGUF file as llama.cpp does; DEFAULT marks a key that the file lacks.
+    posenc shows each value and its key. If the key and the parameter have the same name, posenc
+    shows only the parent object, such as rope_scaling. It reads a config as transformers 5 does. It
+    warns of keys that transformers ignores, and of defaults that transformers uses. It reads a GGUF
+    file as llama.cpp does; DEFAULT marks a key that the file lacks.
 
     The summary comes first: doubtful lines (!), the trained and the extended length, factors on
     logits, layers without positions, the indexer's layout, and parts that posenc did not read.

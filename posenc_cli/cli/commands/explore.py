@@ -50,8 +50,8 @@ def explore(
 
     posenc writes one file that needs no network. The page shows an encoding's values, its
     wavelengths by base and factor, the rotation of its pairs with q·k, and the similarity by
-    distance. Point at a plot to read position, dimension, value and angle, or move in it with the
-    arrow keys. Without JavaScript, the page still shows the pictures and tables.
+    distance. Hover over a plot, or use the arrow keys, to read the position, dimension, value and
+    angle. Without JavaScript, the page still shows the pictures and tables.
 
     Examples:
       posenc explore -m llama-3.1-8b --out llama.html

@@ -333,8 +333,8 @@ def extrapolate(
     its 95% interval over seeds. --plot and --picture draw the loss at every position.
 
     posenc judges a model only if it has learned its task: at the trained length, its loss on a text
-    or its share of right answers must reach a threshold. Otherwise the report gives no verdict. It
-    does not rank encodings, because the best one depends on the task.
+    must be low enough, or its accuracy on another task high enough. Otherwise the report gives no
+    verdict. It does not rank encodings, because the best one depends on the task.
 
     On the same machine with the same versions, the same request gives the same bytes. On other
     machines, results stay within the printed spread. --resume continues a stopped run, and gives
