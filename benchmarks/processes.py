@@ -113,8 +113,8 @@ axes.set(title="rope: 512 positions", xlabel="dimension", ylabel="position")
 page.savefig("plain.png")
 """
 PICTURES = {
-    "posenc heatmap -s rope -l 512 --out x.png": Goal("at most", 1.3),
-    "posenc heatmap -s alibi --heads 64 -l 512 --out x.png": Goal("at most", 3.0),
+    "posenc heatmap -s rope --out x.png": Goal("at most", 1.3),
+    "posenc heatmap -s alibi --heads 64 --out x.png": Goal("at most", 3.0),
 }
 """What a picture may take, as a multiple of saving an empty figure with matplotlib."""
 MEMORY_GOALS = {65_536: Goal("at most", 12.0), sys.maxsize: Goal("at most", 16.0)}
@@ -198,7 +198,7 @@ def _pictures(sizes: Sizes) -> Iterator[Measurement]:
     """Pictures in files, against an empty figure of matplotlib alone; so is a plain heatmap."""
     if not installed("matplotlib"):
         return
-    empty, plain = "an empty figure of matplotlib", "the same heatmap by matplotlib alone"
+    empty, plain = "an empty matplotlib figure", "the same heatmap by matplotlib alone"
     commands = {
         empty: [sys.executable, "-c", EMPTY_FIGURE],
         plain: [sys.executable, "-c", PLAIN_FIGURE],
