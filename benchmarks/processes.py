@@ -166,7 +166,10 @@ def startup(sizes: Sizes) -> Section:
         for base, goals in ((numpy, NUMPY_GOALS), (nothing, PYTHON_GOALS)):
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
-    how = "The two processes of a row run in turn. Rows with --impl or x.png compare CPU time."
+    how = (
+        "The two processes of a row run in turn. Rows with --impl or x.png compare CPU time. The empty "
+        "figure is one of matplotlib alone."
+    )
     return Section("Start-up", how, (*found, *_called(sizes), *_pictures(sizes)))
 
 
@@ -198,7 +201,7 @@ def _pictures(sizes: Sizes) -> Iterator[Measurement]:
     """Pictures in files, against an empty figure of matplotlib alone; so is a plain heatmap."""
     if not installed("matplotlib"):
         return
-    empty, plain = "an empty matplotlib figure", "the same heatmap by matplotlib alone"
+    empty, plain = "an empty figure", "the same heatmap by matplotlib alone"
     commands = {
         empty: [sys.executable, "-c", EMPTY_FIGURE],
         plain: [sys.executable, "-c", PLAIN_FIGURE],
