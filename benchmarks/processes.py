@@ -167,8 +167,8 @@ def startup(sizes: Sizes) -> Section:
             ratio = times.ratio(name, base)
             found.append(Measurement(name, base, ratio, goal=goals.get(name)))
     how = (
-        "The two processes of a row run in turn. Rows with --impl or x.png compare CPU time. The empty "
-        "figure is one of matplotlib alone."
+        "The two processes of a row run in turn. Rows with --impl or x.png compare CPU time. "
+        "Matplotlib alone saves the empty figure."
     )
     return Section("Start-up", how, (*found, *_called(sizes), *_pictures(sizes)))
 
