@@ -13,7 +13,7 @@ from posenc_cli import interrupts
 from posenc_cli.budget import ROOM_TO_START, check_room
 from posenc_cli.cli import streams
 from posenc_cli.cli.streams import drop_absurd_sizes
-from posenc_cli.errors import PosencError, Unavailable, printable_text
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, printable_text
 from posenc_cli.transaction import transaction
 
 if TYPE_CHECKING:
@@ -115,9 +115,11 @@ def _command_first(arguments: Sequence[str]) -> Sequence[str]:
     everywhere, place = ("-q", "--quiet", "--debug", "--color"), 0
     while place < len(arguments) and arguments[place].partition("=")[0] in everywhere:
         place += 2 if arguments[place] == "--color" else 1
-    named = [*arguments[place : place + 1]]
-    moved = arguments[:place] if named and not named[0].startswith("-") else ()
-    return [*named, *moved, *arguments[place + 1 :]]
+    before, rest = arguments[:place], arguments[place:]
+    if before and not rest:
+        raise InvalidInput(f"{' '.join(before)}: needs a command", hint="posenc -h lists them")
+    moved = () if rest and rest[0].startswith("-") else before
+    return [*rest[:1], *moved, *rest[1:]]
 
 
 def _known_answer(arguments: Sequence[str], *, completing: bool) -> str | None:

@@ -124,7 +124,14 @@ def test_options_of_every_command_also_work_before_its_name(call, before):
     after = call("schemes", "alibi", *before)
     assert call(*before, "schemes", "alibi") == after
     assert after[0] == 0
-    assert call(*before)[1] == call("-h")[1]
+    assert call(*before, "-h") == call("-h")
+
+
+@pytest.mark.parametrize("alone", [("-q",), ("--color",), ("--color", "bad"), ("--color=bad",)])
+def test_options_of_every_command_need_a_command(call, alone):
+    status, out, err = call(*alone)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"posenc: error: {' '.join(alone)}: needs a command\n")
 
 
 def test_an_empty_scheme_is_not_called_a_hybrid(call):
