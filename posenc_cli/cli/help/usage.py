@@ -82,6 +82,8 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
             "--config": suffix == ".json",
         }
         options += [(flag, word) for flag, meant in kinds.items() if meant][:1]
+    if "--tables" in flags and {flag for flag, _ in options} == {"--in"}:
+        return "give cos and sin tables as --tables COS SIN"
     if len(options) < len(words) or any(flag not in flags for flag, _ in options):
         return None
     return f"did you mean {' '.join(f'{flag} {word}' for flag, word in options)}?"
