@@ -43,24 +43,25 @@ COST = "numpy takes 5 to 8 times as long for large arrays, 1.4 times as long for
 
 
 def checksum_of(library: Path) -> Path:
-    """Return the path of the file that holds the SHA-256 of a library."""
-    return library.with_name(f"{library.name}.sha256")
+    """Return the path of the file that holds the CRC-32 of a library."""
+    return library.with_name(f"{library.name}.crc32")
 
 
 def seal(library: Path) -> None:
-    """Write the SHA-256 of a library: a truncated one would crash the process when loaded."""
-    checksum_of(library).write_text(_sha256(library))
+    """Write the CRC-32 of a library: a truncated one would crash the process when loaded."""
+    checksum_of(library).write_text(_crc32(library))
 
 
 def is_whole(library: Path) -> bool:
-    """Return whether a library has the SHA-256 that was written when it was built."""
-    return checksum_of(library).exists() and _sha256(library) == checksum_of(library).read_text()
+    """Return whether a library has the CRC-32 that was written when it was built."""
+    return checksum_of(library).exists() and _crc32(library) == checksum_of(library).read_text()
 
 
-def _sha256(file: Path) -> str:
-    from hashlib import sha256
+def _crc32(file: Path) -> str:
+    # SHA-256 would load OpenSSL, 4 MiB, and protect no better against a truncated file.
+    from binascii import crc32
 
-    return sha256(file.read_bytes()).hexdigest()
+    return f"{crc32(file.read_bytes()):08x}"
 
 
 def loaded_library() -> CDLL:
