@@ -13,7 +13,6 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,10 +118,9 @@ def backends() -> str:
 
 
 def models() -> str:
-    """The names of the models."""
-    return textwrap.fill(
-        " ".join(f"`{name}`" for name in library.names()), 140, break_on_hyphens=False
-    )
+    """The models by the scheme of their layers."""
+    rows = [[_code(scheme), " ".join(names)] for scheme, names in _models_by_scheme().items()]
+    return _table("scheme | models", rows)
 
 
 def engines() -> str:
