@@ -50,10 +50,7 @@ def _head(command: str, what: str, place: int, bound: float, *, least: bool, sha
 
 
 _PRESS = "Press et al. 2021, arXiv:2108.12409"
-_PRESS_SETTING = (
-    "WikiText-103, 247M parameters, trained at 512 and 1024 tokens, perplexity up to "
-    "3072 and beyond"
-)
+_PRESS_SETTING = "WikiText-103, 247M parameters, trained at 512 and 1024 tokens"
 _CHEN = "Chen et al. 2023, arXiv:2306.15595"
 _CHEN_SETTING = "LLaMA 7B to 65B, 2048 tokens, tested to 32768"
 _PENG = "Peng et al. 2023, arXiv:2309.00071"
@@ -61,15 +58,15 @@ _KAZEMNEJAD = "Kazemnejad et al. 2023, arXiv:2305.19466"
 _KAZEMNEJAD_SETTING = (
     "decoders of about 107M parameters, ten tasks, trained to length 20, tested to 40"
 )
-_NOT_THEIRS = f"{_KAZEMNEJAD_SETTING}; recalling the first symbol is not one of them"
+_NOT_THEIRS = f"{_KAZEMNEJAD_SETTING}; this task is not one of them"
 _BARBERO = "Barbero et al. 2024, arXiv:2410.06205"
 
 CLAIMS = (
     Claim(
         "length",
         "Vaswani et al. 2017, arXiv:1706.03762, 3.5",
-        "Sinusoids may let a model extrapolate to longer sequences than in training",
-        "a hypothesis, not measured there",
+        "Sinusoids may extrapolate to sequences longer than in training",
+        "a hypothesis, not measured",
         (Rise(_SINUSOIDAL, 2, holds=True),),
     ),
     Claim(
@@ -82,7 +79,7 @@ CLAIMS = (
     Claim(
         "length",
         f"{_PRESS}, figure 1",
-        "ALiBi, trained short, works on sequences several times as long",
+        "ALiBi works on sequences several times the trained length",
         _PRESS_SETTING,
         (Rise(_ALIBI, 2, holds=True), Rise(_ALIBI, 4, holds=True), Rise(_ALIBI, 8, holds=True)),
     ),
@@ -125,20 +122,20 @@ CLAIMS = (
         "length",
         "Shaw et al. 2018, arXiv:1803.02155",
         "Relative rows are better than sinusoids at the trained length",
-        "translation, WMT 2014, with rows for keys and values; here for keys",
+        "translation, WMT 2014, rows for keys and values; here only keys",
         (Lower(Row("text-2", "shaw"), _SINUSOIDAL, 1),),
     ),
     Claim(
         "length",
         "Haviv et al. 2022, arXiv:2203.16634",
-        "A causal language model is nearly as good without positional encoding as with one",
+        "Causal language models are nearly as good without positional encoding",
         "The Pile and WikiText-103, 125M to 1.3B parameters",
         (Alike(Row("text", "nope"), _SINUSOIDAL, 1),),
     ),
     Claim(
         "length",
         "Chi et al. 2022 (KERPLE), arXiv:2205.09921",
-        "KERPLE's logarithmic kernel works beyond the trained length, at least as well as ALiBi",
+        "KERPLE-log works beyond the trained length, at least as well as ALiBi",
         "OpenWebText2, GitHub and ArXiv, trained at 512 tokens, tested to 16384",
         (
             Rise(Row("text-2", "kerple-log"), 8, holds=True),
@@ -148,14 +145,14 @@ CLAIMS = (
     Claim(
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
-        "Sandwich, built from sinusoids alone, works beyond the trained length",
+        "Sandwich works beyond the trained length",
         "OpenWebText2, GitHub and ArXiv, trained at 512 tokens",
         (Rise(Row("text-2", "sandwich"), 8, holds=True),),
     ),
     Claim(
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
-        "ALiBi extrapolates as a window does: keys outside its receptive field do not matter",
+        "ALiBi extrapolates like a window: keys outside it do not matter",
         "trained at 512 tokens, windows by cumulative gradient",
         (Alike(Row("text", "alibi", "window"), _ALIBI, 8),),
     ),
@@ -163,7 +160,7 @@ CLAIMS = (
         "length",
         "Sun et al. 2022 (xPos), arXiv:2212.10554",
         "xPos extrapolates better than RoPE",
-        "The Pile, trained at 1024 tokens, tested to 4096, with blockwise attention",
+        "The Pile, 1024 tokens, tested to 4096, blockwise attention",
         (RisesLess(Row("text-2", "xpos"), _ROPE, 2),),
     ),
     Claim(
@@ -176,29 +173,28 @@ CLAIMS = (
     Claim(
         "length",
         "Liu et al. 2023, arXiv:2310.05209",
-        "RoPE with a smaller base, 500, extrapolates better than with 10000",
-        "LLaMA 2 7B and 13B, fine-tuned at their own 4096 tokens",
+        "RoPE extrapolates better with base 500 than with 10000",
+        "LLaMA 2 7B and 13B, fine-tuned at 4096 tokens",
         (RisesLess(Row("rope-500", "rope base=500"), _ROPE, 2),),
     ),
     Claim(
         "length",
         "Liu et al. 2023, arXiv:2310.05209",
-        "RoPE with a larger base extrapolates better than with 10000, up to a bound",
-        "LLaMA 2 7B and 13B, fine-tuned at their own 4096 tokens",
+        "RoPE extrapolates better with a larger base, up to a bound",
+        "LLaMA 2 7B and 13B, fine-tuned at 4096 tokens",
         (RisesLess(Row("rope-500000", "rope base=500000"), _ROPE, 2),),
     ),
     Claim(
         "length",
         "Wang et al. 2024, arXiv:2404.12224",
-        "A model without positional encoding extrapolates further than one with RoPE",
+        "NoPE extrapolates further than RoPE",
         "TinyLlama 1.1B, 2048 tokens",
         (RisesLess(_NOPE_LONG, _ROPE_LONG, 2),),
     ),
     Claim(
         "length",
         f"{_BARBERO}, 6.1",
-        "RoPE without rotation of the lowest-frequency quarter of pairs loses nothing at the "
-        "trained length",
+        "RoPE loses nothing if the lowest-frequency quarter of pairs is unrotated",
         "2B parameters, 8192 tokens",
         (Alike(Row("p-rope", "rope-proportional partial=0.75"), _ROPE, 1),),
     ),
@@ -212,43 +208,42 @@ CLAIMS = (
     Claim(
         "stretch",
         f"{_CHEN}, 3.2",
-        "Beyond the trained length, unchanged RoPE fails catastrophically, and interpolation "
-        "without training less so",
+        "RoPE fails catastrophically beyond the trained length; interpolation is better",
         _CHEN_SETTING,
         (Rise(_ROPE, 2, holds=False), Lower(_rope("linear"), _ROPE, 2)),
     ),
     Claim(
         "stretch",
         f"{_CHEN}, 3.2",
-        "Interpolation alone does not keep the loss of the trained length: it needs some training",
+        "Interpolation without fine-tuning increases the loss",
         _CHEN_SETTING,
         (Rise(_rope("linear"), 2, holds=False),),
     ),
     Claim(
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
-        "A larger base extends RoPE without training, at hardly any loss",
-        "LLaMA 7B, 2048 tokens, factor 4; here twice the length, by the base of factor 2",
+        "A larger base extends RoPE without fine-tuning, at hardly any loss",
+        "LLaMA 7B, 2048 tokens, factor 4; here factor 2",
         (Rise(_rope("ntk"), 2, holds=True),),
     ),
     Claim(
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
-        "Without training, a larger base is better than interpolation",
-        "LLaMA 7B, 2048 tokens, factor 4; here four times the length, by the base of factor 4",
+        "Without fine-tuning, a larger base is better than interpolation",
+        "LLaMA 7B, 2048 tokens, factor 4",
         (Lower(_rope("ntk"), _rope("linear"), 4),),
     ),
     Claim(
         "stretch",
         _PENG,
-        "Without training, YaRN is better than interpolation and than a larger base",
+        "Without fine-tuning, YaRN is better than interpolation and a larger base",
         "LLaMA 2 7B, 4096 tokens",
         (Lower(_rope("yarn"), _rope("linear"), 2), Lower(_rope("yarn"), _rope("ntk"), 2)),
     ),
     Claim(
         "stretch",
         "Xiao et al. 2023 (StreamingLLM), arXiv:2309.17453",
-        "A window of the last keys fails as soon as the first tokens leave it",
+        "Window attention fails as soon as the first tokens leave the window",
         "Llama 2, MPT, Falcon and Pythia, PG-19",
         (Rise(_rope("window"), 2, holds=False),),
     ),
@@ -256,30 +251,28 @@ CLAIMS = (
         "stretch",
         "Han et al. 2023 (LM-Infinite), arXiv:2308.16137; Jin et al. 2024 (Self-Extend), "
         "arXiv:2401.01325",
-        "RoPE works at longer lengths without training if distances are clipped to those of "
-        "training",
+        "RoPE works at longer lengths if distances are clipped",
         "Llama 2, MPT-7B, GPT-J; Mistral, Phi-2, Solar",
         (Rise(_rope("clip"), 2, holds=True), Rise(_rope("clip"), 4, holds=True)),
     ),
     Claim(
         "stretch",
         "Su 2021, kexue.fm/archives/8823",
-        "Scaling scores by the logarithm of the number of keys lets RoPE extrapolate better",
+        "Scaling scores by log n lets RoPE extrapolate better",
         "a blog, on language models",
         (Lower(_rope("log-n"), _ROPE, 2),),
     ),
     Claim(
         "stretch",
         "Dosovitskiy et al. 2020, arXiv:2010.11929, 3.2",
-        "Learned rows interpolated to a longer input are better than untrained rows",
+        "Interpolated learned rows are better than untrained rows",
         "ViT, fine-tuned at a higher resolution",
         (Lower(Row("text", "learned", "linear"), _LEARNED, 2),),
     ),
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Without positional encoding, a model extrapolates further than with RoPE, ALiBi or "
-        "sinusoids: recalling the first symbol",
+        "Recall of the first symbol: NoPE extrapolates further than RoPE, ALiBi, sinusoids",
         _NOT_THEIRS,
         (
             MoreRight(Row("first", "nope"), Row("first", "rope"), 8),
@@ -290,8 +283,7 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Without positional encoding, a model extrapolates further than with RoPE or ALiBi: "
-        "copying",
+        "Copying: NoPE extrapolates further than RoPE and ALiBi",
         _KAZEMNEJAD_SETTING,
         (
             MoreRight(Row("copy", "nope"), Row("copy", "rope"), 2),
@@ -301,8 +293,7 @@ CLAIMS = (
     Claim(
         "task",
         f"{_KAZEMNEJAD}, 4",
-        "T5's bias extrapolates further than RoPE, ALiBi and sinusoids on such tasks: recalling "
-        "the first symbol",
+        "Recall of the first symbol: T5 extrapolates further than RoPE, ALiBi, sinusoids",
         _NOT_THEIRS,
         (
             MoreRight(Row("first", "t5"), Row("first", "rope"), 8),
@@ -313,7 +304,7 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "RoPE and absolute encodings do not extrapolate on such tasks: copying",
+        "Copying: RoPE and absolute encodings do not extrapolate",
         _KAZEMNEJAD_SETTING,
         (
             Right(Row("copy", "rope"), 2, 0.5, more=False),
@@ -323,16 +314,15 @@ CLAIMS = (
     Claim(
         "task",
         _KAZEMNEJAD,
-        "Absolute encodings do not extrapolate on such tasks: sorting",
+        "Sorting: absolute encodings do not extrapolate",
         "decoders of about 107M parameters, trained to 8 items, tested to 16",
         (Right(Row("sorting", "sinusoidal"), 2, 0.5, more=False),),
     ),
     Claim(
         "task",
         "Men et al. 2024, arXiv:2405.14591",
-        "A low loss on text does not show that a model can retrieve: a window keeps the loss and "
-        "loses retrieval",
-        "Llama 2 7B and others, perplexity and needles; here windows instead of bases",
+        "A window keeps the loss on text, but loses retrieval",
+        "Llama 2 7B and others, with small bases; here with a window",
         (
             Rise(_rope("window"), 2, holds=True),
             Right(Row("first", "rope", "window"), 2, 0.5, more=False),
@@ -341,15 +331,15 @@ CLAIMS = (
     Claim(
         "task",
         "Men et al. 2024, arXiv:2405.14591",
-        "At a given length, RoPE with too small a base retrieves less than with a larger one",
-        "2B parameters trained from scratch at that length; here beyond the trained length",
+        "RoPE retrieves less if its base is too small",
+        "2B parameters, at the trained length; here beyond it",
         (MoreRight(Row("first", "rope"), Row("first-500", "rope base=500"), 8),),
     ),
     Claim(
         "task",
         _PENG,
-        "YaRN keeps retrieval beyond the trained length without training",
-        "LLaMA 2, passkeys, after 400 steps of training; here without",
+        "YaRN keeps retrieval beyond the trained length",
+        "LLaMA 2, passkeys, after 400 steps of fine-tuning; here without",
         (Right(Row("first", "rope", "yarn"), 8, 0.9, more=True),),
     ),
     Claim(
@@ -365,8 +355,8 @@ CLAIMS = (
     Claim(
         "expressive",
         "Vaswani et al. 2017, arXiv:1706.03762, 3.5",
-        "The row of position p + k is a linear function of the row of p",
-        "stated",
+        "PE[p + k] is a linear function of PE[p]",
+        "stated in the paper",
         (
             Value(
                 "posenc inspect -s sinusoidal",
@@ -380,7 +370,7 @@ CLAIMS = (
     Claim(
         "expressive",
         "Su et al. 2021, arXiv:2104.09864, 3.4.3",
-        "RoPE's score of equal q and k falls with distance",
+        "With equal q and k, RoPE's score falls with distance",
         "a bound, drawn for 128 columns",
         (
             Value(
@@ -395,7 +385,7 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_BARBERO}, proposition 3.2",
-        "For independent q and k, the score does not fall with distance",
+        "With independent q and k, RoPE's score does not fall with distance",
         "Gemma 7B, and a proof",
         (
             Value(
@@ -410,8 +400,7 @@ CLAIMS = (
     Claim(
         "expressive",
         "Men et al. 2024, arXiv:2405.14591",
-        "Llama 2's base is too small for its 4096 positions: at some distances, equal tokens "
-        "score no higher than random ones",
+        "Llama 2's base is too small for its 4096 positions",
         "a necessary condition on the sum of cosines",
         (
             Value(
@@ -426,8 +415,7 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_BARBERO}, theorem 5.3",
-        "RoPE's high-frequency pairs can build heads that attend to the previous token, at any "
-        "length",
+        "RoPE's high-frequency pairs can attend to the previous token, at any length",
         "Gemma 7B, and a construction",
         (
             _head(
@@ -438,15 +426,14 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_BARBERO}, proposition 5.2",
-        "Without positional encoding, no single layer can build such a head",
+        "A single layer without positions cannot attend to the previous token",
         "a proof",
         (_head("-s nope --target previous", "right at 1×", 0, 0.1, least=False, share="right"),),
     ),
     Claim(
         "expressive",
         f"{_CHEN}; {_PENG}",
-        "Pairs with wavelengths longer than the trained length fail beyond it: a head for the "
-        "first token uses almost only low-frequency pairs",
+        "Pairs with wavelengths longer than the trained length fail beyond it",
         _CHEN_SETTING,
         (
             _head(
@@ -460,7 +447,7 @@ CLAIMS = (
     Claim(
         "expressive",
         f"{_PENG}, 3.2",
-        "Interpolation moves near keys too close together to be distinguished",
+        "After interpolation, near keys are too close to be distinguished",
         "LLaMA 2",
         (
             _head(

@@ -450,9 +450,9 @@ def counts() -> str:
 def group_table(group: str) -> str:
     """The claims of a group, as a table in Markdown."""
     results = Results.read()
-    header = "| claim (source) | its setting | measured by | number | verdict |"
+    header = "| claim | source | setting of the source | command | result | verdict |"
     rows = [_table_row(claim, results) for claim in _claims() if claim.group == group]
-    return "\n".join([header, "|---|---|---|---|---|", *rows])
+    return "\n".join([header, "|---|---|---|---|---|---|", *rows])
 
 
 def losses_table() -> str:
@@ -468,7 +468,7 @@ def answers_table() -> str:
 
 
 def _lengths_table(rows: Sequence[Row], results: Results) -> str:
-    lines = ["| encoding | trained by | 1× | 2× | 4× | 8× |", "|---|---|---|---|---|---|"]
+    lines = ["| encoding | options | 1× | 2× | 4× | 8× |", "|---|---|---|---|---|---|"]
     for row in rows:
         numbers = results.lasts if results.task(row) == "text" else results.shares
         found = [Estimate.of(numbers(row, times)) for times in (1, 2, 4, 8)]
@@ -513,7 +513,8 @@ def _table_row(claim: Claim, results: Results) -> str:
     commands = dict.fromkeys(text for each in claim.evidence for text in each.commands)
     numbers = [each.judged(results)[0] for each in claim.evidence]
     cells = [
-        f"{claim.statement} ({claim.source})",
+        claim.statement,
+        claim.source,
         claim.setting,
         "<br>".join(f"`{command}`" for command in commands),
         "<br>".join(numbers),

@@ -140,12 +140,12 @@ def test_claims_name_their_source_and_setting_and_are_told_apart():
 @pytest.mark.parametrize(
     ("statement", "source"),
     [
-        ("Scaling scores by the logarithm", "Su 2021, kexue.fm/archives/8823"),
-        ("Interpolation alone does not", "arXiv:2306.15595, 3.2"),
-        ("T5's bias extrapolates further", "arXiv:2305.19466, 4"),
-        ("For independent q and k", "arXiv:2410.06205, proposition 3.2"),
-        ("Without positional encoding, no single layer", "arXiv:2410.06205, proposition 5.2"),
-        ("Interpolation moves near keys", "arXiv:2309.00071, 3.2"),
+        ("Scaling scores by log n", "Su 2021, kexue.fm/archives/8823"),
+        ("Interpolation without fine-tuning", "arXiv:2306.15595, 3.2"),
+        ("Recall of the first symbol: T5", "arXiv:2305.19466, 4"),
+        ("With independent q and k", "arXiv:2410.06205, proposition 3.2"),
+        ("A single layer without positions", "arXiv:2410.06205, proposition 5.2"),
+        ("After interpolation, near keys", "arXiv:2309.00071, 3.2"),
     ],
 )
 def test_a_claim_that_is_in_no_abstract_names_its_section(statement, source):
