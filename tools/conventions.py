@@ -355,21 +355,18 @@ $ posenc generate --like diffusers:get_2d_sincos_pos_embed --set grid=32x32
 $ posenc generate --like transformers:LlamaRotaryEmbedding --base 500000 --len 8192
 ```
 
-The columns of the table are:
+Three columns need an explanation:
 
-- *columns*: the order of sines and cosines, or the layout of a rotation;
-- *frequency i*: the formula of the frequencies;
-- *base*: the base, and the parameter that sets the base;
-- *length*: the default number of positions, and the result of one more position. "Any" was tested
-  up to 131,072 positions, or up to 1024 keys for a bias;
-- *error*: the maximum absolute error at position 131,071. It comes from rounding the angle to
-  float32; Marian and GluonTS use float64 angles. Grids and timesteps do not reach this position,
-  and a bias has no such error.
+- *base*: the default, and the parameter that changes it;
+- *length*: the default number of positions, and the result at one more position. "Any" was tested
+  up to 131,072 positions, or 1024 keys for a bias;
+- *error*: the maximum absolute error at position 131,071, because the angle is rounded to float32
+  (float64 in Marian and GluonTS). Grids and timesteps do not reach this position.
 
 All functions ran with their defaults, with these exceptions:
 
-- The tables of `mlx`, `uni2ts`, `curated-transformers` and `x-transformers` have a factor. The
-  comparison leaves this factor out. It is learned in x-transformers, and √(2/d) in the others.
+- The comparison leaves out the factor of the tables in `mlx`, `uni2ts`, `curated-transformers` and
+  `x-transformers`. It is learned in x-transformers, and √(2/d) in the others.
 - `lightly` ran without a class token.
 - `OpenNMT-py:PositionalEncoding` ran with `SinusoidalInterleaved`.
 - `timm:RotaryEmbeddingCat` ran with coordinates instead of pixels, as EVA uses it.
@@ -383,8 +380,8 @@ posenc has no scheme for these functions:
 - `pytorch-forecasting:PositionalEncoder` gives the sine and the cosine of a pair different
   frequencies, so its dot products do not depend on the distance alone.
 
-`equinox:RotaryPositionalEmbedding` objects of the same size share a table. So all of them use the
-`theta` of the object that was called first.
+All `equinox:RotaryPositionalEmbedding` objects of one size share a table, and thus the `theta` of
+the first object.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip
