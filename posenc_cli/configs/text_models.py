@@ -202,7 +202,7 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
     elif len(nested) > 1:
         raise InvalidInput(
             f"{top.name} has several text models: {', '.join(nested)}",
-            hint="save the one you mean as a config of its own",
+            hint="save the one you need as a separate config",
         )
     else:
         text = top.section(nested[0]) if nested else None
