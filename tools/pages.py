@@ -155,7 +155,7 @@ def departures() -> str:
         ]
         for each in sorted(DIFFERENCES, key=lambda each: [*RUNTIMES].index(each.runtime))
     ]
-    return _table("engine | of | schemes | what it does | evidence", rows)
+    return _table("engine | topic | schemes | difference | evidence", rows)
 
 
 def _code(name: str) -> str:

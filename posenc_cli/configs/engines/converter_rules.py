@@ -411,7 +411,7 @@ DIFFERENCES = (
         ONNX,
         "fields",
         SCALED | LONGROPE | {"rope-ntk", "mrope"},
-        "fails on rope types that the model's class does not have",
+        "fails on rope types that the model's class lacks",
         f"{_ONNX_FILES}/base.py",
         onnx_fields,
     ),
@@ -419,8 +419,7 @@ DIFFERENCES = (
         ONNX,
         "scaling",
         SCALED - {"rope"},
-        "builds a plain rotation regardless of the rope object, except for llama3 in Llama and "
-        "Nemotron",
+        "ignores scaling, except for llama3 in Llama and Nemotron",
         f"{_ONNX_FILES}/llama.py",
         lambda r: (
             {} if r.scheme == "rope-llama3" and r.model_type != "hunyuan_v1_dense" else plain(r)
@@ -440,8 +439,8 @@ DIFFERENCES = (
         ONNX,
         "attention factor",
         YARN,
-        "never truncates; uses the amplitude g(mscale)/g(mscale_all_dim) if both are given, or "
-        "mscale itself without mscale_all_dim, regardless of attention_factor",
+        "never truncates; uses the amplitude g(mscale)/g(mscale_all_dim), or mscale alone; ignores"
+        " attention_factor",
         f"{_ONNX_FILES}/base.py",
         onnx_yarn,
         LIKE_MISTRAL | {"gpt_oss"},
@@ -450,7 +449,7 @@ DIFFERENCES = (
         ONNX,
         "choice of factors",
         LONGROPE | {"rope"},
-        "reads the original length at the top level, and ignores factor and attention_factor",
+        "reads the original length at the top level; ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
         lambda r: {
             **_check_phi3(r),
@@ -470,8 +469,7 @@ DIFFERENCES = (
         MEGATRON,
         "partial rotation",
         SCALED,
-        "rotates the share of the top level's partial_rotary_factor in a Qwen without yarn, and "
-        "whole heads elsewhere",
+        "reads partial_rotary_factor only in a Qwen without yarn; otherwise rotates whole heads",
         f"{_BRIDGE}/models/conversion/model_bridge.py",
         megatron_share,
     ),
@@ -479,7 +477,7 @@ DIFFERENCES = (
         MEGATRON,
         "scaling",
         SCALED - YARN - {"rope"},
-        "builds a plain rotation: its bridge for Qwen supports only yarn",
+        "ignores scaling, because its bridge for Qwen supports only yarn",
         f"{_BRIDGE}/models/conversion/model_bridge.py",
         plain,
         _MEGATRON_QWEN,
@@ -488,7 +486,7 @@ DIFFERENCES = (
         MEGATRON,
         "scaling",
         frozenset({"rope-dynamic"}),
-        "builds a plain rotation: its bridge for Llama supports only linear and llama3",
+        "ignores scaling, because its bridge for Llama supports only linear and llama3",
         f"{_BRIDGE}/models/llama/llama_bridge.py",
         plain,
         frozenset({"llama"}),
@@ -497,8 +495,7 @@ DIFFERENCES = (
         MEGATRON,
         "ramp",
         frozenset({"rope-llama3"}),
-        "reads only the factor of llama3: its ends are always 1 and 4, and the original length "
-        "8192",
+        "reads only llama3's factor; uses fixed ends 1 and 4, and original length 8192",
         f"{_CORE}/rotary_pos_embedding.py",
         always(low_freq_factor=1.0, high_freq_factor=4.0, **{ORIGINAL: 8192}),
     ),
@@ -506,9 +503,8 @@ DIFFERENCES = (
         MEGATRON,
         "truncate",
         YARN,
-        "truncates only if truncate is true; uses the amplitude g(mscale)/g(mscale_all_dim) if "
-        "both are given, regardless of attention_factor; reads the original length from the rope "
-        "object, else max_position_embeddings",
+        "truncates only if truncate is true; ignores attention_factor if mscale and mscale_all_dim"
+        " are given",
         f"{_CORE}/yarn_rotary_pos_embedding.py",
         megatron_yarn,
         _MEGATRON_QWEN,
@@ -517,7 +513,7 @@ DIFFERENCES = (
         CANDLE,
         "fields",
         SCALED,
-        "fails without rope_theta except in Llama, and on any scaling of Llama except llama3",
+        "fails without rope_theta (except Llama), and on any scaling of Llama except llama3",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_fields,
     ),
@@ -525,8 +521,8 @@ DIFFERENCES = (
         CANDLE,
         "head size",
         SCALED,
-        "uses hidden_size / num_attention_heads, or only head_dim, and rotates whole heads, "
-        "except for a GLM 4 with partial_rotary_factor at the top level",
+        "rotates whole heads, except in GLM 4; uses hidden_size / num_attention_heads, or only "
+        "head_dim",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_head,
     ),
@@ -534,8 +530,7 @@ DIFFERENCES = (
         CANDLE,
         "container",
         SCALED,
-        "reads rope_theta only at the top level (default for Llama: 10000), and no scaling except "
-        "llama3 in Llama",
+        "reads rope_theta only at the top level; ignores scaling, except llama3 in Llama",
         f"{_CANDLE_FILES}/{{model}}.rs",
         candle_base,
     ),

@@ -398,7 +398,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates the share of partial_rotary_factor, for every model, or whole heads without it",
+        "rotates the share of partial_rotary_factor, or whole heads, for every model",
         f"{_EXLLAMA}/model/config.py",
         exllama_share,
     ),
@@ -406,8 +406,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED | LONGROPE,
-        "reads rope_theta at the top level before that of rope_parameters, ignores objects by "
-        "layer type, and replaces a model's defaults by 10,000 and no scaling",
+        "prefers top-level rope_theta; ignores objects by layer type; default base 10000",
         f"{_EXLLAMA}/model/config.py",
         exllama_container,
     ),
@@ -415,8 +414,8 @@ DIFFERENCES = (
         NAME,
         "factor",
         YARN,
-        "replaces factor by max_position_embeddings / the rope object's original length, unless "
-        "the object has no original length; reads mscale only for DeepSeek",
+        "replaces factor by max_position_embeddings / original length; reads mscale only for "
+        "DeepSeek",
         f"{_EXLLAMA}/util/rope.py",
         exllama_yarn,
     ),
@@ -432,8 +431,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by the context (here seq_len); reads the rope "
-        "object's original length first, and ignores factor and attention_factor",
+        "chooses short or long factors once, by the context (here seq_len); ignores "
+        "attention_factor",
         f"{_EXLLAMA}/util/rope.py",
         exllama_longrope,
     ),

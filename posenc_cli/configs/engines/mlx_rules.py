@@ -431,8 +431,7 @@ DIFFERENCES = (
         NAME,
         "positions",
         frozenset({"mrope"}),
-        "rotates every pair by one position, like a text-only model; reads only rope_theta and "
-        "rope_scaling",
+        "rotates every pair by one position; reads only rope_theta and rope_scaling",
         f"{_MLX}/qwen2_vl.py",
         lambda r: {**_check_seeing(r), **mlx_container(r), **plain(r), "partial": None},
         SEEING,
@@ -441,8 +440,8 @@ DIFFERENCES = (
         NAME,
         "positions",
         SCALED | {"mrope"},
-        "rotates every pair by one position, like a text-only model; reads base and share only "
-        "from rope_parameters (defaults: 100000 and a quarter)",
+        "rotates every pair by one position; reads only rope_parameters (defaults: base 100000, "
+        "share 0.25)",
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
@@ -460,8 +459,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads base and share by layer number, and scales the layer types in yarn_only_types, or "
-        "all without it",
+        "reads base and share by layer number; scales only yarn_only_types (default: all)",
         f"{_MLX}/step3p5.py",
         mlx_step,
         frozenset({"step3p5"}),
@@ -470,7 +468,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | {"nope"},
-        "leaves every fourth layer of a model of text and images unrotated",
+        "leaves every fourth layer of a multimodal model unrotated",
         f"{_MLX}/llama4.py",
         lambda r: check_fourth(r, runtime=NAME) if r.prefix else {},
         frozenset({"llama4_text"}),
@@ -479,7 +477,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates whole heads: its class of this model does not read partial_rotary_factor",
+        "rotates whole heads, because its class ignores partial_rotary_factor",
         f"{_MLX}/{{model}}.py",
         always(partial=None),
         frozenset(CLASSES) - READING_SHARES - SEEING,
@@ -497,8 +495,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED | LONGROPE,
-        "reads only the keys of its model class, mostly rope_theta and rope_scaling, and uses "
-        "that class's base if it finds none",
+        "reads only the keys of its model class, mostly rope_theta and rope_scaling",
         f"{_MLX}/{{model}}.py",
         mlx_container,
     ),
@@ -506,7 +503,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED - {"rope"},
-        "builds a plain rotation for this model, regardless of rope_scaling",
+        "ignores scaling for this model",
         f"{_MLX}/{{model}}.py",
         lambda r: {} if _class(r).stretches else plain(r),
     ),
@@ -514,9 +511,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "uses the amplitude g(mscale)/g(mscale_all_dim), with defaults 1 and 0, regardless of "
-        "attention_factor; always truncates, and uses 4096 if the rope object has no original "
-        "length",
+        "ignores attention_factor and uses g(mscale)/g(mscale_all_dim); always truncates; default "
+        "original length 4096",
         f"{_MLX}/rope_utils.py",
         lambda r: {
             **refusing(NAME, (refused, lambda r: fails_on_null(r, "factor")))(r),
@@ -553,8 +549,7 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "uses the long factors at every length (here seq_len); reads original length and context "
-        "at the top level, and ignores factor and attention_factor",
+        "uses the long factors at every length; ignores factor and attention_factor",
         f"{_MLX}/rope_utils.py",
         mlx_longrope,
     ),

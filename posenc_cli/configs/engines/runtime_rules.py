@@ -405,10 +405,7 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     return refusing(runtime, (other_layers, lambda _: words))(reading)
 
 
-MIMO_KEYS = (
-    "reads rope_theta, swa_rope_theta, swa_head_dim and partial_rotary_factor of the file, but not "
-    "rope_parameters"
-)
+MIMO_KEYS = "reads only top-level keys, not rope_parameters"
 _MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
 
 

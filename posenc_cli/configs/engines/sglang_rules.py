@@ -367,9 +367,8 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         frozenset({"mrope", "rope"}),
-        "rotates the share of partial_rotary_factor (Qwen 3.5: of the top level, a quarter without "
-        "it; GLM-OCR: half without it), cuts sections that do not fill it, and rotates a Qwen 3.5 "
-        "without a rope type by one position",
+        "uses its own defaults for partial_rotary_factor (Qwen 3.5: a quarter, GLM-OCR: half), and"
+        " shortens sections",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_seeing,
         HYBRID | {"glm_ocr_text"},
@@ -378,8 +377,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "interleaves the pairs of the axes if mrope_interleaved is true, and rotates by one "
-        "position without mrope_section",
+        "interleaves axes only if mrope_interleaved is true; rotates by one position without "
+        "mrope_section",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
         SEEING,
@@ -410,8 +409,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         SCALED | {"nope"},
-        "leaves every fourth layer unrotated, and rotates halves in text-only models, whose rows "
-        "it does not permute",
+        "leaves every fourth layer unrotated; rotates halves in text-only models",
         f"{_SGLANG}/models/llama4.py",
         lambda r: {
             **check_fourth(r, runtime=NAME),  # rows of q and k are moved where images are read too
@@ -423,8 +421,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "computes the head size as hidden_size / num_attention_heads in some models, and reads "
-        "only head_dim in others",
+        "uses hidden_size / num_attention_heads in some models, and only head_dim in others",
         f"{_SGLANG}/models/{{model}}.py",
         sglang_keys,
     ),
@@ -432,8 +429,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED,
-        "fails on a Step 3.5 whose rope_theta is not a list, or without layer_types and "
-        "partial_rotary_factors",
+        "needs a list rope_theta, layer_types and partial_rotary_factors in Step 3.5",
         f"{_SGLANG}/models/step3p5.py",
         sglang_step,
         frozenset({"step3p5"}),
@@ -451,7 +447,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        "reads this model with its own config class, which has only rope_theta and rope_scaling",
+        "reads only rope_theta and rope_scaling for this model",
         f"{_SGLANG}/configs/{{type}}.py",
         sglang_own_class,
         OWN_CLASS,
@@ -460,7 +456,7 @@ DIFFERENCES = (
         NAME,
         "base",
         SCALED,
-        "always uses base 1000000: it looks for rope_theta where transformers 5 has none",
+        "always uses base 1000000, because it does not find rope_theta",
         f"{_SGLANG}/models/exaone4.py",
         always(base=1e6),
         frozenset({"exaone4"}),
@@ -478,8 +474,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | LONGROPE,
-        "rotates the share that its model class reads: partial_rotary_factor of the top level, in "
-        "some models none",
+        "reads partial_rotary_factor only at the top level, and ignores it in some models",
         f"{_SGLANG}/models/{{model}}.py",
         sglang_share,
         (STRETCHED | PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"})) - NESTED_SHARE,
@@ -488,7 +483,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         SCALED - {"rope"},
-        "builds a plain rotation for this model, regardless of rope_scaling",
+        "ignores scaling for this model",
         f"{_SGLANG}/models/{{model}}.py",
         plain,
         PLAIN,
@@ -515,8 +510,7 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "reads the original length from the rope object, then max_position_embeddings; only "
-        "models based on its Llama read the length next to the object",
+        "reads the original length only from the rope object, except in Llama-like models",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
     ),
@@ -542,7 +536,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor, and uses an mscale of 0 as 0",
+        "reads attn_factor instead of attention_factor; does not ignore an mscale of 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
         STRETCHED | {"step3p5"},
@@ -551,8 +545,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "uses the amplitude g(mscale)/g(mscale_all_dim) · attn_factor, with defaults 1 and 0, "
-        "regardless of attention_factor; always truncates",
+        "ignores attention_factor and uses attn_factor · g(mscale)/g(mscale_all_dim); always "
+        "truncates",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         lambda r: {
             **_check_yarn(r),
@@ -573,8 +567,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "computes s from the two contexts, and uses short_mscale and long_mscale as amplitudes; "
-        "ignores factor and attention_factor, and uses the long factors one position later",
+        "uses short_mscale and long_mscale as amplitudes; switches to long factors one position "
+        "later",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_longrope,
     ),

@@ -270,8 +270,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE,
-        "fails on rope types that a class does not know, on nulls in scaling, and on a Phi-3 "
-        "without attention_bias",
+        "fails on unknown rope types, nulls in scaling, and a Phi-3 without attention_bias",
         f"{_FIRST}/functional_enums.py",
         tensorrt_fields,
     ),
@@ -279,7 +278,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         _TABLES | {"nope"},
-        "uses full attention in every fourth layer, or by sliding_window_pattern, regardless of "
+        "uses full attention in every fourth layer or by sliding_window_pattern; ignores "
         "layer_types",
         f"{_SECOND}/models/modeling_exaone4.py",
         tensorrt_layers,
@@ -289,7 +288,7 @@ DIFFERENCES = (
         NAME,
         "base",
         frozenset({"rope"}),
-        "reads rope_theta at the top level before that of rope_parameters without other keys",
+        "prefers top-level rope_theta if rope_parameters has no other keys",
         f"{_CONFIG}/pyexecutor/config_utils.py",
         tensorrt_base,
         TYPED - _SHARED,
@@ -298,7 +297,7 @@ DIFFERENCES = (
         NAME,
         "scaling",
         _TABLES,
-        "builds a plain rotation for this model, regardless of its rope object",
+        "ignores scaling for this model",
         f"{_SECOND}/attention_backend/interface.py",
         lambda r: {**_check_gemma(r), **({} if r.scheme == "rope" else plain(r))},
         frozenset({"gemma3_text"}),
@@ -334,8 +333,7 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "reads the original length from the rope object, then max_position_embeddings, but not "
-        "the length next to the object",
+        "reads the original length from the rope object, or max_position_embeddings",
         f"{_SECOND}/attention_backend/interface.py",
         lambda r: {ORIGINAL: original_length(r, NAME, "entry", "context")} if r.rope else {},
     ),
@@ -351,8 +349,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "uses the amplitude g(mscale)/g(mscale_all_dim), with defaults 1 and 0, regardless of "
-        "attention_factor; always truncates",
+        "uses the amplitude g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always truncates",
         f"{_SECOND}/attention_backend/interface.py",
         partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
@@ -361,8 +358,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         SCALED,
-        "does not pass on attention_factor, mscale or the rotary share, always truncates, and "
-        "fails without yarn's keys",
+        "ignores attention_factor, mscale and the rotary share; always truncates; fails without "
+        "yarn's keys",
         f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
         lambda r: {
             **_check_gpt_oss(r),
@@ -375,8 +372,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by max_seq_len (here seq_len; by default long); "
-        "computes s from the two contexts, and ignores factor and attention_factor",
+        "chooses short or long factors once, by max_seq_len (here seq_len); ignores "
+        "attention_factor",
         f"{_FIRST}/functional_enums.py",
         tensorrt_longrope,
     ),

@@ -186,8 +186,8 @@ def old_yarn(reading: LayerReading) -> Changes:
 _TAGS = f"{HUB}/huggingface/transformers/blob"
 _MORE = {
     "transformers-4.57": "",
-    "transformers-4.55": "; replaces factor by the ratio of the two",
-    "transformers-4.54": "; replaces factor by the ratio of the two, and always truncates",
+    "transformers-4.55": "; replaces factor by their ratio",
+    "transformers-4.54": "; replaces factor by their ratio; always truncates",
 }
 """What YaRN does besides."""
 
@@ -226,8 +226,8 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             runtime,
             "original length",
             YARN,
-            "computes the ramp from the rope object's original length, else from "
-            "max_position_embeddings" + _MORE[runtime],
+            "computes the ramp from the rope object's length, or max_position_embeddings"
+            + _MORE[runtime],
             f"{folder}/modeling_rope_utils.py",
             partial(span_yarn, runtime=runtime),
         ),
@@ -292,8 +292,7 @@ DIFFERENCES = (
         _OLD,
         "original length",
         YARN,
-        "computes the ramp from max_position_embeddings; does not read mscale, and always "
-        "truncates",
+        "computes the ramp from max_position_embeddings; ignores mscale; always truncates",
         f"{_OLD_FOLDER}/modeling_rope_utils.py",
         old_yarn,
     ),

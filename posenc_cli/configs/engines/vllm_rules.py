@@ -251,8 +251,7 @@ DIFFERENCES = (
         NAME,
         "fields",
         SCALED | LONGROPE | {"mrope"},
-        "fails on an integer linear factor, on nulls in scaling, and without keys for which "
-        "transformers has defaults",
+        "fails on an integer linear factor, nulls in scaling, and missing keys",
         f"{_VLLM}/{_ROTARY}/linear_scaling_rope.py",
         vllm_fields,
         TURNED | {"gpt_oss"},
@@ -270,7 +269,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED,
-        MIMO_KEYS + " (defaults: 1000000 and whole heads)",
+        MIMO_KEYS + " (defaults: base 1000000, whole heads)",
         f"{_VLLM}/models/mimo_v2.py",
         partial(own_mimo, runtime=NAME, needed=("hybrid_layer_pattern", "swa_head_dim"), base=1e6),
         frozenset({"mimo_v2_flash"}),
@@ -288,8 +287,8 @@ DIFFERENCES = (
         NAME,
         "sections",
         frozenset({"mrope"}),
-        "interleaves the pairs of the axes if mrope_interleaved is true, and rotates by one "
-        "position without mrope_section",
+        "interleaves axes only if mrope_interleaved is true; rotates by one position without "
+        "mrope_section",
         f"{_VLLM}/{_ROTARY}/mrope.py",
         stated_sections,
         SEEING,
@@ -342,8 +341,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "uses the amplitude g(mscale)/g(mscale_all_dim), with defaults 1 and 0, and always "
-        "truncates",
+        "uses the amplitude g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always truncates",
         f"{_VLLM}/{_ROTARY}/deepseek_scaling_rope.py",
         partial(magnitude_ratio, runtime=NAME),
         MLA,
@@ -352,8 +350,7 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         SCALED,
-        "does not pass on attention_factor, mscale or the rotary share, and fails without yarn "
-        "and its betas",
+        "ignores attention_factor, mscale and the rotary share; fails without yarn and betas",
         f"{_VLLM}/models/gpt_oss.py",
         always(attention_factor=None, mscale=None, mscale_all_dim=None, partial=None),
         frozenset({"gpt_oss"}),
@@ -362,8 +359,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by max_model_len (here seq_len; by default the "
-        "original length, if the top level has it); ignores factor and attention_factor",
+        "chooses short or long factors once, by max_model_len (here seq_len); ignores "
+        "attention_factor",
         f"{_VLLM}/{_ROTARY}/phi3_long_rope_scaled_rope.py",
         vllm_longrope,
     ),
@@ -411,8 +408,7 @@ DIFFERENCES = (
         _OLD,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor (for gpt-oss, neither), reads mscale only "
-        "for DeepSeek, and always truncates",
+        "reads attn_factor instead of attention_factor (in gpt-oss, neither); always truncates",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         vllm11_yarn,
     ),
