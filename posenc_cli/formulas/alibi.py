@@ -27,9 +27,8 @@ MaxBias = Annotated[
 Convention = Annotated[
     SlopesRule,
     Param(
-        "press: the authors' rule, also in MPT and BLOOM (if heads is not a power of two, the "
-        "missing slopes come from the next power); naive: 2^(−max_bias·h/heads) for any number of "
-        "heads",
+        "press: the authors' rule, also in MPT and BLOOM; naive: 2^(−max_bias·h/heads) for any "
+        "number of heads",
         source="Press et al. 2021, the authors' code",
     ),
 ]
@@ -118,7 +117,7 @@ def _of_one_head(slope: float, limit: float, given: dict[str, Any]) -> Iterator[
         "m_h = 2^(−max_bias·h/heads) for h = 1 … heads, a power of two"
     ),
     convention=(
-        "The forms differ by a constant in each row of a causal score matrix, which the softmax "
+        "In a causal score matrix, the forms differ by a constant per row, which the softmax "
         "removes. Falcon uses bloom, in bfloat16 and divided by √head_dim."
     ),
     inverse=_inverse,
@@ -134,7 +133,7 @@ def alibi(
     ] = "symmetric",
     seq_len: SequenceLength = None,
 ) -> Bias:
-    """Attention with linear biases: nearer keys score higher, without any embedding."""
+    """Attention with linear biases: a penalty proportional to the distance."""
     last = (seq_len or 1) - 1
 
     def ladder(xp: Any) -> Any:

@@ -56,16 +56,16 @@ Grid = Annotated[
         "pairs an axis; tensor2tensor and simple-vit: base^(−i/(n − 1))"
     ),
     convention=(
-        "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae "
-        "(transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin x, "
-        "cos x; timm: sin y, sin x, cos y, cos x; detr: y, then x, sines and cosines alternating, "
-        "counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. cogvideox: frames, "
-        "x, y, a quarter and three eighths twice of the columns. simple-vit (big_vision, and "
-        "vit-pytorch's SimpleViT in 2 and 3 axes): as mae, the last frequency 1/base, and zeros in "
-        "columns left over. tensor2tensor (any number of axes): sines then cosines, axis after "
-        "axis, and zeros in columns left over; positional-encodings (up to 3 axes): alternating, "
-        "axis after axis, cut off at dim. Tokens outside the grid, such as a class token, have no "
-        "row here."
+        "Columns of y (row) and x (column) on an image: mae: sin x, cos x, sin y, cos y; vit-mae"
+        " (transformers' function, whose halves its ViT-MAE exchanges: mae): sin y, cos y, sin "
+        "x, cos x; timm: sin y, sin x, cos y, cos x; detr: y, then x, sines and cosines "
+        "alternating, counted from 1. SD3, DiT and PixArt in diffusers: mae, with base_size. "
+        "cogvideox: frames, x, y, with 1/4, 3/8 and 3/8 of the columns. simple-vit (big_vision, "
+        "and vit-pytorch's SimpleViT with 2 and 3 axes): as mae, with the last frequency 1/base,"
+        " and zeros in the remaining columns. tensor2tensor (any number of axes): sines then "
+        "cosines, axis after axis, and zeros in the remaining columns; positional-encodings (up "
+        "to 3 axes): alternating, axis after axis, cut off at dim. Tokens outside the grid, such"
+        " as a class token, get no row."
     ),
 )
 def sinusoidal_nd(
@@ -84,13 +84,12 @@ def sinusoidal_nd(
             "tensor2tensor",
             "positional-encodings",
         ],
-        Param("library whose order of columns, axes and frequencies to follow", source="MAE"),
+        Param("library that defines the order of columns, axes and frequencies", source="MAE"),
     ] = "mae",
     normalize: Annotated[
         bool,
         Param(
-            "detr only: count from 2π/n to 2π along n positions (over n + 1e-6), as DETR's models "
-            "do and its module does not by default",
+            "detr only: coordinates from 2π/n to 2π (divided by n + 1e-6), as in DETR's models",
             source="transformers DetrSinePositionEmbedding",
         ),
     ] = False,
@@ -115,14 +114,13 @@ def sinusoidal_nd(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "coordinate of the first place on each axis (SD3 crops the middle of a larger grid); "
-            "by default the library's own",
+            "first coordinate on each axis, as in SD3's crops; by default, that of the convention",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),
     ] = None,
 ) -> Sinusoids:
-    """Sines and cosines of the coordinates on a grid, an equal share of the columns for each axis.
+    """Sines and cosines of grid coordinates, with an equal share of the columns for each axis.
 
     The rows follow the grid in row-major order: row y · columns + x of an image.
 
@@ -281,23 +279,22 @@ _SINUSOIDAL = {
         "lucidrains-pixel: by c · π · (1 + (base/2 − 1) · i/(n − 1))"
     ),
     convention=(
-        "Axis of the pairs, in order: rows then columns of the grid; llama4: columns then rows; "
-        "video (wan, hunyuan-video, cogvideox): frames, rows, columns. Dimensions for each: as "
-        "many; wan: 44, 42, 42 of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); hunyuan-video: 16, "
-        "56, 56 of 128 (Flux: base=10000; Qwen-Image: and origin of half the grid); cogvideox: 16, "
-        "24, 24 of 64 (Z-Image: base=256); flux2 (frame, row, column, token): 32 each of 128. "
-        "Layout: half over all columns (pixtral, qwen2-vl, hunyuan-image-3, dinov3: HWHW), half "
-        "within each axis (gemma4: HHWW), interleaved (the others). llama4 counts from 1. Base: "
-        "100 (dinov3, gemma4), e^4 (liere), 256 (hunyuan-video), 2000 (flux2), 10000 (the others). "
-        "eva and eva-pixels are timm's RotaryEmbeddingCat without and with in_pixels, whose "
-        "max_res is eva-pixels' base; lucidrains-pixel is freqs_for='pixel', whose max_freq is its "
-        "base. Tokens outside the grid (class and register tokens of dinov3, liere and llama4, "
-        "text of cogvideox and hunyuan-video) are not rotated and have no row here. Rows are in "
-        "row-major order: Qwen2-VL feeds its patches in 2 × 2 blocks. Gemma 4's image processor "
-        "gives its module (x, y), whose first half then follows columns: order=wh. CogVideoX 1.0 "
-        "scales other grid sizes to a crop of its trained grid (base_size=30x45); 1.5 counts rows "
-        "and columns. liere is LieRE's fixed form at its own image size; its learned form with 2 × "
-        "2 generators is rope-mixed."
+        "Order of the axes: rows, columns; llama4: columns, rows; video (wan, hunyuan-video, "
+        "cogvideox): frames, rows, columns. Dimensions per axis: equal shares; wan: 44, 42, 42 "
+        "of 128 (p − 2⌊p/3⌋, ⌊p/3⌋, ⌊p/3⌋ of p pairs); hunyuan-video: 16, 56, 56 of 128 (Flux: "
+        "base=10000; Qwen-Image: and origin of half the grid); cogvideox: 16, 24, 24 of 64 "
+        "(Z-Image: base=256); flux2 (frame, row, column, token): 32 each of 128. Layout: half "
+        "over all columns (pixtral, qwen2-vl, hunyuan-image-3, dinov3: HWHW), half within each "
+        "axis (gemma4: HHWW), interleaved (all others). llama4 counts from 1. eva and eva-pixels"
+        " are timm's RotaryEmbeddingCat without and with in_pixels, whose max_res is eva-pixels'"
+        " base; lucidrains-pixel is freqs_for='pixel', whose max_freq is its base. Tokens "
+        "outside the grid (class and register tokens of dinov3, liere and llama4, text of "
+        "cogvideox and hunyuan-video) are not rotated and get no row. Rows are in row-major "
+        "order, but Qwen2-VL orders its patches in 2 × 2 blocks. Gemma 4's image processor "
+        "passes (x, y), so the first half follows columns: order=wh. CogVideoX 1.0 scales other "
+        "grid sizes to a crop of its trained grid (base_size=30x45); 1.5 counts rows and "
+        "columns. liere is LieRE's fixed form; its learned form with 2 × 2 generators is rope-"
+        "mixed."
     ),
     inverse=unguessed,
 )
@@ -317,7 +314,7 @@ def rope_axial(
         Literal["interleaved", "half"] | None,
         Param(
             "dimensions of a pair: 2i and 2i+1 (interleaved), or i and i+d/2 (half; within each "
-            "axis for gemma4); by default the model's own"
+            "axis for gemma4); by default, that of the convention"
         ),
     ] = None,
     partial: Partial = 1.0,
@@ -339,19 +336,20 @@ def rope_axial(
             "flux2",
             "hunyuan-image-3",
         ],
-        Param("model whose image or video encoder to follow", source="Pixtral"),
+        Param("model that defines the convention", source="Pixtral"),
     ] = "pixtral",
     order: Annotated[
         Literal["hw", "wh"] | None,
         Param(
-            "axis of the first half of the pairs: rows (hw) or columns (wh); by default the "
-            "model's own"
+            "axis of the first half of the pairs: rows (hw) or columns (wh); by default, that of"
+            " the convention"
         ),
     ] = None,
     sections: Annotated[
         tuple[int, ...] | None,
         Param(
-            "video only: number of pairs for frame, row and column; by default the model's own",
+            "video only: number of pairs for frame, row and column; by default, that of the "
+            "convention",
             minimum=1,
             maximum=32768,
         ),
@@ -359,8 +357,7 @@ def rope_axial(
     base_size: Annotated[
         tuple[int, ...] | None,
         Param(
-            "rows x columns of the grid that a model was trained on: eva spreads those of this "
-            "grid over it, cogvideox over a crop of it; no other convention has it",
+            "rows x columns of the trained grid, to which eva and cogvideox scale the coordinates",
             minimum=1,
             maximum=LARGEST_POSITION,
             separator="x",
@@ -369,8 +366,8 @@ def rope_axial(
     origin: Annotated[
         tuple[int, ...] | None,
         Param(
-            "coordinate of the first place on each axis, if the convention counts places "
-            "(Qwen-Image starts at minus half of the grid); by default the model's own",
+            "first coordinate on each axis (Qwen-Image: minus half of the grid); by default, "
+            "that of the convention",
             minimum=-LARGEST_POSITION,
             maximum=LARGEST_POSITION,
         ),
@@ -378,13 +375,13 @@ def rope_axial(
     axes: Annotated[
         str | None,
         Param(
-            "file of coordinates in place of the grid: (2, L) numbers, rows and columns, "
-            "or (3, L) of video, as the model counts them (dinov3 from −1 to 1, liere from 0 to 1)",
+            "file of coordinates instead of the grid: (2, L), or (3, L) for video, in the "
+            "model's own units (dinov3: −1 to 1, liere: 0 to 1)",
             is_file=True,
         ),
     ] = None,
 ) -> Rotation:
-    """RoPE on an image or a video: each share of the pairs rotates with frame, row or column.
+    """RoPE for images and videos: each pair rotates with the frame, row or column.
 
     >>> rotation = rope_axial.bind({"grid": "2x3", "dim": 8, "convention": "gemma4"}).content
     >>> rotation.waves.coordinates.axes, rotation.layout, rotation.blocks
@@ -617,10 +614,10 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     ),
     convention=(
         "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
-        "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20: the pairs of h and w "
-        "alternate before those of t. XD-RoPE: four sections, and as many rows in the file "
-        "(HunYuan: position, width, height, image). For TMRoPE, give a file with times in steps of "
-        "40 ms (Qwen2.5-Omni truncates them to integers, 25 per second; Qwen3-Omni has fractions)."
+        "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20. XD-RoPE: four sections "
+        "and four rows in the file (HunYuan: position, width, height, image). For TMRoPE, give a"
+        " file with times in steps of 40 ms (Qwen2.5-Omni truncates them to integers, 25 per "
+        "second; Qwen3-Omni has fractions)."
     ),
     inverse=unguessed,
     mistakes=_mrope_mistakes,
@@ -634,7 +631,7 @@ def mrope(
     sections: Annotated[
         tuple[int, ...],
         Param(
-            "pairs that follow each axis, in the order of the axes; d/2 together",
+            "number of pairs for each axis; their sum is d/2",
             minimum=0,
             maximum=32768,
             source="Qwen2-VL",
@@ -642,22 +639,21 @@ def mrope(
     ] = (16, 24, 24),
     interleaved: Annotated[
         bool,
-        Param("alternate the axes pair by pair, instead of one section after another"),
+        Param("alternate the axes pair by pair, instead of section by section"),
     ] = False,
     order: Annotated[
         AxisOrder,
-        Param("axes of the sections: t, h, w, or h and w in turn and then t", source="Qwen2-VL"),
+        Param("order of the axes: t, h, w; or h and w alternating, then t", source="Qwen2-VL"),
     ] = "thw",
     axes: Annotated[
         str | None,
         Param(
-            "file with the positions on t, h and w: (3, L) numbers, one column per token; without "
-            "it, every token is text, with equal positions on all axes",
+            "file of positions on t, h and w, (3, L); without it, all tokens are text",
             is_file=True,
         ),
     ] = None,
 ) -> Rotation:
-    """Multimodal RoPE: shares of the pairs rotate with a token's time, row and column.
+    """Multimodal RoPE: each pair rotates with a token's time, row or column.
 
     >>> mrope.bind({"dim": 12, "sections": "2,2,2"}).content.waves.count
     6

@@ -224,9 +224,9 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
     source=f"{_KERPLE}; the authors' ParallelKerpleLog",
     formula="bias_h(i, j) = −r1_h · ln(1 + r2_h · |i − j|)",
     convention=(
-        "The authors' code calls r1 bias_p and r2 bias_a, initializes them uniformly below 2 and "
-        "below 1 (the defaults are the means), and clamps both at 0.01. Keys to the right have the "
-        "bias 0, which a causal mask hides."
+        "The authors' code calls r1 bias_p and r2 bias_a, initializes them uniformly below 2 and"
+        " below 1 (the defaults are the means), and clamps both at 0.01. Later keys get the bias"
+        " 0, which a causal mask hides."
     ),
     inverse=partial(_fitted, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
 )
@@ -244,7 +244,7 @@ def kerple_log(
         ),
     ] = (0.5,),
 ) -> Bias:
-    """KERPLE with the logarithmic kernel: a penalty that grows ever more slowly with distance."""
+    """KERPLE's logarithmic kernel: a penalty that grows with the log of the distance."""
     return _kerple(heads, r1, r2, lambda xp, scale, distances: xp.log(1 + scale * distances))
 
 
@@ -252,9 +252,9 @@ def kerple_log(
     source=f"{_KERPLE}; the authors' ParallelKerplePower",
     formula="bias_h(i, j) = −r1_h · |i − j|^r2_h",
     convention=(
-        "ALiBi is r2 = 1 with its slopes as r1. The authors' code calls r1 bias_a and r2 bias_p, "
-        "initializes them uniformly below 1 and below 2 (the defaults are the means), and clamps "
-        "both at 0.01. Keys to the right have the bias 0, which a causal mask hides."
+        "ALiBi is r2 = 1 with its slopes as r1. The authors' code calls r1 bias_a and r2 bias_p,"
+        " initializes them uniformly below 1 and below 2 (the defaults are the means), and "
+        "clamps both at 0.01. Later keys get the bias 0, which a causal mask hides."
     ),
     inverse=partial(_fitted, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )
@@ -272,7 +272,7 @@ def kerple_power(
         ),
     ] = (1.0,),
 ) -> Bias:
-    """KERPLE with the power kernel: a penalty that grows as a power of the distance."""
+    """KERPLE's power kernel: a penalty that grows as a power of the distance."""
     return _kerple(heads, r1, r2, lambda _xp, power, distances: distances**power)
 
 
@@ -321,7 +321,7 @@ def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
     convention=(
         "sinusoidal: the inner product of two rows of the sinusoidal encoding of that dim and "
         "base. nemo: the exponents start at 2/dim, and the bias is 0 at distance 0. The softmax "
-        "removes a constant, but not the different exponents."
+        "removes the constant difference, but not the different exponents."
     ),
     inverse=_sandwich_inverse,
 )
@@ -334,10 +334,10 @@ def sandwich(
     ] = 128,
     base: Base = 10_000.0,
     convention: Annotated[
-        Literal["sinusoidal", "nemo"], Param("cosines to sum, see the formula")
+        Literal["sinusoidal", "nemo"], Param("range of the sum, see the formula")
     ] = "sinusoidal",
 ) -> Bias:
-    """The inner product of two sinusoidal encodings, compressed at each head's own ratio."""
+    """Inner products of sinusoidal encodings, scaled by a ratio for each head."""
     if dim % 2:
         raise InvalidInput(f"--dim {dim}: sandwich sums a cosine for each pair; dim must be even")
     first = 2 if convention == "nemo" else 0

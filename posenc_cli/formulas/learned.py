@@ -47,7 +47,7 @@ _TABLE_NAMES = (
 
 MaxDistance = Annotated[
     int,
-    Param("distances from here on share one row", minimum=1, maximum=2**30, source=_T5),
+    Param("distances of at least this value share one row", minimum=1, maximum=2**30, source=_T5),
 ]
 
 
@@ -55,9 +55,9 @@ MaxDistance = Annotated[
     source="Gehring et al. 2017, arXiv:1705.03122; GPT-2, BERT",
     formula="PE[p] = row p + offset of a (max_len, dim) table",
     convention=(
-        "OPT and BART read the row of their first token at offset=2, RoBERTa at padding_idx + 1. "
-        "extend=interpolate resizes the table linearly to seq_len rows in float64, as PyTorch does "
-        "with align_corners=False."
+        "The first token is at offset=2 in OPT and BART, and at padding_idx + 1 in RoBERTa. "
+        "extend=interpolate resizes the table linearly to seq_len rows in float64, as PyTorch "
+        "does with align_corners=False."
     ),
     weights=WeightsShape("max_len", "dim", "(max_len, dim)", tensor_names=_TABLE_NAMES),
 )
@@ -88,7 +88,7 @@ def learned(
     ] = 0,
     seq_len: SequenceLength = None,
 ) -> Rows:
-    """A trained row for each position, up to the length it was trained for.
+    """A trained row for each position, up to a maximum length.
 
     Without a weights file, the rows are drawn from normal(0, std), as at the start of training.
     """
@@ -229,8 +229,8 @@ def _settled_by_name(name: str, _rows: int) -> dict[str, str]:
         "distance each, the others min(N − 1, E + ⌊ln(n/E) / ln(max_distance/E) · (N − E)⌋)"
     ),
     convention=(
-        "bidirectional=true is for encoders. false is for decoders; all future keys then share "
-        "bucket 0. T5 adds the bias without dividing the scores by √d."
+        "bidirectional=true is for encoders. With false, for decoders, all later keys share "
+        "bucket 0. T5 does not divide the scores by √d."
     ),
     weights=WeightsShape(
         "num_buckets",
@@ -249,15 +249,20 @@ def t5(
     ] = 32,
     max_distance: Annotated[
         int,
-        Param("distances from here on share the last bucket", minimum=2, maximum=2**20, source=_T5),
+        Param(
+            "distances of at least this value share the last bucket",
+            minimum=2,
+            maximum=2**20,
+            source=_T5,
+        ),
     ] = 128,
     bidirectional: Annotated[
-        bool, Param("whether keys to the right have buckets of their own", source=_T5)
+        bool, Param("whether later keys use separate buckets", source=_T5)
     ] = True,
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for each bucket of distances: narrow buckets nearby, wide ones far away."""
+    """A learned bias for each bucket of distances, with wide buckets for large distances."""
     bucket = t5_buckets(
         num_buckets=num_buckets, max_distance=max_distance, bidirectional=bidirectional
     )
@@ -332,7 +337,7 @@ def t5_clipped(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for each offset up to a maximum distance; all larger ones share the last."""
+    """A learned bias for each offset, clipped at a maximum distance."""
     return BucketBias(
         heads,
         lambda xp, offsets: clipped(xp, offsets, max_distance),
@@ -349,9 +354,8 @@ def clipped(xp: Any, offsets: Any, farthest: int) -> Any:
     source="Shaw et al. 2018, arXiv:1803.02155 §3.2",
     formula="row of offset j − i: table[clip(j − i, −K, K) + K], K = max_distance",
     convention=(
-        "Rows are for key − query, and the first row is for the farthest key to the left, as in "
-        "the paper and in Wav2Vec2-BERT with equal sides. SpeechT5 counts query − key, so its "
-        "table has the reverse order."
+        "Offsets are key − query, in ascending order, as in the paper and in Wav2Vec2-BERT with "
+        "equal sides. SpeechT5 uses query − key, so its table is reversed."
     ),
     weights=WeightsShape(
         "max_distance",
@@ -367,7 +371,7 @@ def shaw(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> Rows:
-    """A trained row for each offset up to a maximum distance; all larger ones share the last.
+    """A trained row for each offset, clipped at a maximum distance.
 
     Without a weights file the rows are drawn from normal(0, 0.02).
     """

@@ -40,11 +40,11 @@ Frequencies = tuple[float, ...]
     ),
     convention=(
         "The models learn f and g for each head and layer (`freqs`, x before y); this scheme is "
-        "one head. Without weights, a seed draws the head's angle a, as the authors initialize it; "
-        "f and g are then multiples of 2^−32. A class token is not rotated and has no row here. "
-        "The learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is the same, with its "
-        "sign and coordinate scale in the frequencies. Larger generators do not rotate dimension "
-        "pairs, so cosines and sines cannot express them."
+        "one head. Without weights, the seed initializes the head's angle a as the authors do; f"
+        " and g are then multiples of 2^−32. A class token is not rotated and gets no row. The "
+        "learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is the same, with its "
+        "sign and coordinate scale in the frequencies. Larger generators do not rotate dimension"
+        " pairs."
     ),
     inverse=unguessed,
 )
@@ -77,7 +77,7 @@ def rope_mixed(
         int, Param("seed of the random angle of the head", minimum=0, maximum=2**64 - 1)
     ] = 0,
 ) -> Rotation:
-    """RoPE on an image whose pairs rotate with row and column at once, at learned frequencies.
+    """RoPE-Mixed for images: pairs rotate with row and column, at learned frequencies.
 
     >>> given = {"dim": 4, "grid": "2x3", "x_frequencies": "1,0.5", "y_frequencies": "0,-0.25"}
     >>> waves = rope_mixed.bind(given).content.waves

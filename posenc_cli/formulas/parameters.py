@@ -314,7 +314,7 @@ Seed = Annotated[
 ]
 WeightsFile = Annotated[
     str | None,
-    Param("file with the learned table, or FILE:TENSOR, instead of the seed", is_file=True),
+    Param("file or FILE:TENSOR with the learned table", is_file=True),
 ]
 SequenceLength = Annotated[
     int | None,

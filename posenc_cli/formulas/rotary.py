@@ -25,7 +25,7 @@ PairLayout = Annotated[
 Partial = Annotated[
     float,
     Param(
-        "share of the dimensions that rotates, from the first on",
+        "share of rotated dimensions, starting with the first",
         above=0,
         maximum=1,
         source="Su et al. 2021 §3.2.2",
@@ -75,9 +75,9 @@ def rope(
         "⌊seq_len/2⌋ (lucidrains)"
     ),
     convention=(
-        "The centre c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query "
-        "and key have the same centre. lucidrains is rotary-embedding-torch; flash-attn has the "
-        "same centre. In both, angles count from position 0."
+        "The center c keeps the amplitudes of a sequence near 1. It cancels in q·k only if query"
+        " and key use the same center. lucidrains is rotary-embedding-torch; flash-attn uses the"
+        " same center."
     ),
     inverse=unguessed,
 )
@@ -97,15 +97,18 @@ def xpos(
         ),
     ] = 512.0,
     side: Annotated[
-        Literal["query", "key"], Param("what the table rotates: queries shrink, keys grow")
+        Literal["query", "key"],
+        Param(
+            "rotate queries, whose amplitude shrinks with position, or keys, whose amplitude grows"
+        ),
     ] = "query",
     convention: Annotated[
         Literal["torchscale", "lucidrains"],
-        Param("centre of an odd number of positions, see the formula", source=_XPOS),
+        Param("center of an odd-length sequence, see the formula", source=_XPOS),
     ] = "torchscale",
     seq_len: SequenceLength = None,
 ) -> Rotation:
-    """RoPE whose products q·k also decay with distance, the high-frequency pairs soonest.
+    """xPos: RoPE whose q·k decays with distance, fastest in high-frequency pairs.
 
     >>> from posenc_cli.numerics import exact
     >>> growth = xpos.bind({"dim": 4}, seq_len=17).content.waves.growth

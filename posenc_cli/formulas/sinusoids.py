@@ -52,7 +52,8 @@ _GLOBAL_SHIFT, _GLOBAL_SCALING, _FIRST_LOCAL_SHIFT = range(3)
 """Places of the random numbers drawn once per sequence; those of each position follow."""
 
 Training = Annotated[
-    bool, Param("use random positions as in training, from the seed; else those of evaluation")
+    bool,
+    Param("use random positions as in training (from the seed), instead of those of evaluation"),
 ]
 ShiftSeed = Annotated[
     int, Param("seed of the random positions of training", minimum=0, maximum=2**64 - 1)
@@ -79,8 +80,8 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     convention=(
         "The defaults are the paper's. Marian: layout=concat odd=split; XLNet: layout=concat; "
         "tensor2tensor, fairseq, M2M100, Whisper: layout=concat spacing=tensor2tensor odd=pad; "
-        "Musicgen: the same with order=cos-first; positional-encodings: odd=truncate. fairseq "
-        "numbers its first token padding_idx + 1: use --start."
+        "Musicgen: also order=cos-first; positional-encodings: odd=truncate. fairseq numbers its"
+        " first token padding_idx + 1: use --start."
     ),
     inverse=_inverse,
 )
@@ -91,32 +92,29 @@ def sinusoidal(
     layout: Annotated[
         Literal["interleaved", "concat"],
         Param(
-            "columns alternate (interleaved), or all of one function come first (concat)",
+            "sines and cosines alternate (interleaved), or form two halves (concat)",
             source=_PAPER,
         ),
     ] = "interleaved",
     spacing: Annotated[
         Literal["vaswani", "tensor2tensor"],
         Param(
-            "exponents 2i/dim (vaswani), or i/(pairs − 1), which ends at 1/base exactly",
+            "exponent 2i/dim (vaswani), or i/(pairs − 1), whose lowest frequency is 1/base "
+            "(tensor2tensor)",
             source=_PAPER,
         ),
     ] = "vaswani",
-    order: Annotated[
-        Order, Param("which function a pair, or the concatenation, begins with", source=_PAPER)
-    ] = ("sin-first"),
+    order: Annotated[Order, Param("order of sines and cosines", source=_PAPER)] = ("sin-first"),
     odd: Annotated[
         Odd,
         Param(
-            "an odd dim: refuse it; compute one column more and drop the last (truncate); "
-            "add a zero column (pad); or give the first half the extra column (split)"
+            "handling of an odd dim: error, drop the last column (truncate), add a zero column "
+            "(pad), or put the extra column into the first half (split)"
         ),
     ] = "error",
     full_turns: Annotated[
         bool,
-        Param(
-            "frequencies are in full turns per position, so that angles are 2π times as large (MLX)"
-        ),
+        Param("frequencies count full rotations: angles are multiplied by 2π (MLX)"),
     ] = False,
 ) -> Sinusoids:
     """Sines and cosines whose wavelengths grow geometrically from 2π towards 2π · base.
@@ -154,10 +152,10 @@ def sinusoidal(
         "downscale_freq_shift)), i = 0 … n − 1, n = ⌊dim/2⌋"
     ),
     convention=(
-        "The defaults are those of diffusers' function and of DDPM. Stable Diffusion (freq_shift "
-        "of its UNet), ADM, DiT and diffusers' transformers: flip_sin_to_cos=true "
-        "downscale_freq_shift=0 (its DiT: 1). Flux multiplies its timesteps, from 0 to 1, by 1000. "
-        "An odd dim ends in a column of zeros. Positions are timesteps."
+        "The defaults are those of diffusers' function and of DDPM. Stable Diffusion (freq_shift"
+        " of its UNet), ADM, DiT and diffusers' transformers use flip_sin_to_cos=true "
+        "downscale_freq_shift=0 (diffusers' DiT: 1). Flux multiplies its timesteps, from 0 to 1,"
+        " by 1000. An odd dim ends in a column of zeros."
     ),
     inverse=unguessed,
 )
@@ -182,7 +180,7 @@ def timestep(
         float, Param("base of the frequencies", above=1, source="diffusers")
     ] = 10_000.0,
 ) -> Sinusoids:
-    """Sines and cosines of the timestep, on which a diffusion model is conditioned.
+    """Sines and cosines of the timestep of a diffusion model.
 
     >>> timestep.bind({"dim": 5}).content.placements[-1]
     Placement(function='zero', columns=slice(4, 5, None), waves=slice(None, None, None))
@@ -211,10 +209,10 @@ def timestep(
         "max_global_shift, |e_p| ≤ max_local_shift, |s| ≤ ln max_global_scaling"
     ),
     convention=(
-        "The default shifts are those of the code for text, which has normalize=false and "
-        "evaluates as the sinusoidal scheme. For speech, the code has max_global_shift=60 "
-        "max_global_scaling=1.1 freq_scale=30. The three settings apply only with training=true. "
-        "Each sequence of a batch has its own random numbers; here a seed is a sequence."
+        "The default shifts are those of the authors' code for text, which uses normalize=false."
+        " For speech, the code uses max_global_shift=60 max_global_scaling=1.1 freq_scale=30. "
+        "Shifts and scaling apply only with training=true. Each sequence of a batch gets "
+        "different random numbers; here, one seed is one sequence."
     ),
     inverse=unguessed,
 )
@@ -259,7 +257,7 @@ def cape(
     seed: ShiftSeed = 0,
     seq_len: SequenceLength = None,
 ) -> Sinusoids:
-    """CAPE: sinusoids of positions that are centred, and moved and scaled at random in training.
+    """CAPE: sinusoids of centered positions, randomly shifted and scaled in training.
 
     >>> content = cape.bind({"dim": 4}, seq_len=6).content
     >>> content.waves.coordinates.steps, content.capacity.positions
@@ -309,9 +307,9 @@ def cape(
         "p + k, k drawn evenly from 0 … max_shift − 1"
     ),
     convention=(
-        "After training, the authors' code adds max_shift to all positions; a model that then "
-        "counts from 0 is the sinusoidal scheme. Each sequence of a batch has its own shift; here "
-        "a seed is a sequence. The authors' table ends at 5000 positions."
+        "After training, the authors' code adds max_shift to all positions. Without this shift, "
+        "use the sinusoidal scheme. Each sequence of a batch gets a different shift; here, one "
+        "seed is one sequence. The authors' table ends at 5000 positions."
     ),
     inverse=unguessed,
 )
@@ -327,7 +325,7 @@ def shape(
     seed: ShiftSeed = 0,
     seq_len: SequenceLength = None,
 ) -> Sinusoids:
-    """SHAPE: sinusoids of positions that training shifts, all together, by a random number.
+    """SHAPE: sinusoids of positions with one random shift per sequence in training.
 
     >>> [int(place) for place in shape.bind({"dim": 4}).content.waves.coordinates.at(7)]
     [507]
@@ -366,13 +364,12 @@ def _pairs(name: str, dim: int) -> int:
         "row of offset j − i: sin((i − j) · base^(−2k/dim)) for k = 0 … dim/2 − 1, then the cosines"
     ),
     convention=(
-        "A query is multiplied by W · r(i − j). The first row is for the farthest key to the "
-        "left, as in the authors' code (i − j = L − 1 … 0). The rows continue to keys on the "
-        "right, as in XLNet."
+        "The first row is for the farthest earlier key, as in the authors' code (i − j = L − 1 …"
+        " 0). The last rows are for later keys, as in XLNet."
     ),
 )
 def transformer_xl(*, dim: Dim = 64, base: Base = 10_000.0) -> Sinusoids:
-    """Sines and cosines of the distance from a query back to a key.
+    """Sines and cosines of the distance between query and key.
 
     >>> transformer_xl.bind({"dim": 4}).content.width
     4
@@ -408,7 +405,7 @@ def integer(*, dim: Dim = 64) -> Rows:
     formula="PE[p, c] = p / seq_len",
 )
 def normalized(*, dim: Dim = 64, seq_len: SequenceLength = None) -> Rows:
-    """The position as a share of the length, in every column.
+    """The position divided by the length, in every column.
 
     Bounded, but the same distance becomes a different number at another length.
     """
@@ -435,7 +432,7 @@ def binary(
     *,
     dim: Dim = 64,
     order: Annotated[
-        Literal["msb-first", "lsb-first"], Param("whether column 0 is the highest or lowest bit")
+        Literal["msb-first", "lsb-first"], Param("order of the bits: highest first or lowest first")
     ] = "msb-first",
 ) -> Rows:
     """The bits of the position, one per column.

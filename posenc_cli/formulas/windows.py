@@ -69,11 +69,11 @@ def _window_of_rows(rows: int) -> tuple[int, ...] | None:
         "column c of a place of an H × W window; query i minus key j"
     ),
     convention=(
-        "Places are in row-major order. class_token=true is BEiT's: position 0 is the class token, "
-        "and the table ends in three rows: from the class token to a place, from a place to the "
-        "class token, and from the class token to itself. transformers 5.23 transposes a window "
-        "with unequal sides. The bias is added after the division by √d. It does not include "
-        "Swin's mask of shifted windows."
+        "Patches are in row-major order. With class_token=true, as in BEiT, position 0 is the "
+        "class token, and the last three rows of the table are class token to patch, patch to "
+        "class token, and class token to itself. transformers 5.23 transposes a window with "
+        "unequal sides. The bias is added after the division by √d. It does not include the mask"
+        " of Swin's shifted windows."
     ),
     weights=WeightsShape(
         "window_size",
@@ -93,7 +93,7 @@ def swin(
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A learned score for the offset in rows and columns between two places of a window.
+    """A learned bias for each offset in rows and columns within a window.
 
     >>> content = swin.bind({"window_size": "2x3"}).content
     >>> content.weights.rows, content.capacity.positions
@@ -132,11 +132,11 @@ def swin(
         "is that of pretrained_window_size where it is given; query i minus key j"
     ),
     convention=(
-        "weights=FILE holds the tensors 0.weight, 0.bias and 2.weight of the network; "
-        "weights=FILE:PREFIX those of a checkpoint, as "
+        "weights=FILE contains the tensors 0.weight, 0.bias and 2.weight of the network. "
+        "weights=FILE:PREFIX names the tensors of a checkpoint, such as "
         "encoder.layers.0.blocks.0.attention.self.continuous_position_bias_mlp or "
-        "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. The network is "
-        "computed in float64. A side of 1 divides by 1."
+        "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. posenc computes"
+        " the network in float64."
     ),
     weights=WeightsShape(
         "hidden",
@@ -161,12 +161,12 @@ def swin_v2(
         ),
     ] = None,
     hidden: Annotated[
-        int, Param("units of the network", minimum=1, maximum=65536, source="Swin V2")
+        int, Param("hidden units of the network", minimum=1, maximum=65536, source="Swin V2")
     ] = 512,
     seed: Seed = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """A small network's score for the offset in rows and columns within a window."""
+    """A small network's bias for each offset in rows and columns within a window."""
     rows, columns = _sides("window_size", window_size)
     trained = (rows, columns)
     if pretrained_window_size is not None:
@@ -196,13 +196,13 @@ def swin_v2(
         "(f(max(threshold, i)) + 10^−6), f(x) = ln(1 + c · x)"
     ),
     convention=(
-        "Up to the threshold, the score depends only on the distance; past it, it also depends on "
-        "the query's position. In the authors' code, keys to the right have the score of their "
-        "distance, which a causal mask hides. weights=FILE holds the tensors mlp.0.weight, "
-        "mlp.0.bias, mlp.2.weight and mlp.2.bias, weights=FILE:PREFIX those of a checkpoint. Set "
-        "the other learned parameters with --set c and threshold (|L_multiplier · L| in the code). "
-        "Without a file, the weights are random, from normal(0, 0.3). The network is computed in "
-        "float64."
+        "Up to the threshold, the score depends only on the distance; past it, it also depends "
+        "on the query's position. In the authors' code, later keys get the score of their "
+        "distance, which a causal mask hides. weights=FILE contains the tensors mlp.0.weight, "
+        "mlp.0.bias, mlp.2.weight and mlp.2.bias; weights=FILE:PREFIX names those of a "
+        "checkpoint. Set the other learned parameters with --set c and threshold (|L_multiplier "
+        "· L| in the code). Without a file, the weights are random, from normal(0, 0.3). posenc "
+        "computes the network in float64."
     ),
     weights=WeightsShape(
         "hidden",
@@ -219,7 +219,7 @@ def fire(
     *,
     heads: Heads = 8,
     hidden: Annotated[
-        int, Param("units of the network", minimum=1, maximum=65536, source=_FIRE)
+        int, Param("hidden units of the network", minimum=1, maximum=65536, source=_FIRE)
     ] = 32,
     c: Annotated[
         float,
@@ -233,7 +233,7 @@ def fire(
     threshold: Annotated[
         float,
         Param(
-            "queries up to this position have the same scale",
+            "queries up to this position share one scale",
             above=0,
             maximum=1e15,
             source="the authors' initial value",
@@ -244,7 +244,7 @@ def fire(
     ] = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
-    """FIRE: a small network's score for the distance, on a scale that grows with the query.
+    """FIRE: a small network's bias for the distance, normalized by the query's position.
 
     >>> content = fire.bind({"heads": 2}).content
     >>> content.by, content.weights.rows, content.weights.columns

@@ -387,7 +387,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         frozenset({"rope", "rope-yarn"}),
-        "rotates halves if rope_interleave is false; transformers ignores that key",
+        "uses layout half if rope_interleave is false; transformers ignores this key",
         f"{_SGLANG}/models/deepseek_v2.py",
         lambda r: (
             {}
@@ -409,7 +409,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         SCALED | {"nope"},
-        "leaves every fourth layer unrotated; rotates halves in text-only models",
+        "leaves every fourth layer unrotated; uses layout half in text-only models",
         f"{_SGLANG}/models/llama4.py",
         lambda r: {
             **check_fourth(r, runtime=NAME),  # rows of q and k are moved where images are read too

@@ -324,7 +324,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "rotates adjacent dimensions, regardless of rope_interleave",
+        "uses layout interleaved, regardless of rope_interleave",
         f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
         always(layout="interleaved"),
         frozenset({"deepseek_v3"}),

@@ -306,7 +306,7 @@ DIFFERENCES = (
         NAME,
         "layout",
         PLAIN_ROPE | YARN,
-        "rotates adjacent dimensions, regardless of rope_interleave",
+        "uses layout interleaved, regardless of rope_interleave",
         f"{_VLLM}/models/deepseek_v2.py",
         always(layout="interleaved"),
         MLA,

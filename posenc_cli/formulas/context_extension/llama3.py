@@ -123,7 +123,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "λ < L/high_freq_factor; f/factor where λ > L/low_freq_factor; between them "
         "((1 − t)/factor + t) · f, t = (L/λ − low_freq_factor)/(high_freq_factor − low_freq_factor)"
     ),
-    convention="The defaults are Llama 3.1's, except that Llama has base 500000 and layout half.",
+    convention="The defaults are Llama 3.1's, except for Llama's base 500000 and layout half.",
     inverse=_inverse,
     mistakes=_mistakes,
 )
@@ -136,14 +136,17 @@ def rope_llama3(
     factor: Factor = 8.0,
     low_freq_factor: Annotated[
         float,
-        Param("pairs with fewer full turns in the original context are divided", above=0),
+        Param(
+            "pairs with fewer rotations in the original context are divided by the factor", above=0
+        ),
     ] = 1.0,
     high_freq_factor: Annotated[
-        float, Param("pairs with more full turns in the original context are kept", above=0)
+        float,
+        Param("pairs with more rotations in the original context keep their frequency", above=0),
     ] = 4.0,
     original_max_position_embeddings: OriginalContext = 8192,
 ) -> Rotation:
-    """RoPE as Llama 3.1 scales it: long wavelengths are divided, short ones kept.
+    """Llama 3.1's RoPE scaling: divides low frequencies, keeps high frequencies.
 
     >>> rope_llama3.bind({"dim": 128}).content.waves.count
     64

@@ -142,8 +142,8 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "√(1 + ln s / ln original_max_position_embeddings), s = factor"
     ),
     convention=(
-        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, by "
-        "the context that they allocate. The default factor is "
+        "Hugging Face switches for the whole sequence at once; vLLM and llama.cpp choose once, "
+        "by the allocated context. The default factor is "
         "max_position_embeddings/original_max_position_embeddings; the amplitude is 1 for s ≤ 1."
     ),
     inverse=_inverse,
@@ -160,7 +160,7 @@ def rope_longrope(
     factor: Annotated[
         float | None,
         Param(
-            "how many times longer the context gets",
+            "factor by which the context grows",
             minimum=SMALLEST_FACTOR,
             maximum=LARGEST_FACTOR,
         ),
@@ -168,12 +168,12 @@ def rope_longrope(
     original_max_position_embeddings: OriginalContext = 4096,
     max_position_embeddings: Annotated[
         int | None,
-        Param("positions of the extended model", minimum=1, maximum=LARGEST_POSITION),
+        Param("extended context", minimum=1, maximum=LARGEST_POSITION),
     ] = None,
     attention_factor: AttentionFactor = None,
     seq_len: SequenceLength = None,
 ) -> Rotation:
-    """RoPE with a searched factor for each pair, one list for short sequences and one for long.
+    """LongRoPE: a searched divisor for each pair, different for short and long sequences.
 
     >>> given = {"dim": 4, "short_factor": "1,1", "long_factor": "1,4", "factor": 4}
     >>> rope_longrope.bind(given, seq_len=4096).content.waves.scale.__round__(6)

@@ -55,9 +55,7 @@ none rotates within 2^53 positions.
 
 Factor = Annotated[
     float,
-    Param(
-        "how many times longer the context gets", minimum=SMALLEST_FACTOR, maximum=LARGEST_FACTOR
-    ),
+    Param("factor by which the context grows", minimum=SMALLEST_FACTOR, maximum=LARGEST_FACTOR),
 ]
 OriginalContext = Annotated[
     int,
@@ -274,7 +272,7 @@ def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mista
 @rotary(
     source=f"{_CHEN} §3",
     formula="θ_i = base^(−2i/d) / factor",
-    convention="Positional interpolation; Hugging Face's rope_type linear.",
+    convention="Hugging Face's rope_type linear.",
     inverse=_linear_inverse,
     mistakes=_linear_mistakes,
 )
@@ -286,7 +284,7 @@ def rope_linear(
     partial: Partial = 1.0,
     factor: Factor = 4.0,
 ) -> Rotation:
-    """RoPE with positions divided by a factor, which fits a longer context into the trained one.
+    """Position interpolation: RoPE with positions divided by a factor.
 
     >>> from posenc_cli.numerics import exact
     >>> [float(f) for f in rope_linear.bind({"dim": 4}).content.waves.frequencies(exact)]
@@ -311,7 +309,7 @@ def rope_ntk(
     partial: Partial = 1.0,
     factor: Factor = 4.0,
 ) -> Rotation:
-    """RoPE with a larger base: the lowest frequency is divided by the factor, the highest is kept.
+    """RoPE with a larger base, which divides the lowest frequency by the factor.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_ntk.bind({"dim": 4, "base": 10000}).content.waves
@@ -328,8 +326,8 @@ def rope_ntk(
         "n = max(seq_len, L), L = max_position_embeddings"
     ),
     convention=(
-        "Hugging Face's rope_type dynamic, which raises the base for the whole sequence. "
-        "vLLM fixes n = L · factor."
+        "Hugging Face's rope_type dynamic, which raises the base for the whole sequence. vLLM "
+        "uses n = L · factor for every sequence."
     ),
     inverse=_dynamic_inverse,
     mistakes=_dynamic_mistakes,
@@ -344,7 +342,7 @@ def rope_dynamic(
     max_position_embeddings: Annotated[
         int,
         Param(
-            "length up to which nothing changes",
+            "trained length: shorter sequences use plain RoPE",
             minimum=1,
             maximum=LARGEST_POSITION,
             source="Llama",
@@ -352,7 +350,7 @@ def rope_dynamic(
     ] = 2048,
     seq_len: SequenceLength = None,
 ) -> Rotation:
-    """RoPE whose base grows with the sequence, once that exceeds the trained length.
+    """RoPE whose base grows with the length of sequences beyond the trained length.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_dynamic.bind({"dim": 4}, seq_len=2048).content.waves
@@ -373,8 +371,8 @@ def rope_dynamic(
         "i counts all pairs of the head"
     ),
     convention=(
-        "As in Hugging Face and Gemma, this is not a partial rotation: pairs span the whole head, "
-        "low-frequency pairs do not rotate, and exponents divide by the whole dim."
+        "As in Hugging Face and Gemma, pairs span the whole head, low-frequency pairs do not "
+        "rotate, and exponents divide by the whole dim. A partial rotation differs."
     ),
     inverse=_proportional_inverse,
     mistakes=_proportional_mistakes,
@@ -390,7 +388,7 @@ def rope_proportional(
     ] = 1.0,
     factor: Factor = 1.0,
 ) -> Rotation:
-    """p-RoPE: only the high-frequency share of the pairs rotates, the others carry no position.
+    """p-RoPE: only a share of high-frequency pairs rotates.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_proportional.bind({"dim": 4, "partial": 0.5}).content.waves
@@ -442,9 +440,9 @@ def _taper(xp: Any, pairs: int, clipped: int) -> Any:
         "c = min(clipped, n) soft: (1 + cos(π · (i − n + c)/(c − 1)))/2, hard: 0"
     ),
     convention=(
-        "CoPE in the authors' code is clip=soft, HardClip clip=hard; both clip 20 of the 64 pairs "
-        "of Llama 3, whose base they raise to 10^7. Contextual position encoding (Golovneva et al. "
-        "2024), also called CoPE, is another encoding: it depends on the content."
+        "In the authors' code, CoPE is clip=soft, and HardClip is clip=hard. Both clip 20 of the"
+        " 64 pairs of Llama 3, with base 10^7. Contextual position encoding (Golovneva et al. "
+        "2024), also called CoPE, is another encoding, which depends on the content."
     ),
     inverse=_clipped_inverse,
 )
@@ -465,10 +463,13 @@ def rope_clipped(
     ] = _CLIPPED,
     clip: Annotated[
         Literal["soft", "hard"],
-        Param("fade their frequencies out along half a cosine, or cut them off", source="CoPE"),
+        Param(
+            "soft: fade their frequencies out along half a cosine; hard: set them to 0",
+            source="CoPE",
+        ),
     ] = "soft",
 ) -> Rotation:
-    """Clipped RoPE (CoPE): the lowest frequencies are faded out.
+    """Clipped RoPE (CoPE): fades out the lowest frequencies.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_clipped.bind({"dim": 8, "clipped": 3}).content.waves

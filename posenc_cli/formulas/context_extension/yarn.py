@@ -52,7 +52,7 @@ BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (32.0, 4.0), (8.0, 
 BetaFast = Annotated[
     float,
     Param(
-        "pairs with at least this many full turns in the original context are kept",
+        "pairs with at least this many rotations in the original context keep their frequency",
         above=0,
         source=f"{_YARN} §3.2",
     ),
@@ -60,7 +60,7 @@ BetaFast = Annotated[
 BetaSlow = Annotated[
     float,
     Param(
-        "pairs with at most this many full turns in the original context are interpolated",
+        "pairs with at most this many rotations in the original context are interpolated",
         above=0,
         source=f"{_YARN} §3.2",
     ),
@@ -291,7 +291,7 @@ def rope_yarn(
     attention_factor: AttentionFactor = None,
     truncate: Truncate = True,
 ) -> Rotation:
-    """YaRN: keeps high-frequency pairs, interpolates low-frequency ones, blends between.
+    """YaRN: keeps high-frequency pairs, interpolates low-frequency pairs, blends the rest.
 
     >>> rope_yarn.bind({"dim": 128}).content.waves.scale.__round__(6)
     Decimal('1.138629')
@@ -423,8 +423,8 @@ def _resonance_bases(xp: Any, wavelengths: Any, uncertain: Any) -> Iterator[floa
         "above 1: see rope-yarn"
     ),
     convention=(
-        "The authors' two classes: ResonanceRotaryEmbedding is factor=1, and "
-        "LlamaYaRNScaledResonanceRotaryEmbedding a factor above it. They compute wavelengths in "
+        "Of the authors' two classes, ResonanceRotaryEmbedding is factor=1, and "
+        "LlamaYaRNScaledResonanceRotaryEmbedding is factor > 1. They compute wavelengths in "
         "float32, so a wavelength near a half may be rounded to the other integer."
     ),
     inverse=_resonance_inverse,
@@ -438,7 +438,7 @@ def rope_resonance(
     factor: Annotated[
         float,
         Param(
-            "how many times longer YaRN makes the context; 1 leaves YaRN out",
+            "YaRN's factor; 1 means no YaRN",
             minimum=1,
             maximum=LARGEST_FACTOR,
         ),
@@ -449,7 +449,7 @@ def rope_resonance(
     attention_factor: AttentionFactor = None,
     truncate: Truncate = True,
 ) -> Rotation:
-    """RoPE whose wavelengths are whole numbers of positions, so that each pair's angles repeat.
+    """Resonance RoPE: integer wavelengths, so each pair's angles repeat.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_resonance.bind({"dim": 4}).content.waves
