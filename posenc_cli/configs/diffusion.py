@@ -250,18 +250,18 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         "sound",
         {"attention_head_dim": 64, "num_layers": 24},
         partial=0.5,
-        note="its timesteps are embedded by numbers that the checkpoint holds",
+        note="its timestep embedding is in the checkpoint",
     ),
     "StableAudio3DiTModel": DiffusionFamily(
         "sound",
         {"embed_dim": 1536, "num_heads": 24, "depth": 24},
         partial=0.5,
-        note="its timesteps are embedded by waves of another ladder, which no scheme has",
+        note="posenc has no scheme for its timestep frequencies",
     ),
     "MiniMaxMusic3Transformer1DModel": DiffusionFamily(
         "sound",
         {"attention_head_dim": 64, "num_layers": 36, "rotary_dim": 32},
-        note="its timesteps are embedded by numbers that the checkpoint holds",
+        note="its timestep embedding is in the checkpoint",
     ),
     "LongCatAudioDiTTransformer": DiffusionFamily(
         "sound",
@@ -295,81 +295,75 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
         *("Kandinsky6SRVAE", "LongCatAudioDiTVae", "MMAudioVAE", "MMAudioVocoder"),
         *("MiniMaxMusic3ConditionEncoder", "MiniMaxMusic3Vocoder", "T2IAdapter", "VQModel"),
     ),
-    "its patches have no positions but by convolutions": (
+    "only convolutions encode the positions of its patches": (
         *("SanaControlNetModel", "SanaTransformer2DModel", "StableCascadeUNet", "UVit2DModel"),
     ),
-    "it is an autoencoder whose blocks rotate columns: what runs between is read": (
+    "it is an autoencoder; posenc reads the transformer": (
         *("AutoencoderKLMiniMaxH3", "AutoencoderSAME", "LTX2VideoDiffusionDecoderModel"),
     ),
-    "its table of patches begins with a row of zeros, and is resized": ("AutoencoderRAE",),
-    "it is a part of another model, whose config has the timesteps": (
+    "its patch table starts with a row of zeros, and is resized": ("AutoencoderRAE",),
+    "it is a part of another model; use that model's config": (
         *("ControlNetXSAdapter", "DreamLiteTransformer2DModel", "TransformerTemporalModel"),
     ),
-    "it adds sines of the frames, as wide as each block: posenc generate -s sinusoidal": (
-        "MotionAdapter",
-    ),
+    "it adds sinusoids of the frames, with the dimension of each block: posenc generate -s "
+    "sinusoidal": ("MotionAdapter",),
     "it rotates two texts by RoPE of base 10000: posenc generate -s rope": (
         "AnimaTextConditioner",
     ),
-    "it counts from the middle of an image, to both sides: no scheme does": (
+    "it counts positions from the middle of an image, and no scheme does": (
         *("NucleusMoEImageTransformer2DModel", "QwenImageControlNetModel"),
         "QwenImageTransformer2DModel",
     ),
-    "its first axis goes on from the text, whose length no config holds": (
+    "its first axis continues after the text, and the config has no text length": (
         *("BriaFibo2Transformer2DModel", "Cosmos3OmniTransformer", "ErnieImageTransformer2DModel"),
         *("Ideogram4Transformer2DModel", "Lumina2Transformer2DModel"),
         *("QwenImage21Transformer2DModel", "ZImageControlNetModel", "ZImageTransformer2DModel"),
     ),
-    "its pipeline makes the positions, which no config holds": (
+    "its pipeline computes the positions, which are not in the config": (
         *("AnyFlowFARTransformer3DModel", "HeliosTransformer3DModel"),
         *("HunyuanVideoFramepackTransformer3DModel", "Krea2Transformer2DModel"),
         *("LongCatImageTransformer2DModel", "MiniMaxH3Transformer3DModel"),
         *("OmniGenTransformer2DModel", "WanAnimate2Transformer3DModel"),
     ),
-    "its grid is that of the image it edits, which no config holds": (
+    "its grid is that of the edited image, which is not in the config": (
         *("JoyImageEditPlusTransformer3DModel", "JoyImageEditTransformer3DModel"),
     ),
-    "it rotates by four axes, of frames, rows, columns and text: no scheme has them": (
+    "it rotates by four axes (frame, row, column, text), and no scheme does": (
         *("Flux2Transformer2DModel", "Flux3Transformer2DModel"),
     ),
-    "it rotates neighbours by rows and columns, without frames: no scheme has that": (
+    "it rotates interleaved pairs by row and column, without frames, and no scheme does": (
         *("HunyuanImageTransformer2DModel", "LuminaNextDiT2DModel", "PRXTransformer2DModel"),
     ),
-    "it spreads the places of an image over a grid of fixed size: no scheme does so": (
+    "it scales coordinates to a grid of fixed size, and no scheme does": (
         *("CogView4Transformer2DModel", "EasyAnimateTransformer3DModel"),
         *("HunyuanDiT2DControlNetModel", "HunyuanDiT2DModel"),
     ),
-    "the places of each axis are divided by a factor of their own: no scheme does": (
+    "it divides the coordinates of each axis by a different factor, and no scheme does": (
         *("AllegroTransformer3DModel", "Kandinsky5Transformer3DModel"),
         *("Kandinsky6SRTransformer3DModel", "Kandinsky6Transformer3DModel"),
     ),
-    "each of its axes has a base of its own, by rope_scale: no scheme does": (
+    "each of its axes uses a different base (rope_scale), and no scheme does": (
         *("CosmosControlNetModel", "CosmosTransformer3DModel"),
     ),
-    "it rotates by shares of a largest size: no scheme does": (
+    "it rotates by fractions of a maximum size, and no scheme does": (
         *("LTX2VideoTransformer3DModel", "LTXVideoTransformer3DModel"),
         "SanaWMLTX2RefinerTransformer3DModel",
     ),
-    "its frequencies are trained: the checkpoint holds them": ("MochiTransformer3DModel",),
-    "it rotates its cameras apart from its patches, by part of the columns": (
-        "SanaWMTransformer3DModel",
-    ),
-    "it takes a corner of MAE's sines: posenc generate -s sinusoidal-nd": (
+    "its frequencies are trained, and only the checkpoint has them": ("MochiTransformer3DModel",),
+    "it also rotates part of the dimensions by camera": ("SanaWMTransformer3DModel",),
+    "it uses a corner of MAE's sinusoids: posenc generate -s sinusoidal-nd": (
         "CogView3PlusTransformer2DModel",
     ),
-    "it adds sines of patches and of frames in turn: posenc generate -s sinusoidal-nd": (
-        "LatteTransformer3DModel",
-    ),
-    "its positions are rows of a table, which posenc identify finds in its checkpoint": (
+    "it adds sinusoids of patches and of frames in alternate layers: posenc generate -s "
+    "sinusoidal-nd": ("LatteTransformer3DModel",),
+    "its positions are a learned table, which posenc identify finds in the checkpoint": (
         *("MiniMaxMusic3RVQDepthDecoder", "T5FilmDecoder"),
     ),
-    "its timesteps are half as wide as its first block: posenc generate -s timestep": (
+    "its timesteps have half the dimension of its first block: posenc generate -s timestep": (
         "Kandinsky3UNet",
     ),
-    "its tokens have one learned table, which posenc identify finds in its checkpoint": (
-        "PriorTransformer",
-    ),
-    "its tokens are residues of proteins, whose features are of several sorts": (
+    "it adds a learned table, which posenc identify finds in the checkpoint": ("PriorTransformer",),
+    "it is a protein model with several kinds of features": (
         *("RFD4ProteinaAutoencoder", "RFD4ProteinaTransformer"),
     ),
 }
@@ -410,7 +404,7 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
         refused = f"{keys.name}: posenc reads no configs of diffusers' class {printable(name)}"
         if name in UNREAD:
             raise InvalidInput(f"{refused}: {UNREAD[name]}")
-        folders = "a folder of its own holds the config of its unet or transformer"
+        folders = "use the config in the folder of its unet or transformer"
         raise InvalidInput(refused, hint=folders if name.endswith("Pipeline") else None)
     reader = _DiffusionReader(keys, family, notes)
     found = list(getattr(reader, reader.family.read)())

@@ -99,7 +99,7 @@ def _of_matplotlib(name: str) -> Srgb:
     if name not in known:
         stored = _stored_maps()
         raise InvalidInput(
-            f"--cmap {abbreviated(name)}: no colour map has that name",
+            f"--cmap {abbreviated(name)}: no color map has that name",
             hint=nearest(name, [*stored, *known]) or f"{', '.join(stored)}, or one of matplotlib's",
         )
     return np.asarray(known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])

@@ -198,7 +198,7 @@ def test_a_class_that_is_unknown_is_given_no_other_by_its_spelling():
     assert refused.value.hint is None
     with pytest.raises(InvalidInput, match="class FooPipeline") as refused:
         resolve({"_class_name": "FooPipeline"})
-    assert refused.value.hint == "a folder of its own holds the config of its unet or transformer"
+    assert refused.value.hint == "use the config in the folder of its unet or transformer"
 
 
 def test_no_other_engine_reads_them():

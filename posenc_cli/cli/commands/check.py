@@ -73,12 +73,11 @@ def check(
 ) -> int:
     """Check any encoding against a scheme, model or config.
 
-    You can check a FILE of rows (n, d) or scores (heads, queries, keys), or a function (--impl).
-    You can also check vectors before and after (--rotated X Y), frequencies, ALiBi slopes or bucket
-    numbers. posenc compares every value. If values differ, the status is 1, and posenc names the
-    bug if it is a known one: a wrong layout, base, offset or axis, swapped sin and cos, wrong
-    buckets or slopes, and others. It names a bug only if the bug reproduces every value; if several
-    bugs do, it lists all of them. For RoPE, check runs rope-check and prints its report.
+    The subject is a FILE of rows (n, d) or scores (heads, queries, keys), a function (--impl),
+    vectors before and after (--rotated X Y), frequencies, ALiBi slopes or bucket numbers. posenc
+    compares every value. If values differ, the status is 1, and posenc names the known bugs that
+    reproduce every value, such as a wrong layout, base, offset or axis, or swapped sin and cos. For
+    RoPE, check runs rope-check and prints its report.
 
     Examples:
       posenc check table.npy -s sinusoidal -d 64

@@ -332,9 +332,9 @@ def extrapolate(
     time, without training. The report shows the loss over the last positions of each length, with
     its 95% interval over seeds. --plot and --picture draw the loss at every position.
 
-    posenc judges a model only if it has learned its task: at the trained length, its loss on a text
-    must be low enough, or its accuracy on another task high enough. Otherwise the report gives no
-    verdict. It does not rank encodings, because the best one depends on the task.
+    posenc judges a model only if it has learned its task: at the trained length, its loss on text
+    must beat the trigram baseline, or its accuracy must reach 0.9. Otherwise the report gives no
+    verdict. It does not rank encodings, because the best encoding depends on the task.
 
     On the same machine with the same versions, the same request gives the same bytes. On other
     machines, results stay within the printed spread. --resume continues a stopped run, and gives

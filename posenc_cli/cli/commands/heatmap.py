@@ -35,7 +35,7 @@ def heatmap(
     picture: ColorPictureOptions,
     output: FigureOutput,
 ) -> None:
-    """Draw the values of an encoding as colours.
+    """Draw the values of an encoding as colors.
 
     posenc draws in the terminal, or to a file with --out. It draws sines and cosines separately,
     and the heads of a bias side by side. For a grid, it picks a few positions and draws the

@@ -172,7 +172,7 @@ class MapPlot(_Plot):
         colors = _FEW_COLORS if small else 255
         places = np.rint(scale.places(shown.values) * (colors - 1))
         levels = np.where(np.isnan(places), 0, places + 1).astype(np.uint8)
-        picture = f"{title or heatmap.title}: {heatmap.value_label} as colours"
+        picture = f"{title or heatmap.title}: {heatmap.value_label} as colors"
         faded = "".join(
             f'<i style="left:{100 * start / columns:.3f}%;'
             f'width:{100 * (stop - start) / columns:.3f}%"></i>'
@@ -276,7 +276,7 @@ def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None)
     ramp = np.arange(1, 256, dtype=np.uint8)[None]
     low, high = (text_of(minus(number(end))) for end in (scale.low, scale.high))
     name = scale.named(name)
-    bar = _image(ramp, scale, cmap, 255, alt=f"colours of {name}")
+    bar = _image(ramp, scale, cmap, 255, alt=f"colors of {name}")
     return f'<div class="scale">{text_of(name)} {low} {bar} {high} {key}</div>\n'
 
 
