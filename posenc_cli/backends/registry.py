@@ -33,7 +33,7 @@ BUILT_IN: Mapping[str, BackendEntry] = {
     "torch": BackendEntry(
         "posenc_cli.backends.torch:TorchBackend",
         "torch",
-        "torch, on the CPU, CUDA and other devices that have float64",
+        "torch, on the CPU, CUDA and other devices with float64",
     ),
 }
 

@@ -129,7 +129,7 @@ def alibi(
     slopes: Convention = "press",
     form: Annotated[
         Literal["symmetric", "mpt", "bloom"],
-        Param("form of the penalty, see the formula", source="Press et al. 2021 §3"),
+        Param("form of the penalty (see the formula)", source="Press et al. 2021 §3"),
     ] = "symmetric",
     seq_len: SequenceLength = None,
 ) -> Bias:

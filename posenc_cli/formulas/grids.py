@@ -615,9 +615,8 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     convention=(
         "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
         "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20. XD-RoPE: four sections "
-        "and four rows in the file (HunYuan: position, width, height, image). For TMRoPE, give a"
-        " file with times in steps of 40 ms (Qwen2.5-Omni truncates them to integers, 25 per "
-        "second; Qwen3-Omni has fractions)."
+        "and four rows in the file (HunYuan: position, width, height, image). For TMRoPE, pass a"
+        " file of times in units of 40 ms (integers in Qwen2.5-Omni, fractions in Qwen3-Omni)."
     ),
     inverse=unguessed,
     mistakes=_mrope_mistakes,

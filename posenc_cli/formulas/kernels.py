@@ -334,7 +334,7 @@ def sandwich(
     ] = 128,
     base: Base = 10_000.0,
     convention: Annotated[
-        Literal["sinusoidal", "nemo"], Param("range of the sum, see the formula")
+        Literal["sinusoidal", "nemo"], Param("range of the sum (see the formula)")
     ] = "sinusoidal",
 ) -> Bias:
     """Inner products of sinusoidal encodings, scaled by a ratio for each head."""

@@ -104,7 +104,7 @@ def xpos(
     ] = "query",
     convention: Annotated[
         Literal["torchscale", "lucidrains"],
-        Param("center of an odd-length sequence, see the formula", source=_XPOS),
+        Param("center of an odd-length sequence (see the formula)", source=_XPOS),
     ] = "torchscale",
     seq_len: SequenceLength = None,
 ) -> Rotation:

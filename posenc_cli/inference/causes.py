@@ -30,24 +30,24 @@ class Cause(Code):
 
     LAYOUT = (
         "layout",
-        "dimensions are paired differently than in the reference, or heads change places",
+        "dimensions are paired differently than in the reference, or heads are swapped",
     )
     DIRECTION = "direction", "the rotation runs backward: the sine has the wrong sign"
     BASE = "base", "the base differs"
     SCALING_MISSING = "scaling-missing", "RoPE scaling is not applied"
     ATTENTION_FACTOR = "attention-factor", "cosines and sines have a different attention factor"
-    ROTARY_DIM = "rotary-dim", "more or fewer dimensions rotate"
+    ROTARY_DIM = "rotary-dim", "too many or too few dimensions rotate"
     NO_ROTATION = "no-rotation", "nothing rotates"
     INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
     POSITION_PRECISION = "position-precision", "positions or angles were rounded too coarsely"
     TABLE_PRECISION = (
         "table-precision",
-        "cosines and sines, or the vectors they rotate, were rounded too coarsely",
+        "cosines, sines or rotated vectors were rounded too coarsely",
     )
     COS_SIN_MISPAIRED = "cos-sin-mispaired", "cosines and sines are misplaced"
-    POSITION_OFFSET = "position-offset", "positions are rotated by the angles of other positions"
+    POSITION_OFFSET = "position-offset", "rows are rotated by the angles of other positions"
     FREQUENCY_RULE = "frequency-rule", "the frequencies follow a different rule or factor"
-    AXIS = "axis", "pairs follow the coordinate of another axis"
+    AXIS = "axis", "pairs use the coordinate of the wrong axis"
     UNINITIALISED = (
         "uninitialised",
         "frequencies or rows are uninitialized memory",

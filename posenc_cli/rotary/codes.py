@@ -12,17 +12,17 @@ from posenc_cli.inference.causes import Code
 class SubjectKind(Code):
     """What is checked."""
 
-    POSENC = "posenc", "posenc's own tables, where no other subject is given"
+    POSENC = "posenc", "posenc's own tables, if you name no subject"
     TABLES = "tables", "tables of cosines and sines (`--tables COS SIN`)"
     INV_FREQ = "inv-freq", "inverse frequencies (`--inv-freq FILE`)"
     ROTATED = "rotated", "vectors before and after the rotation (`--rotated X Y`)"
-    IMPL = "impl", "a function or an object that is called (`--impl NAME`)"
+    IMPL = "impl", "a function, a class or an ONNX graph (`--impl NAME`)"
 
 
 class FindingName(Code):
     """What a finding is about."""
 
     RELATIVE = "relative", "q·k depends only on m − n, for all q and k and all pairs of positions"
-    NORM = "norm", "lengths are kept, or multiplied by the reference's attention factor"
+    NORM = "norm", "norms are kept, or multiplied by the reference's attention factor"
     IDENTITY = "identity", "position 0 is not rotated"
-    REFERENCE = "reference", "every rotation equals that of the reference"
+    REFERENCE = "reference", "every rotation equals the reference"

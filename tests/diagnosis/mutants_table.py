@@ -75,10 +75,11 @@ def mutants_markdown() -> str:
     """Totals, and a row for each cause: how many wrong ones have it, and how many are named."""
     every, passing, named = _totals()
     totals = (
-        f"posenc's tests have {every} wrong tables, frequencies and rotations, in {len(SHOWN)} "
-        f"forms. All of them fail the check, and posenc names the cause of {named}. All "
-        f"{len(RIGHTS)} right ones pass, at positions up to 10^6. With {passing} of the wrong "
-        "ones, q·k still depends only on m − n, so they pass every test of this property."
+        f"posenc's tests have {every} wrong implementations (tables, frequencies and rotations), "
+        f"in {len(SHOWN)} forms. All of them fail the check, and posenc names the cause of "
+        f"{named}. All {len(RIGHTS)} right implementations pass, at positions up to 10^6. For "
+        f"{passing} of the wrong implementations, q·k still depends only on m − n, so they pass "
+        "every test of this property."
     )
     calls = [cause for cause, _ in (mutants_calls.MUTANTS | mutants_calls.HALVES).values()]
     apart = (
@@ -86,7 +87,7 @@ def mutants_markdown() -> str:
         "half precision, or with both positions and tables. All of them fail the check, and posenc "
         f"names the cause of {len(calls) - calls.count(Cause.UNKNOWN)}."
     )
-    lines = [totals, "", apart, "", "| cause | wrong ones | named |", "|---|---|---|"]
+    lines = [totals, "", apart, "", "| cause | implementations | named |", "|---|---|---|"]
     causes = dict.fromkeys(mutant.causes[0] for mutant in MUTANTS.values())
     for cause in sorted(causes, key=lambda cause: cause == Cause.UNKNOWN):
         names = [name for name, mutant in MUTANTS.items() if mutant.causes[0] == cause]

@@ -307,7 +307,7 @@ BUGS = (
     KnownBug(
         BugCode.INV_FREQ_PRECISION,
         _coarse_frequencies,
-        "keep frequencies in float32, also where the model is cast to half precision",
+        "keep frequencies in float32, also if the model is cast to half precision",
         f"{GITHUB}wfondrie/depthcharge/pull/82",
     ),
 )
