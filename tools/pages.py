@@ -138,9 +138,7 @@ def _evidence(evidence: str) -> str:
     folder, _, file = evidence.rpartition("/")
     if "{" not in file:
         return f"[{file}]({evidence})"
-    return (
-        f"the model's file in [{folder.rpartition('/')[2]}]({folder.replace('/blob/', '/tree/')})"
-    )
+    return f"a file in [{folder.rpartition('/')[2]}]({folder.replace('/blob/', '/tree/')})"
 
 
 def departures() -> str:

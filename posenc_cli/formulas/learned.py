@@ -47,7 +47,7 @@ _TABLE_NAMES = (
 
 MaxDistance = Annotated[
     int,
-    Param("distances of at least this value share one row", minimum=1, maximum=2**30, source=_T5),
+    Param("maximum distance, to which offsets are clipped", minimum=1, maximum=2**30, source=_T5),
 ]
 
 
@@ -250,7 +250,7 @@ def t5(
     max_distance: Annotated[
         int,
         Param(
-            "distances of at least this value share the last bucket",
+            "maximum distance of the logarithmic buckets",
             minimum=2,
             maximum=2**20,
             source=_T5,

@@ -368,7 +368,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "scales by the context / max_trained_positions, or by 1 without that key",
+        "scales by the context / max_trained_positions, or by 1 without this key",
         f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         vllm_dynamic,
     ),
