@@ -103,7 +103,7 @@ KNOWN = (
     ),
     Known(
         "t5-buckets",
-        "T5 has a bucket for each near distance, and larger buckets for far ones",
+        "T5 uses one bucket per small distance, and wider buckets for large distances",
         "C. Raffel and others, “Exploring the Limits of Transfer Learning”, arXiv:1910.10683, "
         "2019, section 2.1",
         "curve -s t5 --table buckets --positions -150:151",

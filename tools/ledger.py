@@ -183,7 +183,7 @@ class RisesLess(Lower):
         )
         difference = paired_difference(mine, others)
         words = _pair(self.rows, [fmean(mine), fmean(others)], self.times)
-        return f"rise of {words}, {_signed(difference)}", _side(difference, 0.0)
+        return f"loss increase: {words}, {_signed(difference)}", _side(difference, 0.0)
 
 
 class MoreRight(OfRows):

@@ -129,7 +129,7 @@ def engines() -> str:
         [f"`{runtime.name}`", runtime.version, " ".join(map(_code, sorted(runtime.model_types)))]
         for runtime in RUNTIMES.values()
     ]
-    rows[0][-1] = "every one that posenc reads"
+    rows[0][-1] = "all types that posenc reads"
     return _table("engine | version | model types", rows)
 
 

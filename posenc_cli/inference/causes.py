@@ -52,5 +52,5 @@ class Cause(Code):
         "uninitialised",
         "frequencies or rows are uninitialized memory",
     )
-    NOT_A_NUMBER = "not-a-number", "values are NaN or infinite, for no known reason"
+    NOT_A_NUMBER = "not-a-number", "values are NaN or infinite, and no known bug explains them"
     UNKNOWN = "unknown", "no known bug gives these values"

@@ -160,7 +160,7 @@ def _window_numbers(e: Expected) -> Iterator[Change]:
                 partial(_window_number, stride=stride),
             )
     yield renumbered(
-        "the window is numbered column by column: rows and columns are exchanged",
+        "the window is numbered column by column: rows and columns are swapped",
         partial(_window_number, stride=2 * rows - 1, sideways=True),
     )
 
@@ -225,7 +225,7 @@ def _transposed(e: Expected) -> Iterator[Change]:
     if e.found.shape[0] == e.found.shape[1] > 1:
         right = e.right()
         if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
-            yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
+            yield Change("rows and columns are swapped", values=lambda _, s: _same_rows(e, s))
 
 
 def _same_rows(whole: Expected, part: Expected) -> NumberArray:

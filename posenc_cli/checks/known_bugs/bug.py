@@ -42,7 +42,7 @@ class BugCode(Code):
     LAYER = "layer", "the table belongs to another layer"
     SCALE = "scale", "all values are multiplied by a factor"
     NOT_ADDED = "not-added", "rows are added to the vectors wrongly, or not at all"
-    TRANSPOSED = "transposed", "rows and columns are exchanged"
+    TRANSPOSED = "transposed", "rows and columns are swapped"
     PARAMETER = "parameter", "a parameter of the scheme differs"
     UNINITIALISED = "uninitialised", "some or all rows are uninitialized: they are zeros"
     NOT_A_NUMBER = "not-a-number", "some values are NaN or infinite"

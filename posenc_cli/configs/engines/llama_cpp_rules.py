@@ -743,7 +743,7 @@ DIFFERENCES = (
         NAME,
         "container",
         SCALED - {"rope"},
-        "reads rope_parameters: null before rope_scaling, as no scaling",
+        "ignores rope_scaling if rope_parameters is null",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_null,
         (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},

@@ -464,7 +464,7 @@ def rope_clipped(
     clip: Annotated[
         Literal["soft", "hard"],
         Param(
-            "soft: fade their frequencies out along half a cosine; hard: set them to 0",
+            "soft: fade out along half a cosine; hard: set to 0",
             source="CoPE",
         ),
     ] = "soft",
