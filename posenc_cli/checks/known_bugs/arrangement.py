@@ -92,7 +92,7 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
             " and ".join(names[a] for a in range(len(grid)) if order[a] != a) if names else "axes"
         )
         yield Change(
-            f"{told} are swapped: the columns of each axis follow the other axis",
+            f"{told} are swapped: the columns of each axis follow another axis",
             make=partial(_along_axes, order=order),
             code=BugCode.AXIS,
         )
