@@ -128,15 +128,13 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
         if waves.growth is not None:
             rates = (math.log(base) / waves.growth.span for base in waves.growth.bases(exact))
             grows = any(rate > 0 for rate in rates)
-            return (math.inf, "its amplitudes grow without end") if grows else None
+            return (math.inf, "its amplitudes are unbounded") if grows else None
         functions = {placement.function for placement in content.columns().placements}
         limit = float(waves.scale) if functions - {"zero"} else 0.0
-        return limit, "no sine or cosine is larger than its scale"
+        return limit, "no sine or cosine exceeds its scale"
     if content.limit is not None:
         without_end = content.limit == math.inf
-        reason = (
-            "its formula grows without end" if without_end else "no value is larger, by the formula"
-        )
+        reason = "its formula is unbounded" if without_end else "the formula implies this bound"
         return content.limit, reason
     ends = content.farthest is not None or content.capacity is not None
     tabled = content.weights is not None and content.network is None
@@ -510,7 +508,7 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
     evidence: HowKnown = "measured" if judged.proof is None else "proved"
     if judged.affine_rows and not judged.toeplitz:
         reason = (
-            "the score depends on the key; a shift of both adds the same to all keys, which the "
+            "the score depends on the key; a shift of both positions adds a constant, which the "
             "softmax cancels"
         )
         return Property("relative", True, 0.0, None, reason=reason)
