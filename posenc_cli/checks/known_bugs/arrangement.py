@@ -236,7 +236,7 @@ BUGS = (
     KnownBug(
         BugCode.LAYOUT,
         _layouts,
-        "reorder the columns as the reference has them, or check against the other layout",
+        "use the reference's column order, or check against the other layout",
         f"{GITHUB}openvinotoolkit/openvino_notebooks/issues/3316",
     ),
     KnownBug(
@@ -255,13 +255,13 @@ BUGS = (
     KnownBug(
         BugCode.AXIS,
         _grid_axes,
-        "give rows and columns the reference's order (test on a grid that is not square)",
+        "use the reference's order of rows and columns (test on a non-square grid)",
         f"{GITHUB}NVIDIA/physicsnemo/pull/1096, {GITHUB}huggingface/transformers/pull/41380",
     ),
     KnownBug(
         BugCode.WINDOW,
         _window_numbers,
-        "multiply row offsets by 2·columns − 1 (test on a window that is not square)",
+        "multiply row offsets by 2·columns − 1 (test on a non-square window)",
         f"{GITHUB}282857341/nnFormer/pull/88",
         ("scores", "buckets"),
     ),

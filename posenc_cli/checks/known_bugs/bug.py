@@ -31,7 +31,7 @@ class BugCode(Code):
     INV_FREQ_PRECISION = "inv-freq-precision", "the frequencies were rounded too coarsely"
     POSITION_PRECISION = "position-precision", "positions or angles were rounded too coarsely"
     TABLE_PRECISION = "table-precision", "the values were rounded too coarsely"
-    PADDING_ROW = "padding-row", "the row of the padding token is zeros, as fairseq stores it"
+    PADDING_ROW = "padding-row", "the row of the padding token is zeros, as in fairseq"
     AXIS = "axis", "columns use the wrong axis of the grid, or wrong coordinates"
     GRID_ORDER = "grid-order", "the rows follow the grid in another order"
     WINDOW = "window", "window offsets are indexed with wrong strides"

@@ -300,7 +300,7 @@ BUGS = (
     KnownBug(
         BugCode.BUCKETS,
         _t5_rules,
-        "limit the bucket to the last of its side, and round down",
+        "clip to the last bucket of each side, and round down",
         f"{GITHUB}huggingface/candle/issues/1312",
         ("scores", "buckets"),
     ),

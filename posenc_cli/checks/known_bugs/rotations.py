@@ -321,7 +321,7 @@ BUGS = (
     _row(
         Cause.POSITION_OFFSET,
         _offsets,
-        "count positions as the reference does",
+        "use the reference's positions",
         "rajveer43/VeloxQuant-MLX/issues/389 lucidrains/rotary-embedding-torch/issues/11",
         _moved,
     ),
@@ -348,19 +348,19 @@ BUGS = (
     _row(
         Cause.LAYOUT,
         _pairings,
-        "pair the dimensions that the reference pairs, or permute the weights of q and k",
+        "use the reference's dimension pairs, or permute the weights of q and k",
         "huggingface/nanotron/pull/427 ml-explore/mlx-lm/pull/512",
     ),
     _row(
         Cause.ROTARY_DIM,
         _widths,
-        "rotate as many dimensions as the reference does",
+        "rotate the same number of dimensions as the reference",
         "AI-Hypercomputer/maxtext/pull/4615 vllm-project/vllm/pull/41185",
     ),
     _row(
         Cause.COS_SIN_MISPAIRED,
         _misplaced,
-        "give the tables the layout of the rotation",
+        "use the table layout that the rotation expects",
         "huggingface/transformers/issues/47328 raiyanyahya/how-to-train-your-gpt/issues/6",
     ),
     _row(
@@ -372,7 +372,7 @@ BUGS = (
     _row(
         Cause.AXIS,
         _axes,
-        "give each pair the coordinate of its own axis",
+        "rotate each pair by the coordinate of its axis",
         "huggingface/pytorch-image-models/pull/2541 alibaba/MNN/pull/4133",
     ),
 )
