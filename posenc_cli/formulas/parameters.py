@@ -310,7 +310,7 @@ Base = Annotated[
     float, Param("base of the frequencies, RoPE's theta", above=1, source=f"{_PAPER} §3.5")
 ]
 Seed = Annotated[
-    int, Param("seed of a random table (normal, σ = 0.02)", minimum=0, maximum=2**64 - 1)
+    int, Param("seed of a random table (normal, std 0.02)", minimum=0, maximum=2**64 - 1)
 ]
 WeightsFile = Annotated[
     str | None,

@@ -240,7 +240,7 @@ def fire(
         ),
     ] = 512.0,
     seed: Annotated[
-        int, Param("seed of a random network (normal, σ = 0.3)", minimum=0, maximum=2**64 - 1)
+        int, Param("seed of a random network (normal, std 0.3)", minimum=0, maximum=2**64 - 1)
     ] = 0,
     weights: WeightsFile = None,
 ) -> BucketBias:
