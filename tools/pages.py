@@ -247,7 +247,7 @@ def scheme_page(scheme: Scheme, known: list[str]) -> str:
         *_rows({"Source": [scheme.source] if scheme.source else [], "Models": known}),
         "## Engines that differ\n\n"
         + "\n".join(f"- {each}" for each in engines)
-        + "\n\n[Engines](../engines.md) lists the differences that concern every scheme."
+        + "\n\n[Engines](../engines.md) lists all differences."
         if engines
         else "",
         "## Commands\n\n```sh\n" + "\n".join(commands) + "\n```",

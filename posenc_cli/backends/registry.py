@@ -28,7 +28,7 @@ BUILT_IN: Mapping[str, BackendEntry] = {
     "fast": BackendEntry(
         "posenc_cli.backends.fast:FastBackend",
         None,
-        "a C kernel: part of the wheels for Linux and macOS, elsewhere built by a C compiler",
+        "a C kernel, included in the wheels for Linux and macOS; other systems need a C compiler",
     ),
     "torch": BackendEntry(
         "posenc_cli.backends.torch:TorchBackend",

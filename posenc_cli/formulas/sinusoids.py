@@ -56,7 +56,7 @@ Training = Annotated[
     Param("use random positions as in training (from the seed), instead of those of evaluation"),
 ]
 ShiftSeed = Annotated[
-    int, Param("seed of the random positions of training", minimum=0, maximum=2**64 - 1)
+    int, Param("seed of the random positions in training", minimum=0, maximum=2**64 - 1)
 ]
 
 

@@ -558,7 +558,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "scales once, for max_position_embeddings · factor positions",
+        "uses one fixed length, max_position_embeddings · factor",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         lambda r: {**_check_dynamic(r), "seq_len": int(r.length * r.factor)},
         STRETCHED,

@@ -416,7 +416,7 @@ DIFFERENCES = (
         _OLD,
         "dynamic length",
         DYNAMIC,
-        "scales once, for max_position_embeddings · factor positions",
+        "uses one fixed length, max_position_embeddings · factor",
         f"{_VLLM_11}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         lambda r: {"seq_len": int(r.length * r.factor)},
     ),
