@@ -42,9 +42,9 @@ Frequencies = tuple[float, ...]
         "The models learn f and g for each head and layer (`freqs`, x before y); this scheme is "
         "one head. Without weights, the seed initializes the head's angle a as the authors do; f"
         " and g are then multiples of 2^−32. A class token is not rotated and gets no row. The "
-        "learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is the same, with its "
-        "sign and coordinate scale in the frequencies. Larger generators do not rotate dimension"
-        " pairs."
+        "learned form of LieRE (arXiv:2406.10322) with 2 × 2 generators is equivalent; the "
+        "frequencies include its sign and coordinate scale. Larger generators do not rotate "
+        "dimension pairs."
     ),
     inverse=unguessed,
 )

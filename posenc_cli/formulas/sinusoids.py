@@ -166,8 +166,8 @@ def timestep(
     downscale_freq_shift: Annotated[
         float,
         Param(
-            "subtracted from the number of pairs in the exponent; 1 makes the lowest frequency "
-            "exactly 1/max_period",
+            "shift of the divisor in the exponent; with 1, the lowest frequency is exactly "
+            "1/max_period",
             minimum=0,
             maximum=32768,
             source="diffusers",
