@@ -153,7 +153,7 @@ CLAIMS = (
         "length",
         "Chi et al. 2023 (Sandwich), arXiv:2212.10356",
         "ALiBi extrapolates like a window: keys outside it do not matter",
-        "trained at 512 tokens, windows by cumulative gradient",
+        "512 tokens, windows from cumulative gradients",
         (Alike(Row("text", "alibi", "window"), _ALIBI, 8),),
     ),
     Claim(
@@ -375,7 +375,7 @@ CLAIMS = (
         (
             Value(
                 "posenc inspect -s rope -d 128",
-                "distance from which it stays below half of its value at 0",
+                "distance from which it stays below half",
                 ("schemes", 0, "properties", "name=decay", "value"),
                 512,
                 least=False,

@@ -693,8 +693,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED | {"nope"},
-        "rotates the share rotary_pct (required) of hidden_size / num_attention_heads; ignores "
-        "scaling",
+        "rotates the share rotary_pct (required); ignores scaling",
         f"{_LLAMA_CPP}/blob/master/conversion/command_r.py",
         llama_cpp_cohere2,
         frozenset({"cohere2"}),

@@ -368,7 +368,7 @@ DIFFERENCES = (
         NAME,
         "dynamic length",
         DYNAMIC,
-        "scales by the context / max_trained_positions, or by 1 without this key",
+        "uses the factor context / max_trained_positions (default: 1)",
         f"{_VLLM}/{_ROTARY}/dynamic_ntk_scaling_rope.py",
         vllm_dynamic,
     ),

@@ -60,7 +60,7 @@ Factor = Annotated[
 OriginalContext = Annotated[
     int,
     Param(
-        "original context: the length the model was first trained on",
+        "original context: the trained length before extension",
         minimum=1,
         maximum=LARGEST_POSITION,
     ),
@@ -68,7 +68,7 @@ OriginalContext = Annotated[
 AttentionFactor = Annotated[
     float | None,
     Param(
-        "multiplies cos and sin, instead of the rule's value",
+        "factor on cos and sin, instead of the rule's value",
         minimum=1e-6,  # below it, float16 holds almost nothing
         maximum=1e6,
     ),
