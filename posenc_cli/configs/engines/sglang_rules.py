@@ -510,7 +510,7 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "reads the original length only from the rope object, except in Llama-like models",
+        "does not read the original length next to the rope object, except in Llama-like models",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
     ),
