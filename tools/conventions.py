@@ -360,7 +360,7 @@ Three columns need an explanation:
 - *base*: the default, and the parameter that changes it;
 - *length*: the default number of positions, and the result at one more position. "Any" was tested
   up to 131,072 positions, or 1024 keys for a bias;
-- *error*: the maximum absolute error at position 131,071, because the angle is rounded to float32
+- *error*: the maximum absolute error at position 131,071, caused by rounding the angle to float32
   (float64 in Marian and GluonTS). Grids and timesteps do not reach this position.
 
 All functions ran with their defaults, with these exceptions:

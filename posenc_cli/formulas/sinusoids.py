@@ -117,7 +117,7 @@ def sinusoidal(
         Param("frequencies count full rotations: angles are multiplied by 2π (MLX)"),
     ] = False,
 ) -> Sinusoids:
-    """Sines and cosines whose wavelengths grow geometrically from 2π towards 2π · base.
+    """Sines and cosines whose wavelengths grow geometrically from 2π toward 2π · base.
 
     Each dimension pair rotates at its own speed, so the row of p + k is a fixed linear map of the
     row of p, and dot products depend only on the distance.
