@@ -26,7 +26,7 @@ Scalars = tuple[float, ...]
 Strengths = Annotated[
     Scalars,
     Param(
-        "strength: one for all heads, or one per head",
+        "strength of the penalty: one for all heads, or one per head",
         above=0,
         maximum=_LARGEST,
         source="mean of the authors' initial values",
@@ -265,7 +265,8 @@ def kerple_power(
     r2: Annotated[
         Scalars,
         Param(
-            "power of the distance: one for all heads, or one per head; above 2 it is not a kernel",
+            "exponent of the distance: one for all heads, or one per head; at most 2 for a valid"
+            " kernel",
             above=0,
             maximum=2,
             source="mean of the authors' initial values",

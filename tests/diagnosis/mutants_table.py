@@ -76,8 +76,8 @@ def mutants_markdown() -> str:
     every, passing, named = _totals()
     totals = (
         f"posenc's tests contain {every} wrong implementations (tables, frequencies and "
-        f"rotations), in {len(SHOWN)} forms. All of them fail the check, and posenc names the cause of "
-        f"{named}. All {len(RIGHTS)} right implementations pass, at positions up to 10^6. For "
+        f"rotations), in {len(SHOWN)} forms. All of them fail the check, and posenc names the "
+        f"cause of {named}. All {len(RIGHTS)} right implementations pass, at positions up to 10^6. For "
         f"{passing} of the wrong implementations, q·k still depends only on m − n, so they pass "
         "every test of this property."
     )
