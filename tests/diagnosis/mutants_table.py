@@ -77,9 +77,9 @@ def mutants_markdown() -> str:
     totals = (
         f"posenc's tests contain {every} wrong implementations (tables, frequencies and "
         f"rotations), in {len(SHOWN)} forms. All of them fail the check, and posenc names the "
-        f"cause of {named}. All {len(RIGHTS)} right implementations pass, at positions up to 10^6. For "
-        f"{passing} of the wrong implementations, q·k still depends only on m − n, so they pass "
-        "every test of this property."
+        f"cause of {named}. All {len(RIGHTS)} right implementations pass, at positions up to "
+        f"10^6. For {passing} of the wrong implementations, q·k still depends only on m − n, so "
+        "they pass every test of this property."
     )
     calls = [cause for cause, _ in (mutants_calls.MUTANTS | mutants_calls.HALVES).values()]
     apart = (
