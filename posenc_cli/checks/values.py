@@ -179,7 +179,7 @@ def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
     if differing and not told:
         rows, columns = e.found.shape
         return f"it has {rows} columns, not {columns}, and exchanging its axes does not help"
-    return "" if differing else "its rows and columns are swapped"
+    return "" if differing else "its rows and columns are exchanged"
 
 
 def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:
@@ -204,7 +204,7 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
         return [(shape, *bugs) for bugs in further] or [(shape,)]
     if e.transposed:
         own = next(bug for bug in KNOWN_BUGS if bug.code is BugCode.TRANSPOSED)
-        told = NamedBug(str(own.code), "rows and columns are swapped", own.remedy, own.seen)
+        told = NamedBug(str(own.code), "rows and columns are exchanged", own.remedy, own.seen)
         if not differing:
             return [(told,)]
         return [(told, *bugs) for bugs in explanations(replace(e, transposed=False), wrong)]

@@ -30,7 +30,7 @@ class Cause(Code):
 
     LAYOUT = (
         "layout",
-        "dimensions are paired differently than in the reference, or heads are swapped",
+        "dimensions are paired differently from the reference, or heads are swapped",
     )
     DIRECTION = "direction", "the rotation runs backward: the sine has the wrong sign"
     BASE = "base", "the base differs"

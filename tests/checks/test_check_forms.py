@@ -142,7 +142,7 @@ def test_the_report_begins_with_the_verdict_the_cause_and_the_next_step(call, fo
     assert (status, err) == (1, "")
     first, _, rest = out.partition("\ncause: layout: ")
     assert first.startswith("FAILED: wrong.npy does not match sinusoidal (dim=16): ")
-    assert "\nnext: use the reference's column order" in rest
+    assert "\nnext: reorder the columns" in rest
     assert rest.index("next: ") < rest.index("worst value") < rest.index("rows: ")
     status, out, _ = call("check", "right.npy", *ASKED)
     assert status == 0
@@ -173,7 +173,7 @@ def test_junit_github_and_the_summary_of_a_step_say_the_cause(call, folder, monk
     case = suite.find("testcase")
     assert case.attrib["file"] == "wrong.npy"
     assert case.find("failure").attrib["type"] == "layout"
-    assert "next: use the" in case.find("failure").text
+    assert "next: reorder" in case.find("failure").text
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(folder / "summary.md"))
     out = call("check", "wrong.npy", *ASKED, "--format", "github")[1]
     assert out.startswith("::error title=check%3A layout::FAILED")

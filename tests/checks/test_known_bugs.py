@@ -170,8 +170,8 @@ ROWS = {
         np.where(AT[:, None] == 7, np.nan, alternating(AT)),
         FLAT,
     ),
-    "turned": ("transposed", "rows and columns are swapped", alternating(AT).T, FLAT),
-    "turned square": ("transposed", "rows and columns are swapped", alternating(AT[:D]).T, FLAT),
+    "turned": ("transposed", "rows and columns are exchanged", alternating(AT).T, FLAT),
+    "turned square": ("transposed", "rows and columns are exchanged", alternating(AT[:D]).T, FLAT),
     "fewer columns": (
         *("shape", "30 columns, not 32; the values that both have are right"),
         alternating(AT)[:, :30],
@@ -243,7 +243,7 @@ def frames_3d(exchanged=False):
 
 OTHERS = {
     "rows for columns": (
-        *("sinusoidal-nd", "axis", "rows and columns are swapped"),
+        *("sinusoidal-nd", "axis", "rows and columns are exchanged"),
         np.concatenate([halves(Y, EIGHTH), halves(X, EIGHTH)], 1),
         MAE,
     ),
@@ -273,7 +273,7 @@ OTHERS = {
         MAE,
     ),
     "axes of a video": (
-        *("sinusoidal-nd", "axis", "rows and columns are swapped"),
+        *("sinusoidal-nd", "axis", "rows and columns are exchanged"),
         frames_3d(exchanged=True),
         {"dim": 64, "grid": "3x4x5", "convention": "cogvideox"},
     ),

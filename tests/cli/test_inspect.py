@@ -113,7 +113,7 @@ def test_what_is_required_holds_or_the_status_is_one(call, require, status):
     [
         ("alibi", "norm", "does not apply: a bias has scores"),
         ("alibi", "norm<=1", "does not apply: a bias has scores"),
-        ("alibi", "bounded<=1e9", "does not hold: its formula is unbounded"),
+        ("alibi", "bounded<=1e9", "does not hold: its formula grows without end"),
         ("xpos", "bounded", "holds of a sample alone"),
         ("xpos", "bounded<=9", "is of a sample alone"),
         ("nope", "unique", "smallest distance of rows 0 at 0, 1, proved"),

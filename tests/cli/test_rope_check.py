@@ -184,7 +184,7 @@ def test_the_next_step_of_the_other_layout_is_its_option_where_that_check_passes
     asked = ("rope-check", "-m", "llama-3-8b", "-l", "64", "--impl")
     out = call(*asked, "./mine.py:rotate", "--layout", "interleaved", "--json")[1]
     document = json.loads(out)
-    assert document["next"].startswith("use --layout half if your model does, or use ")
+    assert document["next"].startswith("use --layout half if your model does, or pair ")
     assert call(*asked, "./mine.py:rotate", "--layout", "half")[0] == 0
     out = call(*asked, "./mine.py:late", "--layout", "interleaved", "--json")[1]
     assert "--layout" not in json.loads(out)["next"]

@@ -128,13 +128,13 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
         if waves.growth is not None:
             rates = (math.log(base) / waves.growth.span for base in waves.growth.bases(exact))
             grows = any(rate > 0 for rate in rates)
-            return (math.inf, "its amplitudes are unbounded") if grows else None
+            return (math.inf, "its amplitudes grow without end") if grows else None
         functions = {placement.function for placement in content.columns().placements}
         limit = float(waves.scale) if functions - {"zero"} else 0.0
         return limit, "no sine or cosine exceeds its scale"
     if content.limit is not None:
         without_end = content.limit == math.inf
-        reason = "its formula is unbounded" if without_end else "the formula implies this bound"
+        reason = "its formula grows without end" if without_end else "the formula gives this bound"
         return content.limit, reason
     ends = content.farthest is not None or content.capacity is not None
     tabled = content.weights is not None and content.network is None

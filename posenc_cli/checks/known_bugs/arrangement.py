@@ -92,7 +92,7 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
             " and ".join(names[a] for a in range(len(grid)) if order[a] != a) if names else "axes"
         )
         yield Change(
-            f"{told} are swapped: the columns of each axis follow another axis",
+            f"{told} are exchanged: columns of the table that belong to one follow the other",
             make=partial(_along_axes, order=order),
             code=BugCode.AXIS,
         )
@@ -160,7 +160,7 @@ def _window_numbers(e: Expected) -> Iterator[Change]:
                 partial(_window_number, stride=stride),
             )
     yield renumbered(
-        "the window is numbered column by column: rows and columns are swapped",
+        "the window is numbered column by column: rows and columns are exchanged",
         partial(_window_number, stride=2 * rows - 1, sideways=True),
     )
 
@@ -225,7 +225,7 @@ def _transposed(e: Expected) -> Iterator[Change]:
     if e.found.shape[0] == e.found.shape[1] > 1:
         right = e.right()
         if bool((np.abs(e.found.T - right) <= e.allowed(right)).all()):
-            yield Change("rows and columns are swapped", values=lambda _, s: _same_rows(e, s))
+            yield Change("rows and columns are exchanged", values=lambda _, s: _same_rows(e, s))
 
 
 def _same_rows(whole: Expected, part: Expected) -> NumberArray:
@@ -236,7 +236,7 @@ BUGS = (
     KnownBug(
         BugCode.LAYOUT,
         _layouts,
-        "use the reference's column order, or check against the other layout",
+        "reorder the columns as the reference has them, or check against the other layout",
         f"{GITHUB}openvinotoolkit/openvino_notebooks/issues/3316",
     ),
     KnownBug(
@@ -255,13 +255,13 @@ BUGS = (
     KnownBug(
         BugCode.AXIS,
         _grid_axes,
-        "use the reference's order of rows and columns (test on a non-square grid)",
+        "give rows and columns the reference's order (test on a grid that is not square)",
         f"{GITHUB}NVIDIA/physicsnemo/pull/1096, {GITHUB}huggingface/transformers/pull/41380",
     ),
     KnownBug(
         BugCode.WINDOW,
         _window_numbers,
-        "multiply row offsets by 2·columns − 1 (test on a non-square window)",
+        "multiply row offsets by 2·columns − 1 (test on a window that is not square)",
         f"{GITHUB}282857341/nnFormer/pull/88",
         ("scores", "buckets"),
     ),

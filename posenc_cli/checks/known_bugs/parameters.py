@@ -300,14 +300,14 @@ BUGS = (
     KnownBug(
         BugCode.BUCKETS,
         _t5_rules,
-        "clip to the last bucket of each side, and round down",
+        "limit the bucket to the last of its side, and round down",
         f"{GITHUB}huggingface/candle/issues/1312",
         ("scores", "buckets"),
     ),
     KnownBug(
         BugCode.INV_FREQ_PRECISION,
         _coarse_frequencies,
-        "keep frequencies in float32, also if the model is cast to half precision",
+        "keep frequencies in float32, also where the model is cast to half precision",
         f"{GITHUB}wfondrie/depthcharge/pull/82",
     ),
 )

@@ -268,7 +268,7 @@ BUGS = (
     KnownBug(
         BugCode.NOT_A_NUMBER,
         _not_numbers,
-        "find the source of the NaN values",
+        "find what writes NaN",
         f"{GITHUB}NovaSky-AI/SkyRL/pull/1725",
         ("rows", "scores", "slopes"),
     ),
@@ -297,13 +297,13 @@ BUGS = (
     KnownBug(
         BugCode.NOT_ADDED,
         _sums,
-        "add each row once, and do not change the vectors otherwise",
+        "add each row once, and leave the vectors as they are",
         f"{GITHUB}SamLynnEvans/Transformer/issues/10",
     ),
     KnownBug(
         BugCode.PADDING_ROW,
         _padding_rows,
-        "fill in the row, or skip it with --positions",
+        "write the row, or compare the rows after the padding row with --positions",
         f"{GITHUB}facebookresearch/fairseq (SinusoidalPositionalEmbedding)",
     ),
     KnownBug(
@@ -324,7 +324,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_OFFSET,
         _moved_rows,
-        "use the reference's positions (padding offset, start, step, fractions)",
+        "count positions as the reference does (padding offset, start, step, fractions)",
         f"{GITHUB}huggingface/sentence-transformers/pull/3879, "
         f"{GITHUB}DiffPoseTalk/DiffPoseTalk/issues/20, "
         f"{GITHUB}AkiRusProd/numpy-transformer/issues/1",
@@ -334,7 +334,7 @@ BUGS = (
     KnownBug(
         BugCode.POSITION_OFFSET,
         _moved_keys,
-        "use the same first position for queries and keys",
+        "count queries and keys from the same position",
         f"{GITHUB}vllm-project/vllm/pull/945, {GITHUB}lucidrains/x-transformers/pull/103",
         ("scores",),
         examples=_lost_queries,

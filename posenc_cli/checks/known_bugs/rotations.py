@@ -321,7 +321,7 @@ BUGS = (
     _row(
         Cause.POSITION_OFFSET,
         _offsets,
-        "use the reference's positions",
+        "count positions as the reference does",
         "rajveer43/VeloxQuant-MLX/issues/389 lucidrains/rotary-embedding-torch/issues/11",
         _moved,
     ),
@@ -348,19 +348,19 @@ BUGS = (
     _row(
         Cause.LAYOUT,
         _pairings,
-        "use the reference's dimension pairs, or permute the weights of q and k",
+        "pair the dimensions that the reference pairs, or permute the weights of q and k",
         "huggingface/nanotron/pull/427 ml-explore/mlx-lm/pull/512",
     ),
     _row(
         Cause.ROTARY_DIM,
         _widths,
-        "rotate the same number of dimensions as the reference",
+        "rotate as many dimensions as the reference does",
         "AI-Hypercomputer/maxtext/pull/4615 vllm-project/vllm/pull/41185",
     ),
     _row(
         Cause.COS_SIN_MISPAIRED,
         _misplaced,
-        "use the table layout that the rotation expects",
+        "give the tables the layout of the rotation",
         "huggingface/transformers/issues/47328 raiyanyahya/how-to-train-your-gpt/issues/6",
     ),
     _row(
@@ -372,7 +372,7 @@ BUGS = (
     _row(
         Cause.AXIS,
         _axes,
-        "rotate each pair by the coordinate of its axis",
+        "give each pair the coordinate of its own axis",
         "huggingface/pytorch-image-models/pull/2541 alibaba/MNN/pull/4133",
     ),
 )

@@ -26,7 +26,7 @@ _NEXT: Mapping[Cause, str] = {
     Cause.BASE: "use the base (rope_theta) of the reference",
     Cause.SCALING_MISSING: "scale the inverse frequencies as rope_scaling says, before cos and sin",
     Cause.ATTENTION_FACTOR: "multiply cos and sin by the attention factor of the reference, once",
-    Cause.ROTARY_DIM: "rotate the same number of dimensions as the reference",
+    Cause.ROTARY_DIM: "rotate as many dimensions as the reference does",
     Cause.NO_ROTATION: "return the rotated vectors, and check that cos and sin reach them",
     Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32, also when the "
     "model is in half precision",
@@ -116,7 +116,7 @@ def _next_step(report: Report) -> str | None:
     option = f"--layout {report.subject['layout']}"
     whole = [why for why in report.diagnosis if why.residual and not why.residual.rows]
     if len(report.diagnosis) == 1 and any(option in why.evidence for why in whole):
-        return f"use {option} if your model does, or use the reference's dimension pairs"
+        return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = [
         ", or ".join(
             dict.fromkeys(_NEXT[own.cause] for own in (why, *why.alike) if own.cause in _NEXT)
