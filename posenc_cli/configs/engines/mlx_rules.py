@@ -486,7 +486,7 @@ DIFFERENCES = (
         NAME,
         "partial rotation",
         SCALED,
-        "rotates the share at the top level (default for Phi: 0.4)",
+        "reads the rotary share at the top level (default for Phi: 0.4)",
         f"{_MLX}/phi.py",
         mlx_share,
         frozenset({"phi"}),

@@ -510,7 +510,7 @@ DIFFERENCES = (
         NAME,
         "original length",
         YARN | {"rope-llama3"},
-        "does not read the original length next to the rope object, except in Llama-like models",
+        "ignores an original length outside the rope object, except in Llama-like models",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
     ),
