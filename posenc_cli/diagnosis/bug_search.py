@@ -190,12 +190,13 @@ def _words_of_roundings(
         right = residual.of_cells - residual.cells
         last = suspect.examination.subject.returned_half == defect.cells
         rounded = "all values returned" if last else "cosines and sines"
-        wider = "" if suspect.examination.subject.dtype == defect.cells else ", and stored wider"
+        dtype = suspect.examination.subject.dtype
+        wider = "" if dtype == defect.cells else f", then stored as {dtype}"
         message = f"{rounded} were rounded to {defect.cells}{wider}"
         yield Explanation(
             Cause.TABLE_PRECISION,
             message,
-            f"{right} of {residual.of_cells} rotations are the exact ones, rounded this way",
+            f"{right} of {residual.of_cells} rotations equal the exact ones, rounded this way",
             defect.cells if defect.cells in HALVES else None,
         )
 
@@ -216,7 +217,8 @@ def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanat
         ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
         count += others.size
         rows += piece.positions.size
-    evidence = f"{count} of {rows} positions are rotated as others are: {', '.join(shown)}"
+    get = "gets" if count == 1 else "get"
+    evidence = f"{count} of {rows} positions {get} the rotation of another: {', '.join(shown)}"
     first_rows = (suspect.examination.subject.call or {}).get("rows_of_first_call")
     if ends and first_rows == min(ends):
         evidence += f"; the first call had {first_rows} rows"
@@ -235,7 +237,7 @@ def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
     changed = changed or np.flatnonzero(values != right).tolist()
     message = rule.message
     if not message:
-        has = "has another frequency" if len(changed) == 1 else "have other frequencies"
+        has = "has a wrong frequency" if len(changed) == 1 else "have wrong frequencies"
         message = f"{pairs_text(changed, right.size)} {has}, by no known rule"
     if rule.cause == Cause.SCALING_MISSING:
         are = "is" if len(changed) == 1 else "are"
@@ -273,10 +275,10 @@ _FIRST_LOST = {
 def _collision_cause(dtype: str, *, both: bool) -> Explanation:
     """The cause of positions in a format; ``both`` says that frequencies are in it as well."""
     first = _FIRST_LOST[dtype]
-    evidence = f"positions collide from {first} on: {dtype} has no {first}"
+    evidence = f"positions collide from {first} on: {dtype} cannot represent {first}"
     if both:
-        evidence += "; both factors of each angle were rounded, as in a matmul of that type"
-    return Explanation(Cause.POSITION_PRECISION, f"positions were {dtype}", evidence)
+        evidence += "; positions and frequencies were both rounded, as in a matmul of that type"
+    return Explanation(Cause.POSITION_PRECISION, f"positions were rounded to {dtype}", evidence)
 
 
 def amplitude_cause(sample: Sample) -> Explanation | None:

@@ -166,14 +166,14 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
     """Which coordinates pairs follow in place of which; ``token`` is the number of the token.
 
     >>> _exchanges_text(np.array([0, 1, 2, 2]), np.array([3, 2, 1, 3]), token=3)
-    'token numbers in place of axes 0, 2, axis 2 in place of axis 1, axis 1 in place of axis 2'
+    'token numbers instead of axes 0, 2, axis 2 instead of axis 1, axis 1 instead of axis 2'
     """
     lost_to: dict[int, list[int]] = {}
     for axis, other in sorted({*zip(own.tolist(), followed.tolist(), strict=True)}):
         if axis != other:
             lost_to.setdefault(other, []).append(axis)
     names = {axis: "token numbers" if axis == token else f"axis {axis}" for axis in lost_to}
-    return ", ".join(f"{names[axis]} in place of {axes_text(lost_to[axis])}" for axis in lost_to)
+    return ", ".join(f"{names[axis]} instead of {axes_text(lost_to[axis])}" for axis in lost_to)
 
 
 def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
@@ -228,11 +228,11 @@ def _orders(
         how = "column by column, not row by row"
         if len(sizes) > 2:
             how = f"along axis {order[-1]} first, then {', then '.join(map(str, order[-2::-1]))}"
-        yield f"tokens of the grid of {text} are counted {how}", others_first
+        yield f"tokens of the {text} grid are numbered {how}", others_first
     if len(sizes) > 2:
         return
     rows, columns = sizes
-    taken = f"rows of the grid are taken to have {rows} places, not {columns}"
+    taken = f"grid rows are read as {rows} places long, not {columns}"
     yield taken, lambda p: (p // rows, p % rows)
     if rows % _BLOCK == columns % _BLOCK == 0:
 
@@ -241,7 +241,7 @@ def _orders(
             down, across, y, x = np.unravel_index(p, blocks)
             return down * _BLOCK + y, across * _BLOCK + x
 
-        blocks = f"tokens come in blocks of {_BLOCK}×{_BLOCK} places, as patches that are merged do"
+        blocks = f"tokens are ordered in {_BLOCK}×{_BLOCK} blocks, as merged patches are"
         yield blocks, in_blocks
 
 
@@ -272,8 +272,8 @@ def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     said = ", and ".join(f"{text} on {axes_text(those)}" for text, those in texts.items())
     plain = suspect.residual(Defect())
     evidence = (
-        f"at {plain.rows} of {plain.of_rows} positions, the first of them {plain.first}; the "
-        "others are right"
+        f"at {plain.rows} of {plain.of_rows} positions, first at {plain.first}; the other "
+        "positions are right"
     )
     evidence = evidence if plain.rows < plain.of_rows else "at every position"
     moved_pairs = np.flatnonzero((times != 1) | (off != 0))
@@ -288,10 +288,10 @@ def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
     >>> from posenc_cli.formulas.declare import Coordinates
     >>> along = Coordinates((0, 1), steps=(1, 2))
     >>> _line_text((2.0, 1.0), along, 0), _line_text((1.0, -4.0), along, 1)
-    ('2 times the right ones and off by +1', 'off by -2 patches')
+    ('multiplied by 2 and off by +1', 'off by -2 patches')
     """
     times, off = line
-    texts = [f"{times:.7g} times the right ones"] * (times != 1)
+    texts = [f"multiplied by {times:.7g}"] * (times != 1)
     return " and ".join(texts + [f"off by {coordinate_offset(along, off, axis)}"] * (off != 0))
 
 

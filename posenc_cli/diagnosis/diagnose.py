@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 _MOST_CELLS = 1 << 24
 """Entries of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
 
-_CHECK_WIDTH = "check the head dim and the share of it that rotates (partial)"
+_CHECK_WIDTH = "check the head dim and the partial rotary factor"
 """What is said of a width that nothing explains."""
 
 _FEWER = 2
@@ -97,7 +97,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     own = _distinct_causes(examination)
     if known or any(why.cause != Cause.UNKNOWN for why in own):
         return own
-    allowed = f"every value is a number of {half}, whose roundings are allowed for"
+    allowed = f"every value is a {half} number; the tolerance allows for that rounding"
     return tuple(replace(why, evidence=f"{why.evidence}; {allowed}") for why in causes)
 
 
@@ -144,7 +144,7 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
         return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
     others = [why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN]
     evidence = (
-        "the pairs: see the other causes" if others else "the rotated pairs are wrong as well"
+        "for the pairs, see the other causes" if others else "the rotated pairs are wrong as well"
     )
     return [replace(changed, evidence=evidence), *others]
 
@@ -200,7 +200,7 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
     residual = rest.residual(Defect())
     if not residual.whole:
         return missing, unknown_cause(rest)
-    near = f"the others are right, to {residual.within:.2g}"
+    near = f"the other values are right, to {residual.within:.2g}"
     return (replace(missing, evidence=f"{missing.evidence}; {near}"),)
 
 
@@ -263,7 +263,7 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
     if (own.first, own.second) == (right.first, right.second):
         if (own.first, own.second) == (own.out_first, own.out_second):
             return None
-        message = "rotated dimensions come out in another order"
+        message = "rotated dimensions are returned in another order"
         return with_residual(Explanation(Cause.LAYOUT, message, ""), suspect.residual(Defect()))
     takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
     named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
@@ -286,7 +286,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         if examination.subject.is_tables:
             message = "all values are 0, as in a buffer that was never written"
             return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
-        message = zeros_text(examination.reference, "everything becomes 0")
+        message = zeros_text(examination.reference, "all values become 0")
         return [Explanation(Cause.UNKNOWN, message, "nothing is left to compare")]
     amplitude = amplitude_cause(sample)
     if amplitude is not None and nearly_holds(sample, Defect()):
@@ -389,9 +389,9 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
         and (wider := of_width(reference, own.pairs))
         and fits(own, wider.reference)
     ):
-        evidence = f"with {wider.options} every value is right"
+        evidence = f"every value is right with {wider.options}"
     if own.pairing is not None and own.pairing.first[0]:
-        evidence += f"; columns are paired {own.pairing.text}"
+        evidence += f"; paired dimensions are {own.pairing.text}"
     return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)
 
 
@@ -412,11 +412,11 @@ def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | N
     residual = _suspect(examine(right, reference, "auto")).residual(Defect())
     if not residual.whole:
         return None
-    of = "pair" if rows == reference.pairs else "column"
+    of = "pairs" if rows == reference.pairs else "dimensions"
     cause = Explanation(
         Cause.LAYOUT,
-        f"the tables are transposed: they have a row for each {of} and a column for each position",
-        f"of shape {rows}×{columns}; as {columns}×{rows} they are right",
+        f"the tables are transposed: rows are {of}, columns are positions",
+        f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, the tables are right",
         "transposed",
     )
     return with_residual(cause, residual)

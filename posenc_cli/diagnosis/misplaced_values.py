@@ -87,7 +87,7 @@ def wrong_places(
     yield from _wrong_layouts(reference, cos, sin)
     for message, entries in (
         (
-            "both sines have the sign +: a minus is missing, or stands in half of the table too",
+            "both sines have the sign +: a minus is missing, or half of the table has one too",
             (cos, sin, sin, cos),
         ),
         (

@@ -42,12 +42,12 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     )
     position, pair = first or (0, 0)
     total = deviation.rows * suspect.examination.reference.pairs
-    evidence = f"{count} of {total} are not, the first at position {position}, pair {pair}"
+    evidence = f"{count} of {total} rotations, first at position {position}, pair {pair}"
     if subject.frequencies is not None:
         evidence = "; ".join(subject.broken)
-    message = "no value is a number" if count == total else "not all values are numbers"
+    message = f"{'all' if count == total else 'some'} values are NaN or infinite"
     if extent.fills and extent.place:
-        message += f": none {extent.place}"
+        message += f": all {extent.place}"
     return Explanation(
         Cause.NOT_A_NUMBER, message, evidence, where=extent.where if extent.fills else None
     )
@@ -62,13 +62,13 @@ def unwritten_cause(examination: Examination) -> Explanation | None:
     wrong = ~((sizes <= _HUGE) & ((sizes >= 1 / _HUGE) | (given == 0))) & (given != right)
     if not wrong.any():
         return None
-    cause, what = Cause.UNINITIALISED, f"of no size that a rule gives: {MEANING}"
+    cause, what = Cause.UNINITIALISED, f"outside the range of any rule: {MEANING}"
     if np.isinf(given[wrong]).any() and not np.isfinite(given[wrong]).any():
-        cause, what = Cause.NOT_A_NUMBER, "infinite or no numbers"
+        cause, what = Cause.NOT_A_NUMBER, "NaN or infinite"
     pair, count = int(np.argmax(wrong)), int(np.count_nonzero(wrong))
     return Explanation(
         cause,
         f"{count} of the {right.size} frequencies {'is' if count == 1 else 'are'} {what}",
-        f"pair {pair} has {given[pair]:.6g}, not {right[pair]:.6g}",
+        f"frequency of pair {pair}: {given[pair]:.6g}, not {right[pair]:.6g}",
         where=Where(None, spec(np.flatnonzero(wrong))),
     )

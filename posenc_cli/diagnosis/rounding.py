@@ -74,15 +74,15 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     """What is said of entries that are right to what float32 code can show, and not why."""
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
-        asked = f"asked for is {examination.tolerance.reason}"
-        message = "less precise than asked for, but within what float32 code can reach"
+        asked = f"requested: {examination.tolerance.reason}"
+        message = "less precise than requested, but within the error of float32 code"
         return Explanation(Cause.UNKNOWN, message, asked, residual=residual)
-    units = f"{cells.units:.3g}"
+
     return Explanation(
         Cause.TABLE_PRECISION,
         f"values are not correctly rounded to {cells.dtype.name}",
-        f"{cells.wrong} of {cells.total} values, by up to {units} unit{'s' * (units != '1')} in "
-        "the last place, but all within what float32 code can reach",
+        f"{cells.wrong} of {cells.total} values, by up to {cells.units:.3g} ulp, but all within "
+        "the error of float32 code",
         residual=residual,
     )
 
@@ -92,8 +92,8 @@ def unexplained_drift(fault: Fault) -> Explanation:
     return Explanation(
         Cause.UNKNOWN,
         "no rounding of a frequency and its product with the position gives these phase errors",
-        f"no one error of the frequency of pair {fault.pair} explains all its positions, "
-        f"as at position {fault.position}",
+        f"no single error of the frequency of pair {fault.pair} explains all its positions, "
+        f"such as position {fault.position}",
     )
 
 
@@ -128,11 +128,11 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
     what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
     if subject.returned_half == half:
         what = "all values returned"
-    right = "within its roundings of what the other causes give" if others else "right within them"
+    right = "which the other causes give within its rounding" if others else "right to its rounding"
     return Explanation(
         Cause.TABLE_PRECISION,
-        f"{what} were rounded to {half}, and stored wider",
-        f"every value is a number of {half}, {right}",
+        f"{what} were rounded to {half}, then stored as {subject.dtype}",
+        f"every value is a {half} number, {right}",
         half,
     )
 

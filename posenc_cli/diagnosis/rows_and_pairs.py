@@ -66,8 +66,8 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
     words = Explanation(
         Cause.FREQUENCY_RULE,
-        f"past position {limit - 1} each row has the base of its own length, m + 1",
-        "as keys in a cache that is not rotated anew while the sequence grows",
+        f"past position {limit - 1} each row uses the base of its own length, m + 1",
+        "as with cached keys that are not rotated again while the sequence grows",
     )
     rule = Alternative(Cause.FREQUENCY_RULE, "", plain[0])
     defect = Defect(frequencies=rule, moved=RowCoordinates(moved))
@@ -96,10 +96,10 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if not own.size or (read < 0).any():
         return  # no position is negative
     message = (
-        f"{own.size} of {rows} positions are rotated as others are, the first of them {own[0]}"
+        f"{own.size} of {rows} positions get the rotation of another position, first at {own[0]}"
     )
     if own.size == 1:
-        message = f"position {own[0]} is rotated as another is, and no other of the {rows}"
+        message = f"1 of {rows} positions gets the rotation of another position: {own[0]}"
     words = Explanation(
         Cause.POSITION_OFFSET,
         message,

@@ -225,8 +225,8 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
     inverse = 1 / np.where(right > 0, right, np.nan)
     for message, values in (
         ("the frequencies are in reverse order", right[::-1].copy()),
-        ("each frequency is its inverse, as of an exponent with the wrong sign", inverse),
-        ("wavelengths, 2π/frequency, are used as frequencies", 2 * math.pi * inverse),
+        ("each frequency is inverted, as by an exponent with the wrong sign", inverse),
+        ("wavelengths (2π/frequency) are used as frequencies", 2 * math.pi * inverse),
     ):
         with np.errstate(over="ignore"):
             single = values.astype(np.float32).astype(np.float64)
@@ -320,11 +320,11 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         ("the exponents are 4i/d, not 2i/d", 4 * pairs / rotated),
         ("the exponents start at 2/d, not at 0", 2 * (pairs + 1) / rotated),
         ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
-        ("the exponents are whole numbers: 2i // d is 0", 0 * pairs),
-        ("the exponents are whole numbers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
+        ("the exponents are integers: 2i // d is 0", 0 * pairs),
+        ("the exponents are integers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
     ]
     if reference.coordinates is not None:
-        one = "the pairs of all axes share one ladder, base^(−2i/d), pair after pair"
+        one = "all axes share one sequence of frequencies, base^(−2i/d), pair after pair"
         counted.insert(0, (one, 2 * pairs / rotated))
     if head != rotated:
         whole = f"the exponents divide by the head dim {head}, not the rotary dim {rotated}"
@@ -333,7 +333,7 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
         yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
     yield Alternative(
         Cause.FREQUENCY_RULE,
-        "each frequency belongs to a dimension, base^(−2⌊i/2⌋/d), not to a pair",
+        "frequencies are computed per dimension, base^(−2⌊i/2⌋/d), not per pair",
         ladder(base, 2 * (pairs // 2) / rotated),
     )
 
@@ -341,9 +341,10 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
 def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
     """All frequencies times one number."""
     right = reference.frequencies
-    known = [(math.pi / 180, "degrees, not radians"), (2 * math.pi, "times 2π"),
+    known = [(math.pi / 180, "read as degrees, not radians"), (2 * math.pi, "multiplied by 2π"),
              (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
-             (math.pi, "times π"), (2.0, "times 2"), (0.5, "divided by 2")]  # fmt: skip
+             (math.pi, "multiplied by π"), (2.0, "multiplied by 2"),
+             (0.5, "divided by 2")]  # fmt: skip
     known += [(1 / factor, f"divided by {number_text(factor)}") for factor in FACTORS[1:]]
     for ratio, text in known:
         yield Alternative(Cause.FREQUENCY_RULE, f"all frequencies are {text}", right * ratio)
@@ -507,7 +508,7 @@ def _without_scaling(reference: Reference, base: float) -> str:
     assert right is not None
     if base == right:
         name = reference.encoding.bound.scheme.name
-        return f"the scaling of {name} is not applied: the table is plain base {number_text(base)}"
+        return f"{name} scaling is not applied: the table is plain RoPE, base {number_text(base)}"
     return (
         f"the scaling is not applied and the base is {number_text(base)}, not {number_text(right)}"
     )
@@ -527,9 +528,9 @@ def _other_rule(reference: Reference, scheme: Scheme, params: Mapping[str, Any])
             shown.append(f", {name} {_shown(value)}")
     if needless:
         factor = number_text(values["factor"])
-        applied = f"the scaling of {scheme.name} is applied, factor {factor}{''.join(shown)}"
+        applied = f"{scheme.name} scaling is applied, factor {factor}{''.join(shown)}"
         return f"{applied}; the reference has none"
-    return f"the rule is that of {scheme.name}{''.join(shown)}"
+    return f"the frequencies follow {scheme.name}{''.join(shown)}"
 
 
 def has_amplitude(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.inference.reference import turns_by
-from posenc_cli.positions import ordinal
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
     "one": ("every position is rotated as {last}", lambda p, last, **_: np.full_like(p, last)),
     "end": ("positions are clamped at {last}", lambda p, last, **_: np.minimum(p, last)),
     "restart": (
-        "counting starts again at position {start}, which is rotated as 0",
+        "positions restart at {start}, which is rotated as 0",
         lambda p, start, **_: np.where(p < start, p, p - start),
     ),
     "off from": (
@@ -151,13 +150,13 @@ _MAPS: dict[str, tuple[str, Callable[..., Integers]]] = {
     ),
     "decoding": (
         (
-            "every position from {start} on is rotated as {last}: what comes before it is not "
-            "counted, as by steps of decoding without the length of the cache"
+            "every position from {start} on is rotated as {last}, as in decoding steps that ignore "
+            "the cache length"
         ),
         lambda p, start, last, **_: np.where(p < start, p, last),
     ),
     "buffer": (
-        "positions start again at every {nth}{off}: a buffer or a chunk of that length",
+        "positions restart every {period}{off}: a buffer or chunk of that length",
         lambda p, period, shift, **_: p % period + shift,
     ),
 }
@@ -170,7 +169,6 @@ def _map(name: str, *, shift: int = 0, period: int = 0, **numbers: int) -> Posit
     words = {
         "off": f", off by {shift:+d}" if shift else "",
         "back": f"{-shift:+d}",
-        "nth": ordinal(period),
     }
     numbers |= {"shift": shift, "period": period}
     return PositionMap(message.format(**numbers, **words), lambda p: at(p, **numbers))
@@ -224,9 +222,9 @@ def _ends(positions: Integers, read: Integers) -> Iterator[PositionMap]:
 
 
 def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
-    off = "" if shift == 0 else f", and every later one is off by {-shift:+d}"
+    off = "" if shift == 0 else f", and later ones are off by {-shift:+d}"
     which = f"the first {start} positions are" if start > 1 else "position 0 is"
-    why = ", as padding on the left is" if start == shift and not begin else ""
+    why = ", as with left padding" if start == shift and not begin else ""
     if begin:
         last = start - 1
         which = f"position {begin} is" if last == begin else f"positions {begin}–{last} are"

@@ -62,32 +62,32 @@ _VECTOR, _MATRICES, _ANY = range(1, 2), range(2, 33), range(1, 33)
 """Axes that an array may have: NumPy's have up to 32 in all versions."""
 
 _BUFFERS = (
-    _Buffer(r"(\w+_)?inv_freq", "frequencies", "a frequency for each pair", _VECTOR, "identify"),
+    _Buffer(r"(\w+_)?inv_freq", "frequencies", "one frequency per pair", _VECTOR, "identify"),
     _Buffer(
         r"rope_(freqs|factors_(long|short))(\.weight)?",
         "factors",
-        "what the frequency of each pair is divided by",
+        "divisors of the frequencies, one per pair",
         _VECTOR,
         "heatmap --in",
     ),
     _Buffer(
         r"(cos|sin)_(cached|cache)|freqs_cis",
         "rotary",
-        "cosines or sines of rotary positions",
+        "cosines or sines of RoPE",
         _MATRICES,
         "identify",
     ),
     _Buffer(
         r"pe|pos(itional)?_encodings?|sin(usoid(al)?)?_pos(itional)?_embed(ding)?s?(\.weight)?",
         "absolute",
-        "a row for each position",
+        "one row per position",
         _MATRICES,
         "identify",
     ),
     _Buffer(
         r"rel_pos_[hw]|(distance|rel(ative)?(_positions?|_pos)?)_embed(ding)?s?(_[kv])?(\.weight)?",
         "relative",
-        "a row for each offset",
+        "one row per offset",
         _MATRICES,
         "heatmap --in",
     ),
@@ -126,7 +126,7 @@ def _of_posenc(file: str, header: ArrayHeader) -> PositionalTensor | None:
     if header.name != _WRITTEN or scheme is None or not _has_values(header.shape, _ANY):
         return None
     words = "identify" if scheme.kind in _IDENTIFIED else "heatmap --in"
-    text = f"{scheme.name}, {_by(header.shape)}, as posenc wrote it"
+    text = f"{scheme.name}, {_by(header.shape)}, written by posenc"
     return _tensor(file, header, scheme.kind, text, [*words.split(), f"{file}:{header.name}"])
 
 
@@ -141,7 +141,7 @@ def _of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
         ):
             continue
         if not header.dtype.startswith(("float", "bfloat")):
-            return _tensor(file, header, None, "no table of real numbers")
+            return _tensor(file, header, None, "not a table of real numbers")
         if scheme.kind == "absolute":
             return _absolute(file, header)
         return _scores(file, header, scheme)
@@ -155,10 +155,10 @@ def _absolute(file: str, header: ArrayHeader) -> PositionalTensor:
         shape = shape[1:]
     source = f"{file}:{header.name}"
     if len(shape) == 3 and min(shape) > 1:
-        text = f"a vector for each place of a grid, {_by(header.shape)}"
+        text = f"one vector per place of a grid, {_by(header.shape)}"
         return _tensor(file, header, "absolute", text, ["heatmap", "--in", source])
     if len(shape) != 2 or min(shape) < 2:
-        return _tensor(file, header, None, f"no table of positions: its shape is {_by(shape)}")
+        return _tensor(file, header, None, f"not a table of positions: its shape is {_by(shape)}")
     rows, columns = shape
     text = f"{rows} positions × {columns}"
     return _tensor(file, header, "absolute", text, ["dot-similarity", "--in", source])
@@ -169,7 +169,7 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
     shape = scheme.weights
     assert shape is not None
     source = f"{file}:{header.name}"
-    unfit = f"no table of {scheme.name}, {shape.text}: {_by(header.shape)}"
+    unfit = f"not a table of {scheme.name}, {shape.text}: {_by(header.shape)}"
     if len(header.shape) != 2:
         return _tensor(file, header, None, unfit)
     if shape.tensors is not None:
@@ -182,7 +182,7 @@ def _scores(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
         return _tensor(file, header, None, unfit)
     settled, given = shape.rows_to_parameter(rows), shape.settled_by(header.name, rows)
     if settled is None:
-        text = f"of {scheme.name}, but {rows} rows do not tell its {shape.rows}"
+        text = f"table of {scheme.name}, but {rows} rows do not determine its {shape.rows}"
         return _tensor(file, header, scheme.kind, text, ["heatmap", "--in", source])
     try:
         bound = scheme.bind({**given, shape.rows: settled, shape.columns: columns})

@@ -210,7 +210,7 @@ class Tolerance(Record):
         if rule == "exact":
             return cls(_OWN_TURNS, stored, f"exact: each frequency rounded once to {dtype}")
         if rule == "float64":
-            reason = f"float64: each frequency computed so, rounded once to {dtype}"
+            reason = f"float64: each frequency computed in float64, rounded once to {dtype}"
             return cls(_OWN_TURNS, stored + DOUBLE_ANGLE, reason)
         return cls(_OWN_TURNS, unit("float32"), "float32: each frequency rounded once to float32")
 

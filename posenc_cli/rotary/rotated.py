@@ -63,7 +63,7 @@ def rotated_subject(
         return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
-        "one vector a position: posenc assumes that pairs of dimensions rotate",
+        "one vector per position: posenc assumes that pairs of dimensions rotate",
     )
     width = x.shape[1]
     if width not in (reference.head, 2 * reference.pairs):
@@ -125,7 +125,7 @@ def _observation_notes(
         pairs |= seen[turning].any(axis=0)
         blanks += positions[turning & ~seen.any(axis=1)].tolist()
     total = places.count * pairing.pairs
-    counted = f"{cells} of {total} pairs are seen"
+    counted = f"{cells} of {total} pairs can be checked"
     if moving and not pairs.all():
         missing = int(np.argmin(pairs))
         raise InvalidInput(
@@ -142,7 +142,7 @@ def _observation_notes(
         return ()
     # Rounded down: not all is not 100 %.
     share = math.floor(1000 * cells / total) / 10
-    return (f"{counted} ({share:g} %), the others are zero before the rotation",)
+    return (f"{counted} ({share:g} %); the rest are zero before the rotation",)
 
 
 def _likeliest_turning(turnings: list[Turning], vectors: Vectors) -> Turning:

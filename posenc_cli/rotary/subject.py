@@ -225,11 +225,11 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
         return Positions.contiguous(0, rows)
     if positions.count < rows and positions.ranges != (range(positions.count),):
         raise InvalidInput(
-            f"{flag} has {rows} rows, but {positions.count} positions are asked for: give one "
-            "for each row, in the order of the rows, or the first ones with --len"
+            f"{flag} has {rows} rows, but {positions.count} positions are requested: give one "
+            "per row, in row order, or the first ones with --len"
         )
     if positions.count > rows:
-        raise InvalidInput(f"{flag} has {rows} rows, but {positions.count} positions are asked for")
+        raise InvalidInput(f"{flag} has {rows} rows, but {positions.count} positions are requested")
     return positions
 
 
@@ -240,8 +240,8 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
     rows, columns = cos.shape
     if positions is not None and rows < positions.count <= columns:
         raise InvalidInput(
-            f"--tables has {rows} rows, but {positions.count} positions are asked for",
-            hint=f"it has {columns} columns: is it transposed? Without --len posenc looks",
+            f"--tables has {rows} rows, but {positions.count} positions are requested",
+            hint=f"it has {columns} columns: is it transposed? Without --len, posenc checks that",
         )
     where = row_positions(rows, positions, "--tables")
     name = " ".join(dict.fromkeys(map(quoted_name, (cos.path, sin.path))))
@@ -315,7 +315,7 @@ def _subject_of_columns(
 
     repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
     if width == reference.pairs and (repeated is None or _repeats(reference, repeated)):
-        notes.append("a column for each pair: no layout to check")
+        notes.append("one column per pair: no layout to check")
         turning = turning_of(None)
         return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
     half_table = turning_of(None)
@@ -332,15 +332,15 @@ def _subject_of_columns(
         if (repeated, reference.content.layout) == ("half", "interleaved"):
             # GLM, Helium and DeepSeek store them so and reorder them later.
             notes.append(
-                "stored as halves, [a a]: right for interleaved pairs only where the code that "
-                "applies them reorders the columns (see it with --impl or --rotated)"
+                "stored as halves, [a a]: right for interleaved pairs only if the code reorders "
+                "the columns (check it with --impl or --rotated)"
             )
             right = own
         return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
     own = half_table
     if repeated is not None:
         own = turning_of(ColumnPairing.named(repeated, width // 2))
-    read = "" if repeated is None else ", read as each value twice"
+    read = "" if repeated is None else ", each value twice"
     mismatch = (
         f"the tables rotate {own.pairs} pairs ({width} columns{read}); the reference rotates "
         f"{reference.pairs}"
@@ -449,7 +449,7 @@ def inverse_frequencies(given: GivenArray, reference: Reference, positions: Posi
     if reference.coordinates is not None and reference.coordinates.oblique:
         raise InvalidInput(
             f"--inv-freq {name_of(given)}: pairs that rotate with row and column at once have no "
-            "one frequency",
+            "single frequency",
             hint="--tables COS SIN, --rotated or --impl check their rotation",
         )
     loaded = read_array(given) if isinstance(given, str) else given
@@ -504,7 +504,7 @@ def frequency_subject(
         turning if fits else None,
         None
         if fits
-        else f"there are {given.size} frequencies, the reference has {reference.pairs} pairs",
+        else f"there are {given.size} frequencies; the reference has {reference.pairs} pairs",
         frequencies=given,
         notes=("frequencies alone: no layout, direction or attention factor to check",),
         broken=broken,

@@ -108,13 +108,13 @@ class Residual(Record):
         """What is left over, in words that follow others; empty if nothing.
 
         >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
-        '; 2 of the 40 positions differ, the first at 7'
+        '; 2 of the 40 positions differ, first at 7'
         """
         if self.first is None:
             return ""
         if self.rows == 1:
-            return f"; one of the {self.of_rows} positions differs: {self.first}"
-        return f"; {self.rows} of the {self.of_rows} positions differ, the first at {self.first}"
+            return f"; 1 of the {self.of_rows} positions differs, at {self.first}"
+        return f"; {self.rows} of the {self.of_rows} positions differ, first at {self.first}"
 
     @property
     def text(self) -> str:
@@ -123,7 +123,7 @@ class Residual(Record):
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
-        '90 of 99 rotations reproduced to 3e-08, 9 not; one of the 9 positions differs: 7'
+        '90 of 99 rotations reproduced to 3e-08, 9 not; 1 of the 9 positions differs, at 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
@@ -394,7 +394,7 @@ def _relative_text(
             )
         return f"holds for all q and k and all {pairs} pairs of positions"
     if not math.isfinite(worst.value):
-        return f"q·k is not a number at position {worst.position}, pair {worst.pair}"
+        return f"q·k is NaN or infinite at position {worst.position}, pair {worst.pair}"
     what = "m − n" if reference.coordinates is None else "the offsets along the axes"
     dependent = f"q·k does not depend on {what} alone"
     if partner is None or partner.change is None:
@@ -422,7 +422,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
     if verdict["ok"]:
         message = f"lengths are kept{times}"
     elif not math.isfinite(survey.norm.value):
-        message = f"is not a number at position {survey.norm.position}, pair {survey.norm.pair}"
+        message = f"is NaN or infinite at position {survey.norm.position}, pair {survey.norm.pair}"
     elif survey.longest == 0:
         message = zeros_text(reference, "every length becomes 0")
     # All lengths are multiplied by one factor, within rounding, and it is the wrong one.
@@ -449,7 +449,7 @@ def _if_measured(finding: Finding, subject: Subject) -> Finding:
 def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
     worst = survey.identity
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
-    message = "position 0 is not rotated" if verdict["ok"] else "position 0 changes q and k"
+    message = "position 0 is not rotated" if verdict["ok"] else "q and k change at position 0"
     return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
 
@@ -474,7 +474,7 @@ def _reference(
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
     if not math.isfinite(worst.value):
-        message = f"is not a number at position {worst.position}, pair {worst.pair}"
+        message = f"is NaN or infinite at position {worst.position}, pair {worst.pair}"
     elif subject.no_map:
         message = "cannot equal the reference"
     elif verdict["ok"]:
@@ -492,7 +492,7 @@ def order_notes(subject: Subject) -> tuple[str, ...]:
     pairing = (subject.as_reference or subject.own).pairing
     if pairing is None or pairing.out_layout == pairing.layout:
         return ()
-    return (f"columns come out as {pairing.out_layout}, which no score of q and k alike can tell",)
+    return (f"output dimensions are {pairing.out_layout}, which does not change q·k",)
 
 
 def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
@@ -505,19 +505,19 @@ def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
     for axis in sorted({*coordinates.axes}):
         groups.setdefault(along[axis].tobytes(), []).append(axis)
     return tuple(
-        f"axes {' and '.join(map(str, axes))} have equal coordinates at every position here: that "
-        "pairs follow the right one of them was not checked"
+        f"axes {' and '.join(map(str, axes))} have equal coordinates at every position here: "
+        "not checked which of them a pair follows"
         for axes in groups.values()
         if len(axes) > 1
     )
 
 
 def _cells(cells: WrongCells) -> Finding:
-    message = "every value is the correctly rounded one of the reference"
+    message = "every value equals the correctly rounded reference"
     if cells.wrong:
         message = (
             f"{cells.wrong} of {cells.total} entries are not correctly rounded, by up to "
-            f"{cells.units:.3g} units in the last place"
+            f"{cells.units:.3g} ulp"
         )
     place = _place(cells.worst)
     return Finding(FindingName.REFERENCE, not cells.wrong, cells.worst.value, 0.0, place, message)

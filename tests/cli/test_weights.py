@@ -99,7 +99,7 @@ def test_a_shape_that_no_table_has_is_told_and_given_no_command(call):
     found = listed(call, "m.safetensors")
     assert [(tensor["kind"], tensor["command"]) for tensor in found] == [(None, None)] * 4
     out = call("identify", "m.safetensors")[1]
-    assert "shape does not fit its name: no table of swin" in " ".join(out.split())
+    assert "shape does not fit its name: not a table of swin" in " ".join(out.split())
     assert "169×4×1" in out
 
 
@@ -128,7 +128,7 @@ def test_names_that_only_sound_alike_are_left_out(name):
         (
             "a.relative_position_bias_table",
             (143, 3),
-            "of swin, but 143 rows do not tell its window",
+            "table of swin, but 143 rows do not determine its window",
         ),
         ("rel_attn_embed.weight", (320, 12), "t5 num_buckets=320 heads=12 max_distance=800"),
     ],

@@ -35,7 +35,7 @@ HALVES = {
     "rounded_positions_in_float16": ("position-precision", "positions are rounded to float16"),
     "rounded_frequencies": ("inv-freq-precision", "frequencies are rounded to bfloat16"),
     "rounded_angles": ("position-precision", "angles are rounded to bfloat16"),
-    "infinite": ("unknown", "vectors of bfloat16 are rotated differently than those of float32"),
+    "infinite": ("unknown", "vectors of bfloat16 are rotated differently from float32"),
     "tables": ("position-precision", "positions"),
     "rounded_in_decoding": ("position-precision", "positions are rounded to bfloat16, as vectors"),
 }
@@ -58,48 +58,48 @@ def of_heads(positions: Any) -> tuple[Any, Any]:
 
 
 # Sequences of a batch.
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def first_sequence(q, k, cos, sin, unsqueeze_dim=1):
     q, k = q.copy(), k.copy()
     q[:1], k[:1] = doubles.transformers(q[:1], k[:1], cos[:1], sin[:1])
     return q, k
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def first_tables(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos[:1], sin[:1], unsqueeze_dim)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def first_positions(query, key, position_ids):
     cos, sin = full(position_ids[0])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def last_positions(query, key, position_ids):
     return first_positions(query, key, position_ids[::-1])
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def first_rows(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids[:1])
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def first_rows_of_k(q, k, cos, sin, position_ids):
     right = doubles.transformers_4(q, k, cos, sin, position_ids)
     return right[0], first_rows(q, k, cos, sin, position_ids)[1]
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def third_by_first(q, k, cos, sin, unsqueeze_dim=1):
     """A kernel that keeps two rows of tables."""
     kept = np.arange(len(q)) % 2
     return doubles.transformers(q, k, cos[kept], sin[kept], unsqueeze_dim)
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def first_of_batch(x, offset=0):
     y = x.copy()
     y[:1] = doubles.mlx(x[:1], offset)
@@ -111,12 +111,12 @@ def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def first_of_cache(x, *, input_pos=None):
     return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def counted_through(x, start_index=0):
     """A kernel that counts the rows of all sequences."""
     b, n = x.shape[:2]
@@ -124,7 +124,7 @@ def counted_through(x, start_index=0):
     return turned(x, cos, sin)
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def first_of_rows(x, positions):
     """Rows of vectors, or a batch of them."""
     y = turned(x, *full(positions))
@@ -133,17 +133,17 @@ def first_of_rows(x, positions):
     return y
 
 
-@mutant("unknown", "returns the tables of sequence 1 for all")
+@mutant("unknown", "the tables of sequence 1 are returned for all")
 def tables_of_first(x, position_ids):
     return full(position_ids[:1])
 
 
-@mutant("unknown", "returns the tables of sequence 1 for all")
+@mutant("unknown", "the tables of sequence 1 are returned for all")
 def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def one_block_of_sequences(query, key, position_ids):
     """A kernel that forgets the positions of what is beyond its first block."""
     places = np.array(position_ids)
@@ -152,49 +152,49 @@ def one_block_of_sequences(query, key, position_ids):
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def counted_by_sequence(query, key, position_ids):
     cos, sin = of_heads(position_ids + np.arange(len(position_ids))[:, None])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def batches_from_zero(query, key, position_ids):
     first = position_ids.min(axis=-1, keepdims=True) * (len(position_ids) > 1)
     cos, sin = of_heads(position_ids - first)
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def counted_through_heads(x, positions):
     """Rows of vectors, or a batch of heads of them, flattened."""
     blocks = np.arange(x[..., 0, 0].size if x.ndim > 2 else 1).reshape(x.shape[:-2])
     return turned(x, *full(positions + len(positions) * blocks[..., None]))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def counted_from_zero(x):
     b, n = x.shape[:2]
     return turned(x, *full(np.arange(b * n).reshape(b, n, 1)))
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def one_sequence_alone(x, offset=0):
     return doubles.mlx(x, offset) if len(x) == 1 else x.copy()
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def moved_by_sequences(x, offset=0):
     return doubles.mlx(x, offset + len(x) - 1)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def times_sequences(x, offset=0):
     return turned(x, *full((np.arange(x.shape[-2]) + offset) * len(x)))
 
 
 # Heads.
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     y[:, 4:], other[:, 4:] = q[:, 4:], k[:, 4:]
@@ -209,7 +209,7 @@ def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, x in zip(results, (q, k), strict=True):
@@ -225,14 +225,14 @@ def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("unknown", "at position 131070, results for vectors differ from those for their")
+@mutant("unknown", "at position 131070, results for vectors differ from the sums over their")
 def late_in_a_graph(x, positions):
     """A buffer of 16 rows, whose last one is written late: the row before it stands there."""
     late = x.shape[-2] in range(9, 16)
     return turned(x, *full(np.append(positions[:-1], positions[-2]) if late else positions))
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     """With rows and heads exchanged, no rule for positions is read into what none of them turns."""
     y = k.copy()
@@ -240,14 +240,14 @@ def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)[0], y
 
 
-@mutant("axis", "rotated at other positions")
+@mutant("axis", "get the rotation of other positions")
 def axes_by_length(x, cos, sin):
     axis = 2 if x.shape[1] == cos.shape[-2] else 1
     cos, sin = (np.expand_dims(t.reshape(-1, *t.shape[-2:]), axis) for t in (cos, sin))
     return turned(x, cos, sin)
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def one_block_of_heads(x, offset=0):
     """A kernel that turns 32 heads."""
     y = doubles.mlx(x, offset)
@@ -255,7 +255,7 @@ def one_block_of_heads(x, offset=0):
     return y
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def four_heads(x, positions):
     """Rows of vectors, or heads of them."""
     y = turned(x, *full(positions))
@@ -264,7 +264,7 @@ def four_heads(x, positions):
     return y
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def heads_of_q(q, k, freqs_cis):
     """A kernel that finds the row of a vector of k by the heads of q."""
     rows = np.arange(k.size // k.shape[-1]) // q.shape[2] % q.shape[1]
@@ -296,7 +296,7 @@ def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     """Called with rows for heads it would be right in every row but the first."""
     y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
@@ -304,21 +304,21 @@ def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def first_head_from_offset(x, offset=0):
     y = doubles.mlx(x, offset)
     y[:, 0] = x[:, 0]
     return y
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def last_head_from_start(x, start_index=0):
     y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
     y[:, :, -1] = x[:, :, -1]
     return y
 
 
-@mutant("unknown", "heads 2–12 do not rotate as the others do")
+@mutant("unknown", "heads 2–12 are rotated differently from the other heads")
 def a_base_for_each_head(q, k, positions):
     def one(x):
         heads = [
@@ -330,7 +330,7 @@ def a_base_for_each_head(q, k, positions):
     return one(q), one(k)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def positions_by_head(query, key, position_ids):
     """Called with rows for heads each row is off by its number."""
 
@@ -341,12 +341,12 @@ def positions_by_head(query, key, position_ids):
 
 
 # Decoding: q is of the last positions of k.
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def queries_from_first(q, k, positions):
     return turned(q, *full(positions[: q.shape[-2]])), turned(k, *full(positions))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def queries_one_back(q, k, cos, sin):
     n, m = k.shape[-2], q.shape[-2]
     first = max(n - m - 1, 0) if n > m else 0
@@ -356,33 +356,33 @@ def queries_one_back(q, k, cos, sin):
 
 
 # Chunks of one length.
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def blocks_of_64(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
 
 
-@mutant("no-rotation", "come back unrotated")
+@mutant("no-rotation", "are returned unrotated")
 def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def blocks_of_128(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 128 else offset)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def blocks_of_512(x, offset=0):
     return doubles.mlx(x, 0 if x.shape[-2] == 512 else offset)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def all_but_steps(q, k, offset=0):
     first = offset if q.shape[-2] == 1 else 0
     return doubles.mlx(q, first), doubles.mlx(k, first)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def steps_as_given(q, k, offset=0):
     return (q.copy(), k.copy()) if q.shape[-2] == 1 else all_rows(q, k, offset)
 
@@ -391,7 +391,7 @@ def all_rows(q, k, offset):
     return doubles.mlx(q, offset), doubles.mlx(k, offset)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def long_calls_later(x, offset=0):
     return doubles.mlx(x, offset + (x.shape[-2] > 1000))
 
@@ -401,31 +401,31 @@ def placed(x, offset):
     return np.arange(x.shape[-2]) + offset
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def reversed_positions(query, key, position_ids):
     cos, sin = of_heads(position_ids[..., ::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def reversed_tables(position_ids):
     return full(position_ids[..., ::-1])
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def last_as_before(q, k, cos, sin, unsqueeze_dim=1):
     """Of a clamp to the number of rows less one, less one."""
     rows = np.minimum(np.arange(cos.shape[-2]), max(cos.shape[-2] - 2, 0))
     return doubles.transformers(q, k, cos[..., rows, :], sin[..., rows, :], unsqueeze_dim)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def first_twice(x, offset=0):
     places = placed(x, offset)
     return turned(x, *full(np.append(places[:1], places[:-1])))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def clamped_before_the_last(x, positions):
     return turned(x, *full(np.minimum(positions, max(positions.max() - 1, 0))))
 
@@ -436,14 +436,14 @@ def spread(x, offset=0):
     return turned(x, *full(np.linspace(offset, offset + n, n)))
 
 
-@mutant("no-rotation", "in some calls rows come back unrotated")
+@mutant("no-rotation", "in some calls rows are returned unrotated")
 def every_second_row(x, offset=0):
     y = doubles.mlx(x, offset)
     y[..., 1::2, :] = x[..., 1::2, :]
     return y
 
 
-@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
+@mutant("position-offset", "rows get the rotation of other positions: in a call of")
 def blocks_of_512_from_the_first(x, offset=0):
     return turned(x, *full(np.arange(x.shape[-2]) % 512 + offset))
 
@@ -471,8 +471,8 @@ class OfLongerCalls:
 
 
 of_the_call, of_longer_calls = OfTheCall(), OfLongerCalls()
-MUTANTS["of_the_call"] = "position-offset", "rotated at other positions"
-MUTANTS["of_longer_calls"] = "position-offset", "rotated at other positions"
+MUTANTS["of_the_call"] = "position-offset", "get the rotation of other positions"
+MUTANTS["of_longer_calls"] = "position-offset", "get the rotation of other positions"
 
 
 # Prefill and decoding apart.
@@ -515,7 +515,7 @@ def one_axis_in_decoding(x, offset=0):
     return turned(x, *tables_of(placed(x, offset), rates)).astype(np.float32)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def rounded_in_decoding(x, offset=0):
     """To bfloat16, where the first 256 positions show nothing."""
     if x.shape[-2] == 1 and offset > 256:
@@ -532,12 +532,12 @@ def runs_without_a_minus(x, positions):
     return turned(x, cos, np.where(runs[:, None] & (np.arange(32) < 16), -sin, sin))
 
 
-@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
+@mutant("position-offset", "rows get the rotation of other positions: in a call of")
 def rows_in_16_bits(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)).astype(np.uint16)]))
 
 
-@mutant("no-rotation", "in some calls rows come back unrotated")
+@mutant("no-rotation", "in some calls rows are returned unrotated")
 def whole_blocks(x, positions):
     y, end = turned(x, *full(positions)), len(x) // 16 * 16
     y[end:] = x[end:]
@@ -551,12 +551,12 @@ def whole_blocks_of_new(x, positions):
     return y
 
 
-@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
+@mutant("position-offset", "rows get the rotation of other positions: in a call of")
 def positions_of_blocks(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) // 2 * 2]))
 
 
-@mutant("unknown", "the function gives other values when it is called again with the same")
+@mutant("unknown", "the function is not deterministic: a second call with the same arguments")
 def result_before(x, positions):
     """A buffer that is returned before it is filled anew."""
     kept = CACHED.setdefault(("kept", x.shape), [turned(x, *full(positions))])
@@ -586,13 +586,13 @@ def keys_of_queries(q, k, cos, sin, unsqueeze_dim=1):
 
 
 # Positions beside tables.
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def rows_ignored(q, k, cos, sin, position_ids):
     n = q.shape[-2]
     return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :])
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def rows_from_first(q, k, cos, sin, position_ids):
     first, n = int(position_ids.reshape(-1)[0]), q.shape[-2]
     return turned(q, cos[first : first + n], sin[first : first + n]), turned(
@@ -600,24 +600,24 @@ def rows_from_first(q, k, cos, sin, position_ids):
     )
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def rows_restarted(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids - position_ids.min())
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
     return doubles.gpt_neox(q, k, cos, sin)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def rows_cut(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     """Of longer tables the first rows, whatever the positions."""
     n = q.shape[-2]
     return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :], unsqueeze_dim)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def rows_sorted(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     if position_ids is not None:
         rows = np.sort(position_ids, axis=-1)
@@ -625,18 +625,18 @@ def rows_sorted(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def tables_ignored(x, cos=None, sin=None):
     return doubles.mlx(x)
 
 
 # Where rows are, which a function may be told and counts itself.
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def start_ignored(q, k, start_pos=0):
     return doubles.mlx(q), doubles.mlx(k)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def start_index_ignored(inputs, start_index=0):
     return doubles.keras(inputs)
 
@@ -646,12 +646,12 @@ def start_index_beside_positions_ignored(inputs, start_index=0, positions=None):
     return doubles.keras_layer(inputs, 0, positions)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def positions_beside_start_index_ignored(inputs, start_index=0, positions=None):
     return doubles.keras_layer(inputs, start_index)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def positions_ignored(x, positions=None):
     return doubles.mlx(x)
 
@@ -661,52 +661,52 @@ def positions_beside_offset_shifted(x, positions=None, offset=0):
     return doubles.keras_layer(x, offset, None if positions is None else positions + 1)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def positions_before_offset_ignored(x, positions=None, offset=0):
     return doubles.mlx(x, offset)
 
 
-@mutant("position-offset", "that it is given are ignored: it counts rows")
+@mutant("position-offset", "positions are ignored: rows are numbered from 0")
 def row_ids_beside_offset_ignored(q, k, cos, sin, position_ids=None, offset=0):
     return doubles.gpt_neox(q, k, cos, sin, offset)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def fractional_offset_ignored(x, offset=0.0):
     return doubles.mlx(x)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def cache_length_ignored(x, cache_len=0):
     return doubles.mlx(x)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def offset_beside_length_ignored(x, seq_len, offset=0):
     return turned(x, *full(np.arange(seq_len)))
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def offset_of_made_tables_ignored(seq_len, offset=0):
     return full(np.arange(seq_len))
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def start_of_one_sequence_ignored(x, offset):
     return doubles.one_sequence(x, 0)
 
 
-@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
+@mutant("position-offset", "rows get the rotation of other positions: in a call of")
 def offset_in_blocks(x, offset=0):
     return doubles.mlx(x, offset // 16 * 16)
 
 
-@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
+@mutant("position-offset", "rows get the rotation of other positions: in a call of")
 def start_index_in_blocks(inputs, start_index=0):
     return doubles.keras(inputs, start_index // 16 * 16)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 class OffsetIgnored:
     """Of MLX: an object made with the width of a head."""
 
@@ -717,13 +717,13 @@ class OffsetIgnored:
         return doubles.mlx(x)
 
 
-@mutant("position-offset", "each call starts again at position 0")
+@mutant("position-offset", "each call restarts at position 0")
 def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     n = x.shape[1]
     return doubles.flash_attention(x, cos[:n], sin[:n])
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def seqlen_offsets_one_off(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     first, n = max(seqlen_offsets - 1, 0), x.shape[1]
     return doubles.flash_attention(x, cos[first : first + n], sin[first : first + n])
@@ -824,7 +824,7 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
-@mutant("axis", "rotated at other positions")
+@mutant("axis", "get the rotation of other positions")
 def turned_by_heads(q, k, positions):
     """Axes of heads and rows confused."""
     if q.ndim < 3:
@@ -833,20 +833,20 @@ def turned_by_heads(q, k, positions):
     return tuple(turned(x, cos, sin) for x, (cos, sin) in zip((q, k), by_head, strict=True))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def in_blocks_of_4096(x):
     """Long sequences in blocks, each from position 0 on."""
     return turned(x, *full(np.arange(x.shape[-2]) % 4096))
 
 
-@mutant("unknown", "gives other values when it is called again with the same arguments")
+@mutant("unknown", "is not deterministic: a second call with the same arguments differs")
 def counted_on(x):
     """A counter of cached rows that no new sequence resets."""
     start, COUNTED[0] = COUNTED[0], COUNTED[0] + x.shape[-2]
     return turned(x, *full(np.arange(start, COUNTED[0])))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def cached_by_length(x, positions):
     return turned(x, *CACHED.setdefault(len(positions), full(positions)))
 
@@ -895,20 +895,20 @@ def dies_of_fifty_rows(x, positions):
 
 
 # Rows of several sequences and heads.
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def positions_reshaped(x, positions):
     if positions.ndim == 2:
         positions = positions.reshape(positions.shape[::-1]).T
     return turned(x, *(table if x.ndim == 2 else table[:, None] for table in full(positions)))
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def sequences_in_reverse(query, key, position_ids):
     cos, sin = of_heads(position_ids[::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
 
 
-@mutant("position-offset", "rotated at other positions")
+@mutant("position-offset", "get the rotation of other positions")
 def plus_head(q, k, positions):
     def one(x):
         return turned(x, *full(positions[:, None] + np.arange(x.shape[1])))
@@ -916,12 +916,12 @@ def plus_head(q, k, positions):
     return tuple(one(x) if x.ndim == 3 else turned(x, *full(positions)) for x in (q, k))
 
 
-@mutant("position-offset", "rows are rotated at other positions than theirs: in a call of")
+@mutant("position-offset", "rows get the rotation of other positions: in a call of")
 def block_of_100(x, positions):
     return turned(x, *full(positions[np.arange(len(positions)) % 100]))
 
 
-@mutant("no-rotation", "in some calls rows come back unrotated")
+@mutant("no-rotation", "in some calls rows are returned unrotated")
 def rest_of_64(x, offset=0):
     whole = x.shape[-2] // 64 * 64
     head = turned(x[..., :whole, :], *full(np.arange(whole) + offset))
@@ -974,14 +974,14 @@ class KeptByLength:
 
 
 kept_by_length = KeptByLength()
-MUTANTS["kept_by_length"] = "position-offset", "rotated at other positions"
+MUTANTS["kept_by_length"] = "position-offset", "get the rotation of other positions"
 
 
 def _in_half(values: Any) -> Any:
     return np.asarray(values, np.float16).astype(np.float64)
 
 
-@mutant("unknown", "an object that is made with its default")
+@mutant("unknown", "an object made with its default")
 class GrowsAfterACast:
     """Tables of 4096 rows by default, which grow from frequencies that were cast since."""
 
@@ -1027,7 +1027,7 @@ class EmptyAtFirst(GrowsRightly):
         super().__init__(dim, base, max_position_embeddings)
 
 
-@mutant("unknown", "an object that is made with its default")
+@mutant("unknown", "an object made with its default")
 class KeysGrowAfterACast:
     """Turns q and k by tables of their own, of which those of k grow as above."""
 
@@ -1039,7 +1039,7 @@ class KeysGrowAfterACast:
         return turned(q, *self.of_q(position_ids)), turned(k, *self.of_k(position_ids))
 
 
-@mutant("unknown", "an object that is made with its default")
+@mutant("unknown", "an object made with its default")
 class GrowsInHalf:
     """Tables of 4096 rows by default, which grow from frequencies in the format of the vectors."""
 

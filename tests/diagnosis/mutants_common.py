@@ -134,7 +134,7 @@ mutant("from_position_minus", "plain", "position-offset", "positions from −1 o
 mutant("far_offset", "plain", "position-offset", "positions from 100 on", offset=100)
 mutant("clamped", "plain", "position-offset", "positions end at 2047",
     remap=lambda p: np.minimum(p, 2047), relative=False)
-mutant("wrapped", "plain", "position-offset", "positions start again at 2048",
+mutant("wrapped", "plain", "position-offset", "positions restart at 2048",
     remap=lambda p: p % 2048, relative=False)
 mutant("turned_around", "plain", "position-offset|direction", "positions count down",
     remap=lambda p: 4095 - p)

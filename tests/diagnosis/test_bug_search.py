@@ -31,7 +31,7 @@ def test_tokens_that_are_counted_by_columns_are_named_where_every_value_is_their
     by_columns = tokens % ROWS, tokens // ROWS
     (cause,) = causes_of(by_columns)
     assert cause.cause == "position-offset"
-    assert cause.message.endswith("are counted column by column, not row by row")
+    assert cause.message.endswith("are numbered column by column, not row by row")
     assert cause.residual.whole
     for cause in causes_of(by_columns, spoil=(333, 5)):
         assert "column by column" not in cause.message

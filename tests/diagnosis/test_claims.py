@@ -63,7 +63,7 @@ def moved_from(start):
     _, (cause, *_) = told(*tables(angles))
     assert (cause.cause, cause.where.positions) == ("position-offset", f"{start}:{ROWS}")
     assert cause.evidence.startswith(
-        f"{ROWS - start} of {ROWS} positions are rotated as others are: {start} as {start - 1}"
+        f"{ROWS - start} of {ROWS} positions get the rotation of another: {start} as {start - 1}"
     )
     if start == ROWS - 1:
         assert cause.message == f"positions are clamped at {start - 1}"
@@ -136,7 +136,7 @@ def test_what_a_cause_leaves_over_is_said_with_it(cause):
     cos[[400, 700]] = 0.5
     _, (first, *_) = told(cos, sin)
     assert first.cause == cause
-    expected = "; 3 of the 1500 positions differ, the first at 400"
+    expected = "; 3 of the 1500 positions differ, first at 400"
     assert first.evidence.endswith(expected)
 
 
@@ -150,8 +150,8 @@ def test_cells_that_are_no_numbers_are_counted_and_the_first_is_named(row, value
     missing = int(np.count_nonzero(~np.isfinite(cos + sin)))
     _, (cause, *_) = told(cos, sin)
     first = 0 if row == ROWS - 1 else 1
-    counted = f"{missing} of 6000 are not, the first at position {row}, pair {first}; "
-    assert cause.evidence.startswith(f"{counted}the others are right, to ")
+    counted = f"{missing} of 6000 rotations, first at position {row}, pair {first}; "
+    assert cause.evidence.startswith(f"{counted}the other values are right, to ")
     right = np.hypot(cos - np.cos(ANGLES), sin - np.sin(ANGLES))  # (rows, pairs)
     assert float(cause.evidence.split()[-1]) == pytest.approx(
         right[np.isfinite(right)].max(), rel=0.05
@@ -229,7 +229,7 @@ def test_axes_that_are_exchanged_are_named_and_scores_are_consistent_along_them(
     assert findings["relative"].ok
     assert not findings["reference"].ok
     assert cause.cause == "axis"
-    assert cause.message.startswith("pairs 0–7 of 8 follow axis 1 in place of axis 0, axis 0 in")
+    assert cause.message.startswith("pairs 0–7 of 8 follow axis 1 instead of axis 0, axis 0 in")
 
 
 @pytest.mark.slow
@@ -258,7 +258,7 @@ def test_tables_of_a_grid_whose_angles_mix_axes_are_not_consistent():
 def test_what_is_no_number_is_said_to_be_none():
     cos, sin = tables()
     findings, _ = told(np.full_like(cos, np.nan), sin)
-    assert findings["relative"].message == "q·k is not a number at position 0, pair 0"
+    assert findings["relative"].message == "q·k is NaN or infinite at position 0, pair 0"
 
 
 def moved_cell():

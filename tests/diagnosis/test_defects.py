@@ -39,8 +39,8 @@ def causes_of(cos, sin, right=RIGHT):
 
 
 MOVED = {
-    "ring": (lambda p: p % 700, "positions start again at every 700th"),
-    "ring of no number": (lambda p: p % 37, "positions start again at every 37th"),
+    "ring": (lambda p: p % 700, "positions restart every 700"),
+    "ring of no number": (lambda p: p % 37, "positions restart every 37"),
     "last row": (lambda p: np.minimum(p, 1023), "positions are clamped at 1023"),
     "decode at 0": (
         lambda p: np.where(p < 640, p, 0),
@@ -52,11 +52,11 @@ MOVED = {
     ),
     "prompt, then anew": (
         lambda p: np.where(p < 400, p, p - 400),
-        "counting starts again at position 400",
+        "positions restart at 400",
     ),
     "left padding": (
         lambda p: np.where(p < 555, 1, p - 555),
-        "the first 555 positions are rotated as 1, and every later one is off by -555",
+        "the first 555 positions are rotated as 1, and later ones are off by -555",
     ),
     "a row more": (lambda p: np.where(p < 901, p, p + 1), "positions from 901 on are off by +1"),
 }
@@ -73,7 +73,8 @@ def test_a_rule_by_which_positions_get_lost_is_said_with_its_numbers(name):
     assert (cause.cause, others) == ("position-offset", [])
     assert cause.message.startswith(message)
     wrong = positions[turned_as != positions]
-    assert cause.evidence.startswith(f"{wrong.size} of {ROWS} positions are rotated as others are")
+    counted = f"{wrong.size} of {ROWS} positions get the rotation of another: "
+    assert cause.evidence.startswith(counted)
     assert f": {wrong[0]} as {turned_as[wrong[0]]}" in cause.evidence
     assert "otherwise" not in cause.evidence
 
@@ -102,7 +103,7 @@ def test_frequencies_that_no_rule_gives_are_called_uninitialised(name):
     (cause,) = diagnose(examined)
     assert cause.cause == "uninitialised"
     assert "buffer built on the meta device" in cause.message
-    pair = int(re.match(r"pair (\d+) has", cause.evidence)[1])
+    pair = int(re.match(r"frequency of pair (\d+): ", cause.evidence)[1])
     assert given[pair] != np.float32(INV_FREQ[pair])
 
 
@@ -160,7 +161,7 @@ def test_tables_of_another_width_are_told_the_dim_that_fits(twice):
             cos, sin = np.tile(cos, 2), np.tile(sin, 2)
         (cause,) = causes_of(cos, sin, rope.reference("rope", **{"dim": 32, **given}))
         assert cause.cause == "rotary-dim"
-        assert cause.evidence == f"with {options} every value is right"
+        assert cause.evidence == f"every value is right with {options}"
 
 
 def test_half_tables_of_twice_the_width_are_no_full_tables_whatever_their_base():
@@ -184,8 +185,8 @@ def test_tables_that_are_transposed_are_told_so_and_held_against_every_cell(rows
     cos, sin = (np.tile(part, (1, 1 + twice)).T for part in tables_at(np.arange(rows)))
     (first,) = causes_of(cos, sin)
     assert first.cause == "layout"
-    of = "column" if twice else "pair"
-    assert first.message.startswith(f"the tables are transposed: they have a row for each {of}")
+    of = "dimensions" if twice else "pairs"
+    assert first.message.startswith(f"the tables are transposed: rows are {of}")
     assert first.residual.fields()["cells"] == rows * RIGHT.pairs
     spoiled = cos.copy()
     spoiled[3, rows // 2] += 0.01
@@ -281,7 +282,7 @@ def test_examples_of_positions_are_among_those_that_are_reproduced():
     kept = np.where(rows < 4, rows, 4 + (rows - 4) % 1020)
     (cause,) = causes_of(*tables_at(kept))
     assert cause.message == (
-        "4976 of 6000 positions are rotated as others are, the first of them 1024"
+        "4976 of 6000 positions get the rotation of another position, first at 1024"
     )
     assert "1024 as 4, 1025 as 5" in cause.evidence
 
@@ -299,7 +300,7 @@ def test_pairs_that_have_the_frequencies_of_a_rule_by_chance_are_not_taken_for_i
     tens = 10.0 ** np.ceil(np.log10(ladder(128, 5e5)))
     right = rope.reference("rope", dim=128, base=5e5)
     (message,) = messages_of(*tables_at(np.arange(ROWS), tens), right)
-    assert message.endswith("have other frequencies, by no known rule")
+    assert message.endswith("have wrong frequencies, by no known rule")
 
 
 def test_columns_in_another_order_hide_no_attention_factor():
@@ -318,7 +319,7 @@ def test_a_ramp_of_another_logarithm_is_no_ramp_of_four_other_numbers(number):
     rates = yarn(128, 1e6, 4, original=32768, ramp_width=128 * math.log(number))
     cos, sin = (right.scale * each for each in tables_at(np.arange(ROWS), rates))
     (cause,) = causes_of(cos, sin, right)
-    assert (cause.cause, cause.message.endswith("have other frequencies, by no known rule")) == (
+    assert (cause.cause, cause.message.endswith("have wrong frequencies, by no known rule")) == (
         "unknown",
         True,
     )
@@ -329,5 +330,5 @@ def test_a_rule_of_positions_that_has_exceptions_gives_way_to_what_has_none():
     rows = np.arange(4 * ROWS)
     (cause,) = causes_of(*tables_at(rows % 512 + (rows // 512) ** 2))
     assert cause.message == (
-        "5488 of 6000 positions are rotated as others are, the first of them 512"
+        "5488 of 6000 positions get the rotation of another position, first at 512"
     )

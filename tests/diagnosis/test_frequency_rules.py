@@ -157,7 +157,7 @@ def changed(values, pair, number):
         ({}, PLAIN[[*range(9), 10, 9, *range(11, 64)]], "unknown", "pairs 9–10 of 64 have other"),
         ({}, changed(PLAIN, 5, PLAIN[5] * 1.01), "unknown", "pair 5 of 64 has another frequency"),
         # What stands in for frequencies.
-        ({}, 1 / PLAIN, RULE, "each frequency is its inverse"),
+        ({}, 1 / PLAIN, RULE, "each frequency is inverted"),
         # The layers of one model exchanged.
         (
             GEMMA_LOCAL,

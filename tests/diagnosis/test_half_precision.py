@@ -104,7 +104,7 @@ def test_what_is_unknown_is_placed_within_the_roundings():
     (cause,) = told((cos, sin), "bfloat16")[1]
     assert (cause.cause, cause.where.fields()["pairs"]) == ("unknown", "5")
     assert cause.evidence.endswith(
-        "every value is a number of bfloat16, whose roundings are allowed for"
+        "every value is a bfloat16 number; the tolerance allows for that rounding"
     )
 
 

@@ -25,11 +25,11 @@ def test_where_no_pair_has_numbers_no_others_are_said_to_have_them():
     cause = cause_of(np.full_like(COS, np.nan), np.ones_like(SIN))
     assert (cause.cause, cause.message) == (
         "not-a-number",
-        "no value is a number",
+        "all values are NaN or infinite",
     )
     x = rope.vectors(600, 2 * PAIRS)
     (cause,) = diagnose(rope.of_rotated(x, np.full_like(x, np.nan), RIGHT, "0:600"))
-    assert (cause.cause, cause.message) == ("not-a-number", "no value is a number")
+    assert (cause.cause, cause.message) == ("not-a-number", "all values are NaN or infinite")
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_rows_of_a_cache_that_grew_in_steps_are_read_at_far_positions_too():
     (cause,) = diagnose(rope.of_tables(*tables, RIGHT, positions))
     assert cause.cause == "position-offset"
     assert cause.message.startswith(
-        "14 of 79 positions are rotated as others are, the first of them 128"
+        "14 of 79 positions get the rotation of another position, first at 128"
     )
 
 
@@ -95,8 +95,8 @@ def test_infinite_frequencies_are_said_to_be_that_and_no_more(missing, words):
     values[[*missing]] = [*missing.values()]
     found = rope.of_frequencies(values.astype(np.float32), rope.reference("rope", dim=32), "0:64")
     (why,) = diagnose(found)
-    assert (why.cause, why.message) == ("not-a-number", f"{words} infinite or no numbers")
-    assert why.evidence == "pair 3 has inf, not 0.177828"
+    assert (why.cause, why.message) == ("not-a-number", f"{words} NaN or infinite")
+    assert why.evidence == "frequency of pair 3: inf, not 0.177828"
 
 
 _ROW, _PAIR = np.indices((ROWS, PAIRS))
@@ -105,22 +105,22 @@ _ROW, _PAIR = np.indices((ROWS, PAIRS))
 @pytest.mark.parametrize(
     ("lost", "words", "where"),
     [
-        ((_ROW >= 100) & (_ROW < 120), "none at positions 100–119", ("100:120", None)),
-        (_ROW == 0, "none at position 0", ("0:1", None)),
-        (_ROW % 4 == 3, "none at every 4th position from 3 on", None),
-        ((_ROW == 511) & (_PAIR == 9), "none in pair 9 of 32 at position 511", ("511:512", "9")),
+        ((_ROW >= 100) & (_ROW < 120), "all at positions 100–119", ("100:120", None)),
+        (_ROW == 0, "all at position 0", ("0:1", None)),
+        (_ROW % 4 == 3, "all at every 4th position from 3 on", None),
+        ((_ROW == 511) & (_PAIR == 9), "all in pair 9 of 32 at position 511", ("511:512", "9")),
         (
             (_ROW >= 100) & (_ROW < 120) & (_PAIR >= 30),
-            "none in pairs 30–31 of 32 at positions 100–119",
+            "all in pairs 30–31 of 32 at positions 100–119",
             ("100:120", "30:32"),
         ),
-        (_ROW >= 2001, "none from position 2001 on", ("2001:3000", None)),
+        (_ROW >= 2001, "all from position 2001 on", ("2001:3000", None)),
     ],
 )
 def test_where_cells_are_no_numbers_is_told_and_that_the_others_are_right(lost, words, where):
     cause = cause_of(np.where(lost, np.nan, COS), np.where(lost, np.nan, SIN))
     assert cause.cause == "not-a-number"
-    assert cause.message == f"not all values are numbers: {words}"
-    assert "the others are right, to " in cause.evidence
+    assert cause.message == f"some values are NaN or infinite: {words}"
+    assert "the other values are right, to " in cause.evidence
     told = None if cause.where is None else (cause.where.positions, cause.where.pairs)
     assert told == where

@@ -114,7 +114,7 @@ def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
     ):
         (first,) = causes
         assert first.cause == "unknown"
-        assert first.message == "pair 31 of 32 has another frequency, by no known rule"
+        assert first.message == "pair 31 of 32 has a wrong frequency, by no known rule"
         assert "frequency of pair 31: 0.0001778" in first.evidence
         assert first.where.fields() == {"pairs": "31"}
 
@@ -149,7 +149,7 @@ def test_values_that_are_no_numbers_are_told_beside_others_that_differ():
     values[17, 3] = complex(np.nan, 0.0)
     first, second = causes_of(values)
     assert (first.cause, second.cause) == ("not-a-number", "unknown")
-    assert first.evidence.startswith(f"1 of {ROWS * PAIRS} are not, the first at position 17")
+    assert first.evidence.startswith(f"1 of {ROWS * PAIRS} rotations, first at position 17")
 
 
 @pytest.mark.long
@@ -218,7 +218,7 @@ def test_positions_turned_as_any_others_are_counted_and_reproduced(base):
     positions[rows] = generator.integers(0, ROWS, 40)
     right = rope.reference("rope", dim=DIM, base=base)
     (cause,) = causes_of(factors(positions, rates), right)
-    message = "40 of 1500 positions are rotated as others are, the first of them"
+    message = "40 of 1500 positions get the rotation of another position, first at"
     assert cause.message == f"{message} {rows.min()}"
     assert cause.residual.largest < 1e-7
     assert cause.residual.fields()["left_over"]["cells"] == 0

@@ -151,7 +151,7 @@ def test_how_keys_differ_is_said_of_all_positions_or_not(name, tmp_path, call):
     (tmp_path / "port.py").write_text(KEYS)
     _, out, _ = call(*PLAIN, "-l", "1024", "--impl", f"{tmp_path}/port.py:{name}", "--json")
     notes = " ".join(json.loads(out)["notes"])
-    assert ("at all positions alike" in notes) == (name == "longer")
+    assert ("the same at all positions" in notes) == (name == "longer")
 
 
 def tables(frequencies=None, positions=POSITIONS):
@@ -254,5 +254,5 @@ def test_counted_rows_and_columns_for_centred_ones_are_coordinates_that_are_othe
     y, x = (place.ravel() / (2 * np.pi) for place in places)
     (cause,) = causes(*dino_tables(y, x), right)
     assert cause.cause == "position-offset"
-    assert "coordinates are 0.4774648 times the right ones" in cause.message  # 3/2π of them
+    assert "coordinates are multiplied by 0.4774648" in cause.message  # 3/2π of them
     assert "on axis 1" in cause.message

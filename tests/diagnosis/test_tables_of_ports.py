@@ -53,7 +53,7 @@ WRONG = {
             for part in (np.cos, np.sin)
         ],
         ("rope-dynamic", DYNAMIC),
-        ("frequency-rule", "past position 511 each row has the base of its own length, m + 1"),
+        ("frequency-rule", "past position 511 each row uses the base of its own length, m + 1"),
     ),
     "dynamic without its last term, as which factor 7 gives": (
         tables(ladder(64, 1e4 * (4 * 2) ** (64 / 62))),
