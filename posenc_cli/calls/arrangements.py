@@ -76,7 +76,7 @@ class Arrangement(Record):
         heads += " and one row each" if self.rows == 1 else ""
         if self.sequences == 1:
             return f"a sequence with {heads}"
-        own = " at positions of their own" if self.places > 1 else ""
+        own = " at their own positions" if self.places > 1 else ""
         own += f" from {self.later} on" if self.later else ""
         return f"a batch of {self.sequences} sequences{own} with {heads}"
 

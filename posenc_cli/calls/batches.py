@@ -165,7 +165,7 @@ class Together:
                 own.swapaxes(1, 2) for own in (given[which], result.values)
             )  # (b, h, n, d)
             if values.shape[2] != x.shape[2]:
-                raise InvalidInput("what comes back has other shapes than q and k")
+                raise InvalidInput("the results have other shapes than q and k")
             x = np.repeat(x, values.shape[1] // x.shape[1], axis=1)
             where = np.broadcast_to((*places, *[positions] * 2)[which][:, None], x.shape[:3])
             every = np.ones(x.shape[:2], bool)
@@ -239,7 +239,7 @@ class Together:
             known = f"unrotated dimensions change in calls with several {several}"
             return known, Cause.ROTARY_DIM
         if self.still:
-            known = f"rows of {self.where} come back unrotated in calls with several {several}"
+            known = f"rows of {self.where} are returned unrotated in calls with several {several}"
             return known, Cause.NO_ROTATION
         moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
         if not any(each.any() for each in moved):
@@ -251,7 +251,9 @@ class Together:
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places
         place = f"position {places[index]} of sequence {index[0] + 1}, head {index[1] + 1}"
-        known = f"rows of {self.where} are rotated at other positions: {place}, as {read[index]}"
+        known = (
+            f"rows of {self.where} get the rotation of other positions: {place}, as {read[index]}"
+        )
         along_heads = self.by_head and all(
             np.diff(own, axis=1).all()
             and (np.isin(own, part.places).all() or (own.shape[2] > 1 and not np.ptp(own, 2).any()))
@@ -264,7 +266,7 @@ class Together:
         if not self.wrong:
             return None
         known, cause = self.known
-        evidence = f"called with {text} it gives other values for {self.where} than alone"
+        evidence = f"called with {text}: results for {self.where} differ from single calls"
         return Irregularity(cause, known or NO_MAP, evidence)
 
     def _by_itself(self, which: int, x: NumberArray, places: Integers) -> NumberArray:
@@ -434,7 +436,7 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
         elif other.key_heads < other.heads == arrangement.key_heads and together.wrong:
-            why = "it is for as many heads of k as of q"
+            why = "it supports only equal numbers of q and k heads"
             calls.skip(calls.tried.pop(), why, untested=[FEWER_KEYS])
         elif other == shared and together.wrong and not together.tells:
             calls.skip(calls.tried.pop(), _UNSUPPORTED)
@@ -464,7 +466,7 @@ def try_rows_of_heads(tried: Tried) -> None:
     together = calls.attempt(text, call, surely=False)
     # With fewer than two right heads of q, the function may not support this.
     if together and together.wrong and (~together.parts[0].wrong).all(axis=0).sum() < 2:
-        calls.skip(f"{calls.tried.pop()}, which it does not take", untested=["heads side by side"])
+        calls.skip(calls.tried.pop(), "unsupported", untested=["heads side by side"])
     elif together is not None:
         calls.fault(together.fault(arrangement.text))
 
@@ -533,7 +535,7 @@ def try_keys(tried: Tried) -> None:
         return
     roles = [form.arguments[place].role for place in form.vectors]
     _, heads, key_heads = sizes_apart(form)
-    text, each = f"{name} other than the positions of q", {"q": heads, "k": key_heads}
+    text, each = f"{name} different from the positions of q", {"q": heads, "k": key_heads}
     grouped = [each[role] for role in roles]
     ways = [(text, positions[:, ::-1], [1, 1]), (_SHORTER, positions[:, -_QUERIES:], [1, 1])]
     if "h" in form.axes and not form.one_head_count:
@@ -586,15 +588,15 @@ def _table_fault(function: ServedFunction, positions: Integers, text: str) -> Ir
         for own, every in zip(alone[0], together, strict=False)
     ]
     if any(_same(together, own) for own in (alone[0], of_first)):
-        evidence = f"called with {text} it returns the tables of sequence 1 for all"
+        evidence = f"called with {text}: the tables of sequence 1 are returned for all"
         return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
     joined = [
         _joined(parts, every)
         for parts, every in zip(zip(*alone, strict=True), together, strict=False)
     ]
     if [values.shape for values in together] != [values.shape for values in joined]:
-        raise InvalidInput("the tables are not of each sequence")
-    wrong = f"called with {text} it gives other tables than for each alone"
+        raise InvalidInput("it does not return tables for each sequence")
+    wrong = f"called with {text}: the tables differ from single calls"
     return None if _same(together, joined) else Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
 
 
@@ -642,8 +644,18 @@ def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, 
     fault = together.fault(f"{heads} heads")
     assert fault is not None
     if fault.message == NO_MAP:
-        fault = replace(fault, message=f"{together.where} do not rotate as the others do")
-    return (replace(fault, unlike="the function rotates heads differently"),)
+        fault = replace(
+            fault,
+            message=f"rows of {together.where} are rotated differently from the other heads",
+        )
+    return (
+        replace(
+            fault,
+            evidence=f"called with {heads} heads: results for {together.where} differ from the "
+            "reference",
+            unlike="the function rotates heads differently",
+        ),
+    )
 
 
 def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:

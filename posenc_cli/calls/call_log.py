@@ -77,13 +77,13 @@ class MadeCall(Record):
 
 
 CALL_RULES: tuple[tuple[str, Callable[[MadeCall], Integers]], ...] = (
-    ("each call starts again at position 0", lambda call: call.positions - call.positions.min()),
+    ("each call restarts at position 0", lambda call: call.positions - call.positions.min()),
     (
-        "the positions that it is given are ignored: it counts rows",
+        "positions are ignored: rows are numbered from 0",
         lambda call: np.arange(call.rows),
     ),
     (
-        "rows are rotated at other positions than theirs, which count on from the first",
+        "rows get the rotation of other positions: they count on from the first",
         lambda call: call.start + np.arange(call.rows),
     ),
 )
@@ -263,8 +263,8 @@ def of_far_rows(log: CallLog, dtype: str) -> tuple[Irregularity, ...]:
     near_right = (reader.right(call, call.positions).all() for call in near)
     if not log.compares or calls.right or not all(near_right):
         return ()
-    message = "rows that come alone are rotated differently far from position 0"
-    text = f"called with {calls.first_wrong} it gives other values than it should"
+    message = "single rows are rotated differently far from position 0"
+    text = f"called with {calls.first_wrong}: results differ from the reference"
     return by_call(log, dtype) or (_irregular(Cause.UNKNOWN, message, text),)
 
 
@@ -282,14 +282,14 @@ def in_a_long_call(
         if time.monotonic() - began > SLOW_SECONDS:
             raise InvalidInput(SLOW)
         if not log.made[before:] or not _Calls(log, log.made[before:], dtype).right:
-            raise InvalidInput("a short call is another too")
+            raise InvalidInput("a short call is wrong too")
         log.sequence(rows)
     calls = _Calls(log, log.made[before:], dtype)
     if crashes := planned.faults[known:]:
         return tuple(crashes)
     if text not in planned.tried or calls.right:
         return ()
-    text = f"called with {calls.first_wrong} it gives other values than it should"
+    text = f"called with {calls.first_wrong}: results differ from the reference"
     message = "the function rotates rows of long calls differently"
     return calls.causes() or (_irregular(Cause.UNKNOWN, message, text),)
 
@@ -305,7 +305,7 @@ def past_default_length(
     function, columns = logs[0].function, logs[0].function.form.columns
     assert function.process.default_length is not None
     name, length = function.process.default_length
-    of_default = f"an object that is made with its default {name}={length}"
+    of_default = f"an object made with its default {name}={length}"
     past = f"past that length in {half}" if half else "past that length"
     if not logs[0].compares:
         planned.skip(f"{of_default}, {past}")
@@ -323,12 +323,12 @@ def past_default_length(
         for (first, count), log in product(calls, logs):
             log.rows(np.arange(count), np.arange(first, first + count))
         if not (half or all(_Calls(log, log.made[:1], dtype).right for log in logs)):
-            raise InvalidInput("its first, short call is another too")
+            raise InvalidInput("its first, short call is wrong too")
         right = all(_Calls(log, log.made, dtype).right for log in logs)
     if right:
         return None
-    known = f"rows are wrong once it has been called past that length, in {of_default}"
-    text = f"called {past}, it gives other values than one of length {last + 1}"
+    known = f"rows are wrong after a call past the length, in {of_default}"
+    text = f"called {past}: results differ from an object of length {last + 1}"
     return Irregularity(Cause.UNKNOWN, known, text)
 
 
@@ -387,20 +387,20 @@ class _Calls:
             shown.append(f"in a call of {rows_text({call.rows})} from {call.start} on, {at}")
         evidence = "; ".join([*shown[not unrotated : _SHOWN], self._evidence])
         if unrotated:
-            message = "in some calls rows come back unrotated"
+            message = "in some calls rows are returned unrotated"
             return (_irregular(Cause.NO_ROTATION, message, evidence),)
         shared = ends.pop() if len(ends) == 1 else None
         if shared is not None and self._right_up_to <= shared + 1:
             message = f"positions are clamped at {shared}"
             return (_irregular(Cause.POSITION_OFFSET, message, self._evidence),)
-        message = f"rows are rotated at other positions than theirs: {shown[0]}"
+        message = f"rows get the rotation of other positions: {shown[0]}"
         return (_irregular(Cause.POSITION_OFFSET, message, evidence),)
 
     @property
     def _evidence(self) -> str:
         """How much was compared."""
         count, others = sum(call.rows for call in self._wrong), len(self._made) - len(self._wrong)
-        text = f"all {count} rows of {len(self._wrong)} calls are reproduced so"
+        text = f"this reproduces all {count} rows of {len(self._wrong)} calls"
         return text + (f"; the other {others} calls are right" if others else "")
 
 

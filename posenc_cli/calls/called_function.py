@@ -308,7 +308,7 @@ class CalledFunction(ABC):
         if not results:
             raise self.invalid("returned None, not real numbers")
         if len(results) < wanted:
-            raise self.invalid(f"returned {len(results)} array for q and k: both are wanted")
+            raise self.invalid(f"returned {len(results)} array for q and k; it must return both")
         turned = []
         for result, own in zip(results[:wanted], vectors, strict=True):
             if result.values.dtype.kind == "c":
@@ -353,7 +353,7 @@ class CalledFunction(ABC):
         return Crash(refused.message, hint=hint) if why == "exited" else refused
 
     def _unreadable(self) -> InvalidInput:
-        return self.invalid("wrote where its answers go: they cannot be read")
+        return self.invalid("wrote into the pipe that carries its results; they cannot be read")
 
     def invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
         """An error of the function."""

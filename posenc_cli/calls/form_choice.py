@@ -141,12 +141,12 @@ class FormChoice:
         own = self._search(frameworks, (asked,))
         if asked == "bnf" and not self._candidates:
             raise InvalidInput(
-                "--axes bnf needs num_heads or head_dim in the signature, which says how wide a "
-                f"head is; {process.signature.name} takes ({process.signature.text})"
+                "--axes bnf needs num_heads or head_dim in the signature, for the width of a head; "
+                f"{process.signature.name} takes ({process.signature.text})"
             )
         if own is not None and (own.fitness >= _FITS or not own.form.vectors):
             return own
-        why = "its results are not those of one rotation of all heads"
+        why = "its results are not one rotation of all heads"
         if own is None:
             messages = (error.message for _, error in self._refusals)
             why = next(messages, ": it cannot be called").partition(": ")[2]
@@ -191,7 +191,7 @@ class FormChoice:
         if best.fitness < _FITS and left > 0:
             untried.append(f"{left} more call forms")
         if names := unplaced(best.form, self._process.signature):
-            untried.append(f"{names}, because each call that gives it raised an error")
+            untried.append(f"{names}, because each call with it raised an error")
         return replace(best, untried=tuple(untried))
 
     def _best_of(self, group: Sequence[CallForm], deadline: float) -> _Found | None:
@@ -304,7 +304,7 @@ class FormChoice:
                 f"needs {unmet}, which posenc does not give"
                 if unmet
                 else f"takes ({signature.text}), not a known call form",
-                hint="say what each is for, as --call q,k,cos,sin; or wrap it: "
+                hint="name the roles of its arguments, as --call q,k,cos,sin; or wrap it: "
                 "def rope(x, positions): …",
             )
         for _, error in refusals:

@@ -269,7 +269,7 @@ def name_of_function(function: Callable[..., Any]) -> str:
 def _ending(status: int | None) -> str:
     """How a process came to say no more."""
     if status is None:
-        return "closed the pipe that its answers go by"
+        return "closed the pipe that carries its results"
     if status < 0:
         with contextlib.suppress(ValueError):
             return f"crashed ({signal.Signals(-status).name})"

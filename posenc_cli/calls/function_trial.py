@@ -29,7 +29,7 @@ COARSE = 64
 """Times as far they may be apart in a half precision."""
 
 
-UNSTEADY = "gives other values when it is called again with the same arguments"
+UNSTEADY = "is not deterministic: a second call with the same arguments differs"
 
 
 MULTIPLE = np.float32(1024)
@@ -144,16 +144,16 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
     values = trial.given(x, positions)
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
-        where = f"of a vector at position {positions[row]}; those of unit vectors are"
-        yield unmeasured("returned values that are not finite", where)
+        where = f"for a vector at position {positions[row]}; results for unit vectors are finite"
+        yield unmeasured("returned NaN or infinity", where)
     elif trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
         yield unmeasured("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
     elif trial.differs(values, expected):
         yield Irregularity(
             Cause.UNKNOWN,
             _differing_rows(trial, values),
-            "the result for a row must be the weighted sum of those for unit vectors",
-            "the function gives other values for vectors than for their unit vectors",
+            "the result for a row must be the weighted sum of the results for unit vectors",
+            "results for vectors are not the sum of the results for unit vectors",
         )
     elif not trial.function.form.from_zero:
         yield from _dependences(trial)
@@ -165,7 +165,7 @@ def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
     at, off = trial.positions[wrong], np.abs(values - trial.expected).max()
     where = f"position {at[0]}" if at.size == 1 else f"positions {at[0]} to {at[-1]}"
     return (
-        f"at {where}, results for vectors differ from those for their unit vectors, by up to "
+        f"at {where}, results for vectors differ from the sums over their unit vectors, by up to "
         f"{off:.2g}"
     )
 
@@ -180,7 +180,7 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
     if trial.differs(alone, expected[ends]):
-        evidence = "depends on how many rows it is given, not on their positions alone"
+        evidence = "depends on the number of rows, not on their positions alone"
         yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 

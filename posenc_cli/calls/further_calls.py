@@ -190,8 +190,8 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
     if not tried.differs(then, first):
         return
     text = (
-        f"positions 0 to {early.positions[-1]}, called after longer calls, give other values "
-        f"than before, by {np.abs(then - first).max():.2g}"
+        f"positions 0 to {early.positions[-1]} differ by up to {np.abs(then - first).max():.2g} "
+        "when called again after longer calls"
     )
     in_long = given_by(tried.function, partial(early.again, in_long=True)) or early.first
     if tried.differs(then, np.concatenate(in_long, axis=1)):
@@ -202,8 +202,9 @@ def _again(tried: Tried) -> Iterator[Irregularity]:
     by_rates = np.abs(after - on).max() <= 0.01 * np.abs(after - before).max()
     yield Irregularity(
         Cause.FREQUENCY_RULE if by_rates else Cause.UNKNOWN,
-        "a longer call leaves its rotation behind: shorter ones after it are rotated as it is",
-        f"{text}; they are those that a call up to {tried.last} has",
+        "state leaks between calls: a short call after a longer one keeps the longer call's "
+        "rotation",
+        f"{text}; they then equal a call up to {tried.last}",
     )
 
 
@@ -237,7 +238,7 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
     assert early is not None
     if renewed:
         if not tried.function.process.renews:
-            raise InvalidInput("a function of this process is not loaded again")
+            raise InvalidInput("a function of this process cannot be loaded again")
         tried.function.process.renew()
         early.again(half=half)
     yield np.concatenate(early.again(), axis=1), np.concatenate(early.first, axis=1)
@@ -246,7 +247,7 @@ def _after_half(tried: Tried, *, renewed: bool) -> Iterator[_Pair]:
 def _after_text(tried: Tried, *, renewed: bool) -> str:
     if renewed:
         return f"vectors of {halves_of(tried.function)[0]} before any of float32"
-    return "vectors of float32 after those of a half precision"
+    return "vectors of float32 after half precision"
 
 
 def _strided(strided: str, tried: Tried) -> Iterator[_Pair]:
@@ -271,8 +272,8 @@ def _values_beside(tried: Tried) -> Iterator[Irregularity]:
     for first, heads in ((0, 3), (0 if tried.form.from_zero else _FIRST, 11)):
         given, left = tried.function.values_beside(first, heads)
         if tried.differs(left, given.astype(np.float32)):
-            text = f"v comes back otherwise from position {first} on"
-            yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k rotate", text)
+            text = f"v differs from its input in a call from position {first} on"
+            yield Irregularity(Cause.UNKNOWN, "v is changed; only q and k should rotate", text)
 
 
 def _other_type(role: str, tried: Tried) -> Iterator[_Pair]:
@@ -341,12 +342,12 @@ def rounded_to(
         return
     row = int(np.argmax(off))
     text = (
-        f"{of_half} come back off by {off[row]:.2g} at position {positions[row]}, "
-        f"where roundings explain {allowed:.2g}"
+        f"{of_half} differ from float32 by {off[row]:.2g} at position {positions[row]}; "
+        f"rounding explains at most {allowed:.2g}"
     )
-    known, cause = f"{of_half} are rotated differently than those of float32", Cause.UNKNOWN
+    known, cause = f"{of_half} are rotated differently from float32", Cause.UNKNOWN
     if rounded := _rounded(tried, (values, wanted), positions, half, allowed):
-        text += "; so rounded, all rows are reproduced"
+        text += "; this rounding reproduces all rows"
         what, cause = rounded
         known = f"{what} are rounded to {half}, as {_OF.get(called, called)} are"
     yield Irregularity(cause, known, text)

@@ -135,7 +135,7 @@ def try_parameters(tried: Tried) -> None:
             surely = role.response == "same" and value != ADDED
             with calls.planned(text, surely=surely, tests=[given.name]):
                 other = _with_value(tried.function, given.name, role.name, value)
-                called = f"called with {text} it gives"
+                called = f"called with {text}: results"
                 fault = _response(tried, other, role, (given.name, value), called)
                 if fault is None and batch is not None and value == role.varied[0]:
                     fault = _batch_fault(tried, other, batch, text)
@@ -206,7 +206,7 @@ def _placed_otherwise(tried: Tried, name: str) -> Irregularity | None:
     if not tried.differs(values, wanted):
         return None
     how = "places rows at other positions" if tried.differs(values, first) else "is ignored"
-    text = f"called with {name}={_OFFSET} it gives other values than with {form.placed_by}"
+    text = f"called with {name}={_OFFSET}: results differ from calls with {form.placed_by}"
     return Irregularity(Cause.POSITION_OFFSET, f"{name} {how}", text)
 
 
@@ -263,7 +263,7 @@ def _longer(tried: Tried, name: str) -> Irregularity | None:
     form, function = tried.form, tried.function
     first, after = (0, _ROWS) if form.from_zero else (_OFFSET, 0)  # they may be its last rows
     if function.follows_length:
-        raise InvalidInput("no length is longer than the call")
+        raise InvalidInput("the length is always that of the call")
     x, where = _late_rows(tried, tried.last, first)
     needed = where.size if form.counted else int(where[-1]) + 1
     told = partial(_with_value, function, name, "length")
@@ -275,7 +275,7 @@ def _longer(tried: Tried, name: str) -> Irregularity | None:
     if all(tried.differs(values, wanted) for wanted in (plain, last)):
         known = f"{name} changes the result, which must not depend on it"
         return Irregularity(
-            Cause.UNKNOWN, known, f"called with {name}={needed + _ROWS} it gives other values"
+            Cause.UNKNOWN, known, f"called with {name}={needed + _ROWS}: results change"
         )
     if form.from_zero and function.outcome == "tables":
         shapes = [each.shape for each in longer.answers(where[None])]
@@ -283,7 +283,7 @@ def _longer(tried: Tried, name: str) -> Irregularity | None:
             return None
     elif given_by(function, partial(told(needed - 2).all_values, x, where)) is None:
         return None
-    raise InvalidInput("what it gives is as long as x")
+    raise InvalidInput("its result is as long as x")
 
 
 def _batch(tried: Tried) -> Arrangement | None:
@@ -311,7 +311,7 @@ def _batch_fault(
     fault = together.fault(f"{batch.text} and {text}")
     if fault is None:
         return None
-    what = f"{together.where} of a batch differ from single calls"
+    what = f"results for {together.where} of a batch differ from single calls"
     what = what if fault.message == NO_MAP else fault.message
     return replace(fault, message=f"with {text}, {what}")
 
@@ -341,8 +341,8 @@ def _response(
     if role.response != "same":
         return _other_response(tried, other, (role.response, *given), (plain, values), late)
     if role.name == "dtype":  # the default may be coarser
-        known = f"{name} is ignored: float16 comes back, not float32"
-        fault = Irregularity(Cause.TABLE_PRECISION, known, f"{called} float16")
+        known = f"{name} is ignored: results are float16, not float32"
+        fault = Irregularity(Cause.TABLE_PRECISION, known, f"{called} are float16")
         return fault if values[0].dtype == np.float16 else None
     same = not any(tried.differs(*pair) for pair in _compared_parts(tried, values, plain, value))
     may_place = value == LEFT_PADDED and not tried.form.has("positions")
@@ -353,7 +353,7 @@ def _response(
         raise InvalidInput("it takes a mask of rows")
     how = "changes the result, which must not depend on it"
     known = f"{name} {'names another axis' if role.name == 'axis' else how}"
-    return Irregularity(Cause.UNKNOWN, known, f"{called} other values")
+    return Irregularity(Cause.UNKNOWN, known, f"{called} change")
 
 
 def _other_response(
@@ -371,22 +371,24 @@ def _other_response(
     """
     (response, name, value), (plain, values) = varied, results
     x, where = _drawn(tried, tried.last)
-    called, parts = f"called with {name}={value} it gives", _compared_parts(tried, values, plain)
+    called, parts = f"called with {name}={value}: results", _compared_parts(tried, values, plain)
     same = [not tried.differs(*pair) for pair in parts]
     if any(same) and not _multiplied(tried, parts, same, value):
         of = "" if all(same) else f" for {'qk'[same.index(True)]}"
-        text = f"{called} what it gave before"
+        text = f"{called} do not change"
         return Irregularity(Cause.UNKNOWN, f"{name} is ignored{of}", text)
     before = _planes_before(tried, x[late])
     wanted = tried.planes(plain).conj() * before / before.conj()
     if response == "inverse" and _planes_differ(tried, tried.planes(values), wanted):
         known = f"{name}={value} does not rotate back"
-        return Irregularity(Cause.DIRECTION, known, f"{called} no rotation by the opposite angles")
+        return Irregularity(
+            Cause.DIRECTION, known, f"{called} are not rotated by the opposite angles"
+        )
     from_zero = _side_by_side(other, where, x)[late]
     if not tried.differs(np.concatenate(values, axis=1), from_zero):
         return None
     known = f"with {name}={value}, a row's rotation depends on more than its position"
-    text = f"{called} other values from position {late.start} on than in a call from 0 on"
+    text = f"{called} from position {late.start} on differ from a call that starts at 0"
     return Irregularity(Cause.POSITION_OFFSET, known, text)
 
 
@@ -434,13 +436,13 @@ def _reference_fault(tried: Tried, varied: _Varied, names: Sequence[str]) -> Irr
     ignored = _gives(tried, other, own)
     if varied.names and not ignored:
         # Some code, as for proportional RoPE, has the frequencies of all dimensions.
-        raise InvalidInput("it gives other frequencies than its reference")
+        raise InvalidInput("its frequencies differ from its reference")
     text = f"called with a {varied.parameter} of {value}"
     if ignored:
         known = f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} ignored"
-        return Irregularity(varied.cause, known, f"{text} it gives what it gave before")
-    known = f"a {varied.parameter} of {value} is not rotated as its reference is"
-    return Irregularity(Cause.UNKNOWN, known, f"{text} it differs from its reference")
+        return Irregularity(varied.cause, known, f"{text}: results do not change")
+    known = f"a {varied.parameter} of {value} gives wrong results"
+    return Irregularity(Cause.UNKNOWN, known, f"{text}: results differ from the reference")
 
 
 def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
@@ -451,7 +453,7 @@ def _other(reference: Reference, varied: _Varied) -> tuple[Reference, str]:
     name, bound = varied.parameter, reference.encoding.bound
     given = {key: value for key, value in bound.params.items() if value is not None}
     if name not in given:
-        raise InvalidInput(f"{bound.scheme.name} has one {name}")
+        raise InvalidInput(f"{bound.scheme.name} has no other {name}")
     if name == "grid" and given.get("axes"):
         raise InvalidInput("the coordinates come from a file")
     value = varied.other(given[name])

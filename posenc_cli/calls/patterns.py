@@ -195,7 +195,7 @@ def _fault(
         return None
     off, first = np.abs(values - wanted).max(), _first_row(values, wanted, differs)
     rows = f", from row {first} on" if len(values) > 1 else ""
-    evidence = f"called with {text}, it gives other values, by {off:.2g}{rows}"
+    evidence = f"called with {text}: results differ by up to {off:.2g}{rows}"
     return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 

@@ -226,7 +226,7 @@ class ServedFunction:
         if form.has("qkv"):
             parts = thirds(parts[0], form, beside.shape(form.axes)) or parts
         if len(parts) < 3 or parts[2].shape != beside.shape(form.axes):
-            raise InvalidInput("it does not come back")
+            raise InvalidInput("v is not returned")
         return beside.values, beside.read(parts[2], form.axes)
 
     def all_values(self, x: Float32Rows, positions: Integers) -> list[NumberArray]:

@@ -426,7 +426,7 @@ def called(
             raise Refused("changed its positions, which the next layer reads too")
         if changed:
             raise Refused(
-                "changed its input: it must return a new array and leave x as it is", why="changed"
+                "changed its input; it must return a new array and not modify x", why="changed"
             )
         values = parts_of(result)
     if len(values) > _MOST_RESULTS:
@@ -540,7 +540,7 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
     # It is no masked array where nothing has imported these: naming them would.
     if "numpy.ma" in sys.modules and isinstance(result, np.ma.MaskedArray):
-        raise Refused("returned a masked array, whose values may not all be there")
+        raise Refused("returned a masked array, which may lack values")
     values, dtype = as_numpy(result)
     if values.dtype.kind not in "fiuc":
         words = f"{type(result).__name__} of {values.dtype}"

@@ -161,9 +161,9 @@ def implementation(
 def _other_axes(function: ServedFunction, why: str) -> Irregularity:
     """The finding that a function takes axes in another order than it was asked to."""
     asked, taken = function.process.asked.axes, function.form.axes
-    message = f"vectors are taken in the axes {taken}, not {asked} as they have to be"
+    message = f"vectors are read in the axes {taken}, not {asked} as requested"
     return Irregularity(
-        Cause.AXIS, message, f"called with {asked}: {why}; all that was measured is of {taken}"
+        Cause.AXIS, message, f"called with {asked}: {why}; everything was measured with {taken}"
     )
 
 
@@ -198,7 +198,7 @@ def _with_further_calls(
     if not grid:
         calls.untried += function.found.untried
         if function.form.has("dtype") and subject.dtype != "float32":
-            known = f"dtype is ignored: {subject.dtype} comes back, not float32"
+            known = f"dtype is ignored: results are {subject.dtype}, not float32"
             evidence = f"called with {function.text}"
             calls.fault(Irregularity(Cause.TABLE_PRECISION, known, evidence))
         past = partial(_try_past_default_length, subject.dtype)
@@ -415,7 +415,7 @@ def _read_all(
     if not unlike:
         return ()
     evidence = "in a call of {} rows from position {} on".format(*unlike[0])
-    message = f"of {heads} heads that hold the same vectors some come out differently"
+    message = f"{heads} heads hold the same vectors, but some results differ"
     return (Irregularity(Cause.UNKNOWN, message, evidence),)
 
 
@@ -460,4 +460,4 @@ def _not_finite(positions: Integers, matrices: UnitMatrices) -> tuple[str, ...]:
     if not bad.any():
         return ()
     first = int(positions[int(np.argmax(bad))])
-    return (f"returned values that are not finite at position {first}",)
+    return (f"returned NaN or infinity at position {first}",)

@@ -187,7 +187,7 @@ def _likeliest(
     ]
     if unknown:
         names = ", ".join(unknown)
-        raise called.invalid(f"needs {names}: the name does not say what it is", hint=_WRAP)
+        raise called.invalid(f"needs {names}, whose name does not show its role", hint=_WRAP)
     refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
     for arguments in islice(_calls(called, task), _MOST_TRIES):
         carried = [value for _, value in _given(arguments, task) if _is_carried(value)]
@@ -212,7 +212,7 @@ def _likeliest(
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
     if likeliest is None:
-        raise called.invalid("takes no parameter that posenc knows", hint=_HINT)
+        raise called.invalid("has no parameter that posenc knows", hint=_HINT)
     return likeliest
 
 
@@ -263,7 +263,7 @@ def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tup
     payload, text = _payload(called, arguments, task.dtype)
     results = called.arrays(payload, np.abs(task.places).astype(np.int64))
     if len(results) != 1:
-        raise called.invalid(f"returned {len(results)} arrays, and one is compared")
+        raise called.invalid(f"returned {len(results)} arrays; posenc compares one")
     if not results[0].values.size:
         raise called.invalid(f"returned no values: an array of {results[0].values.shape}")
     return Loaded(results[0].values, results[0].dtype, called.target), text
@@ -362,7 +362,7 @@ def _with_notes(
     """The subject, with notes on its further calls."""
     notes = [f"also right for {', '.join(tried)}"] * bool(tried)
     notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
-    notes += ["float32 comes back as float64"] * (leaks and subject.expected.dtype == "float64")
+    notes += ["returns float64 for float32 input"] * (leaks and subject.expected.dtype == "float64")
     distinct = ", ".join(dict.fromkeys(filter(None, untested)))
     return replace(subject, notes=(*subject.notes, *notes), untested=distinct)
 
@@ -448,7 +448,7 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
     loaded = results[0][0]
     if _format_in(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
-        raise _IgnoredFormat(f"dtype ({loaded.dtype} comes back, not {task.dtype})")
+        raise _IgnoredFormat(f"dtype (results are {loaded.dtype}, not {task.dtype})")
     added = results[0][1].size == results[0][2].size and _SHAPE_ONLY not in subject.notes
     with np.errstate(invalid="ignore"):
         values = [y - x if added else y for _, y, x in results]
@@ -515,13 +515,13 @@ def _is_carried(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.ndim > 1 and value.dtype.kind == "f"
 
 
-_SHAPE_ONLY = "the result does not contain the input, which only gives the shape"
-_FIRST_QUERIES = "fewer queries than keys (the function returns those of the first queries)"
+_SHAPE_ONLY = "the result does not contain the input; only its shape is used"
+_FIRST_QUERIES = "fewer queries than keys (the function returns scores of the first queries)"
 _SCALES = (1.0, 64.0)
 """Sizes of the noise that values are added to: one of them shows what bends, clips or scales it."""
-_DROPOUT = "dropout? call .eval() on an instance in the file, and check it by its name"
-_OTHER_ORDER = "values differ where the batch comes before the positions in the input"
-_NOT_ADDED = "the input is normal noise: compared is the result minus the input"
+_DROPOUT = "dropout? call .eval() on an instance in the file, and check that instance by name"
+_OTHER_ORDER = "values differ if the batch comes before the positions in the input"
+_NOT_ADDED = "the input is normal noise; posenc compares the result minus the input"
 _SCORES = (
     *("scores", "attn_scores", "attention_scores", "attn_weights", "attn_logits", "logits"),
     *("attn", "dots", "qk_dots"),

@@ -111,7 +111,7 @@ def calls_of_rows(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     yield from _in_half(task, "vectors", _accepting(asked, whole))
     if task.settings.get("max_period") is not None:
         between = whole[-_ROWS:] + np.resize([0.125, 0.5, 0.875], _ROWS)
-        yield call("timesteps between whole ones", between, whole[-_ROWS:])
+        yield call("fractional timesteps", between, whole[-_ROWS:])
         if task.settings.get("scale") == 1 and whole.max() <= _EXACT_IN_HALF:
             half = replace(task, places=whole.astype(np.float16))
             yield FurtherCall("timesteps in float16", (half,), _accepting(asked, whole), task)
@@ -131,7 +131,7 @@ def _batches(
         text += f" from position {own[0]:g} on" * bool(first)
         yield call(text, np.stack([own] * count), np.stack([begin] * count) if first else begin)
     square = np.stack([whole[:_ROWS]] * _ROWS)
-    yield call("as many sequences as rows", square, square[0])
+    yield call("equal numbers of sequences and rows", square, square[0])
 
 
 def _follow_the_length(task: FunctionTask, asked: Asked) -> bool:
@@ -175,7 +175,9 @@ def calls_of_scores(task: FunctionTask, asked: Asked) -> Iterator[FurtherCall]:
     if not task.sides and 1 < heads <= min(_MOST_SQUARE, task.places.size):
         square = replace(_at(task, task.places[:heads]), sequences=heads)
         accepts = _accepting(asked, *[square.places] * heads)
-        yield FurtherCall("as many sequences and positions as heads", (square,), accepts, task)
+        yield FurtherCall(
+            "equal numbers of sequences, positions and heads", (square,), accepts, task
+        )
     yield from _in_half(task, "scores", _accepting(asked))
 
 

@@ -60,13 +60,13 @@ def ids(x, position_ids):
     return rotated(x, beside_heads(x, position_ids))
 
 
-@wrong("position-offset", "sequences 2, 3 are")
+@wrong("position-offset", "sequences 2, 3 get the rotation of other positions")
 def ids_of_first(x, position_ids):
     position_ids = np.asarray(position_ids)
     return ids(x, position_ids[:1] if position_ids.ndim == 2 else position_ids)
 
 
-@wrong("position-offset", "sequences 2, 3 are")
+@wrong("position-offset", "sequences 2, 3 get the rotation of other positions")
 def rows_of_first(x, position_ids):
     """Rows (n, d) may have positions (1, n) as well, and come back with an axis of sequences."""
     positions = beside_heads(x, np.asarray(position_ids)[:1])
@@ -83,7 +83,7 @@ def offsets(x, offset=0):
     )
 
 
-@wrong("position-offset", "sequences 2, 3 are")
+@wrong("position-offset", "sequences 2, 3 get the rotation of other positions")
 def offset_of_first(x, offset=0):
     return rotated(x, np.asarray(offset).ravel()[0] + rows(x))
 
@@ -121,7 +121,7 @@ def without_sequences(x, positions):
 
 
 # As many sequences as a prompt with and one without guidance.
-@wrong("no-rotation", "sequence 2 come back unrotated")
+@wrong("no-rotation", "sequence 2 are returned unrotated")
 def second_of_two(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4 and len(x) == 2:
@@ -129,7 +129,7 @@ def second_of_two(x, position_ids):
     return y
 
 
-@wrong("position-offset", "sequence 2 are rotated at other positions")
+@wrong("position-offset", "sequence 2 get the rotation of other positions")
 def positions_of_first_of_two(x, position_ids):
     position_ids = np.asarray(position_ids)
     two = position_ids.ndim == 2 and len(position_ids) == 2
@@ -152,7 +152,7 @@ def lowest_frequency_for_several(x, position_ids):
     return turned_by(x, np.cos(angles), np.sin(angles)).astype(x.dtype)
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 def positions_along_sequences(x, positions):
     """Right for any batch but one of as many sequences as rows."""
     positions = np.asarray(positions)
@@ -211,13 +211,13 @@ class KeptFor:
         return self.kept[key]
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 class KeptForLast(KeptFor):
     def told(self, position_ids):
         return position_ids.max()
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 class KeptForEnds(KeptFor):
     def told(self, position_ids):
         return position_ids.flat[0], position_ids.flat[-1]
@@ -234,7 +234,7 @@ def each_its_own(q, k, q_positions, k_positions):
     return ids(q, q_positions), ids(k, k_positions)
 
 
-@wrong("position-offset", "of k are rotated at other positions")
+@wrong("position-offset", "of k get the rotation of other positions")
 def keys_at_queries(q, k, q_positions, k_positions):
     return ids(q, q_positions), ids(k, q_positions)
 
@@ -244,7 +244,7 @@ def keys_of_their_own(q, k, position_ids, key_position_ids=None):
     return ids(q, position_ids), ids(k, keys)
 
 
-@wrong("position-offset", "of k are rotated at other positions")
+@wrong("position-offset", "of k get the rotation of other positions")
 def keys_ignored(q, k, position_ids, key_position_ids=None):
     return ids(q, position_ids), ids(k, position_ids)
 
@@ -256,19 +256,19 @@ def longer_keys_from_zero(q, k, q_pos, k_pos):
     return ids(q, q_pos), ids(k, k_pos - k_pos.min() * (q.shape[-2] != k.shape[-2]))
 
 
-@wrong("position-offset", "of k are rotated at other positions")
+@wrong("position-offset", "of k get the rotation of other positions")
 def grouped_keys_at_queries(q, k, q_pos, k_pos=None):
     """Right where q and k have as many heads."""
     own = q_pos if k_pos is None or q.shape[-3] != k.shape[-3] else k_pos
     return ids(q, q_pos), ids(k, own)
 
 
-@wrong("position-offset", "of q are rotated at other positions")
+@wrong("position-offset", "of q get the rotation of other positions")
 def queries_at_last_keys(q, k, q_positions, k_positions):
     return ids(q, np.asarray(k_positions)[..., -q.shape[-2] :]), ids(k, k_positions)
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 def exchanged_places(q, k, q_positions, k_positions):
     return ids(q, k_positions), ids(k, q_positions)
 
@@ -303,7 +303,10 @@ def positions_in_first_layer(x, positions, layer_idx=0):
     return ids(x, positions if layer_idx == 0 else rows(x))
 
 
-@wrong("position-offset", "with layer_idx=1, rows of sequences 2, 3 are")
+@wrong(
+    "position-offset",
+    "with layer_idx=1, rows of sequences 2, 3 get the rotation of other positions",
+)
 def first_sequence_in_other_layers(x, positions, layer_idx=0):
     first = np.asarray(positions)[:1] if layer_idx and np.ndim(positions) == 2 else positions
     return ids(x, first)
@@ -471,7 +474,7 @@ def rows_of_tables(x, cos, sin, seqlen_offsets=0):
     return turned_by(x, cos[places], sin[places])
 
 
-@wrong("position-offset", "sequences 2, 3 are")
+@wrong("position-offset", "sequences 2, 3 get the rotation of other positions")
 def rows_of_first_offset(x, cos, sin, seqlen_offsets=0):
     return rows_of_tables(x, cos, sin, np.ravel(seqlen_offsets)[0])
 
@@ -550,7 +553,7 @@ def in_asked_format(seq_len, dim, dtype=np.float16):
     return np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
 
 
-@wrong("table-precision", "dtype is ignored: float16 comes back, not float32")
+@wrong("table-precision", "dtype is ignored: results are float16, not float32")
 def in_half_precision(seq_len, dim, dtype=np.float32):
     return in_asked_format(seq_len, dim)
 
@@ -582,7 +585,7 @@ def single_layer(x, positions, layer_idx=0):
     return ids(x, positions)
 
 
-@wrong("no-rotation", "sequence 4 come back unrotated")
+@wrong("no-rotation", "sequence 4 are returned unrotated")
 def fourth_of_four(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4 and len(x) == 4:
@@ -590,7 +593,7 @@ def fourth_of_four(x, position_ids):
     return y
 
 
-@wrong("no-rotation", "sequence 8 come back unrotated")
+@wrong("no-rotation", "sequence 8 are returned unrotated")
 def eighth_of_eight(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4 and len(x) == 8:
@@ -602,7 +605,7 @@ def turned_by(x, cos, sin):
     return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 def first_row_for_one_head(q, k, cos, sin):
     def turned(x):
         one = x.ndim == 4 and x.shape[1] == 1 < len(x)
@@ -611,13 +614,13 @@ def first_row_for_one_head(q, k, cos, sin):
     return turned(q), turned(k)
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 def axis_by_its_length(x, cos, sin):
     along = (-1, 1, 1, 32) if x.ndim == 4 and len(x) == len(cos) else cos.shape
     return turned_by(x, cos.reshape(along), sin.reshape(along))
 
 
-@wrong("no-rotation", "sequence 33 come back unrotated")
+@wrong("no-rotation", "sequence 33 are returned unrotated")
 def buffers_for_32(x, position_ids):
     y = ids(x, position_ids)
     if x.ndim == 4:
@@ -659,7 +662,7 @@ def one_sequence(x, positions):
     return ids(x, positions)
 
 
-@wrong("position-offset", "rotated at other positions")
+@wrong("position-offset", "get the rotation of other positions")
 def last_row_of_tables(x, cos, sin, position_ids):
     """Megatron-LM#412: a decoding step takes the end of what was computed."""
     row = np.s_[-1:] if x.shape[-2] == 1 else np.asarray(position_ids)

@@ -70,7 +70,8 @@ def test_an_answer_that_is_garbled_is_told_in_one_line(name, call, tmp_path):
     assert (status, out) == (2, "")
     message, hint = err.splitlines()
     assert message == (
-        "posenc: error: --impl './mine.py:f' wrote where its answers go: they cannot be read"
+        "posenc: error: --impl './mine.py:f' wrote into the pipe that carries its results; "
+        "they cannot be read"
     )
     assert hint.startswith("hint: save its values: ")
 
@@ -93,7 +94,9 @@ def test_a_description_of_other_types_is_garbled(description, call, tmp_path):
     (tmp_path / "mine.py").write_text(GOOD + WRITES + f"say({answer!r})\nf = good\n")
     status, _, err = call(*ASKED, "./mine.py:f")
     assert status == 2
-    assert "wrote where its answers go: they cannot be read" in " ".join(err.split())
+    assert "wrote into the pipe that carries its results; they cannot be read" in " ".join(
+        err.split()
+    )
 
 
 @pytest.mark.long

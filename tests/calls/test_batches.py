@@ -169,13 +169,13 @@ def test_what_a_longer_call_leaves_behind_is_found(asked, name, call):
     if name == "left_once":  # what it gives then is no call's
         assert (why["cause"], why["message"]) == (
             "unknown",
-            "the function gives other values when it is called again with the same arguments",
+            "the function is not deterministic: a second call with the same arguments differs",
         )
     else:
         assert why["cause"] == "frequency-rule"
-        assert "a longer call leaves its rotation behind" in why["message"]
-        assert "they are those that a call up to 2048 has" in why["evidence"]
-    assert "give other values than before" in why["evidence"]
+        assert "state leaks between calls: a short call after a longer one keeps" in why["message"]
+        assert "they then equal a call up to 2048" in why["evidence"]
+    assert "when called again after longer calls" in why["evidence"]
 
 
 @pytest.mark.long
@@ -220,7 +220,7 @@ def test_what_goes_wrong_in_other_calls_besides_hides_no_cause(call):
     document = json.loads(call(*HALF, "--impl", wrong)[1])
     assert [why["cause"] for why in document["diagnosis"]] == ["base"]
     (note,) = (note for note in document["notes"] if note.startswith("besides: "))
-    assert "give other values than before" in note
+    assert "when called again after longer calls" in note
 
 
 @pytest.mark.long

@@ -110,8 +110,8 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("def f(x, p): return good(x, p) * np.nan", "not finite"),
-        ("def f(x, p):\n    y = good(x, p); y[p > 70] = np.nan; return y", "not finite"),
+        ("def f(x, p): return good(x, p) * np.nan", "NaN or infinity"),
+        ("def f(x, p):\n    y = good(x, p); y[p > 70] = np.nan; return y", "NaN or infinity"),
         ("def f(x, p): return np.tanh(good(x, p))", "not linear"),
         ("def f(x, p): return good(x, p) * np.abs(x).max()", "not linear"),
         ("def f(x, p): return good(x, p) - good(x, p).mean(0)", "results for vectors differ"),
@@ -128,7 +128,9 @@ def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
 
 NOT_MAPS = {
     "is not linear in x": "def f(x, p): return np.tanh(good(x, p))",
-    "gives other values for vectors than": "def f(x, p): return good(x, p) - good(x, p).mean(0)",
+    "are not the sum of the results for unit vectors": (
+        "def f(x, p): return good(x, p) - good(x, p).mean(0)"
+    ),
     "when it is called again": "def f(x, p): return good(x, p) * os.getrandom(1)[0]",
     "rotates a row differently in": "def f(x, p): return good(x, np.arange(len(x)))",
 }
@@ -147,10 +149,10 @@ def test_lengths_of_what_is_no_linear_map_are_not_measured_and_it_is_said_why(wh
 
 
 LOST_POSITIONS = {
-    "it counts rows": "def f(x, p): return good(x, np.arange(len(x)))",
-    "rotated at other positions": "def f(x, p): return good(x, p[0] + np.arange(len(x)))",
-    "each call starts again at position 0": "def f(x, p): return good(x, p - p.min())",
-    "than theirs": "def f(x, p): return good(x, np.sort(p))",
+    "rows are numbered from 0": "def f(x, p): return good(x, np.arange(len(x)))",
+    "get the rotation of other positions": "def f(x, p): return good(x, p[0] + np.arange(len(x)))",
+    "each call restarts at position 0": "def f(x, p): return good(x, p - p.min())",
+    "of other positions: in a call of": "def f(x, p): return good(x, np.sort(p))",
     "position": "def f(x, p): return good(x, p - (p[0] > 0))",
 }
 
@@ -181,14 +183,14 @@ def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(b
     assert why.cause == cause
     assert found.survey.reference.pair == (2 if "4:6" in body else 0)
     if "4:6] = np.inf" in body:
-        assert why.evidence.startswith("68 of 272 are not, the first at position 0, pair 2")
+        assert why.evidence.startswith("68 of 272 rotations, first at position 0, pair 2")
 
 
 ROUNDING = {
-    "all values returned were rounded to float16, and stored wider": (
+    "all values returned were rounded to float16, then stored as float32": (
         "return good(x, p).astype(np.float16).astype(np.float32)"
     ),
-    "cosines and sines were rounded to float16, and stored wider": """
+    "cosines and sines were rounded to float16, then stored as float32": """
         angles = np.asarray(p)[:, None] * inv_freq
         tables = np.stack([np.cos(angles), np.sin(angles)])
         cos, sin = tables.astype(np.float16).astype(np.float32)
@@ -295,7 +297,7 @@ def test_heads_that_are_turned_differently_are_named_and_not_called_bent(check):
         return y, turn(k)
     """
     queries = check(body)
-    text = "rows of heads 4–12 of q come back unrotated in calls with several heads: "
+    text = "rows of heads 4–12 of q are returned unrotated in calls with several heads: "
     assert queries.subject.no_map.startswith(text)
     assert not queries.subject.key.no_map
 
@@ -498,7 +500,7 @@ def test_position_zero_alone_is_no_check(call, own):
 @pytest.mark.slow
 def test_it_says_that_not_every_position_was_tried(call, own):
     given = ("rope-check", "-s", "rope", "--layout", "half", *own("turned"))
-    assert "--len N tries every one" in " ".join(call(*given)[1].split())
+    assert "--len N tries all N" in " ".join(call(*given)[1].split())
     assert "--len N" not in call(*given, "--len", "300")[1]
 
 
@@ -589,11 +591,11 @@ def test_a_worker_whose_answers_nobody_reads_ends_in_silence():
             "ended its process with status 1",
         ),
         ("import signal\ndef f(x, p): os.kill(os.getpid(), signal.SIGTERM)", "crashed (SIGTERM)"),
-        (EVERYWHERE.format("no answer"), "wrote where its answers"),
-        (EVERYWHERE.format("[1]"), "wrote where its answers"),
+        (EVERYWHERE.format("no answer"), "wrote into the pipe that carries its results"),
+        (EVERYWHERE.format("[1]"), "wrote into the pipe that carries its results"),
         (
             EVERYWHERE.format('{{"id": 2, "bytes": 8, "results": [{{"stored": "float32"}}]}}'),
-            "wrote where its answers",
+            "wrote into the pipe that carries its results",
         ),
         ("def f(x, p): raise KeyboardInterrupt", "raised KeyboardInterrupt"),
         (
@@ -696,7 +698,7 @@ def test_columns_that_come_out_in_an_order_of_their_own_are_no_equal(check):
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     (why,) = diagnose(found)
     assert why.cause == Cause.LAYOUT
-    assert why.message == "rotated dimensions come out in another order"
+    assert why.message == "rotated dimensions are returned in another order"
 
 
 ODD = """
@@ -740,7 +742,7 @@ def test_a_factor_of_q_alone_is_not_said_to_be_squared_in_scores(check):
 @pytest.mark.long
 def test_calls_of_one_row_that_start_again_are_not_said_of_all_calls(check):
     (why,) = diagnose(check("def f(x, p): return good(x, p * (len(p) > 1))"))
-    assert why.message.startswith("each call starts again at position 0, in ")
+    assert why.message.startswith("each call restarts at position 0, in ")
 
 
 @pytest.mark.long
@@ -762,13 +764,13 @@ SHARED = "def f(x, p): return good(x, p[np.arange(len(p)) // 64 * 64])"
 @pytest.mark.parametrize(
     ("body", "positions", "said"),
     [
-        (LEFT, "0:17", "in some calls rows come back unrotated"),
-        (LEFT, "0:100", "in some calls rows come back unrotated"),
+        (LEFT, "0:17", "in some calls rows are returned unrotated"),
+        (LEFT, "0:100", "in some calls rows are returned unrotated"),
         (
             SHARED,
             "0:300",
             (
-                "rows are rotated at other positions than theirs: in a call of 64 rows from 0 on, "
+                "rows get the rotation of other positions: in a call of 64 rows from 0 on, "
                 "position 1 is rotated as 0"
             ),
         ),
@@ -807,7 +809,7 @@ def by_rows(x, positions):
     ("name", "words"),
     [
         ("one_too_few", "frequency-rule: the base is scaled for a length of 511"),
-        ("by_rows", "results for vectors differ from those for their unit vectors"),
+        ("by_rows", "results for vectors differ from the sums over their unit vectors"),
         ("right", ""),
     ],
 )

@@ -249,14 +249,14 @@ def test_v_is_not_taken_for_q_and_comes_back_as_it_was(call, tmp_path):
 
 AXES = [
     ("transformers", "bhnd", 0, ""),
-    ("transformers_2", "bhnd", 1, "vectors are taken in the axes bnhd, not bhnd"),
+    ("transformers_2", "bhnd", 1, "vectors are read in the axes bnhd, not bhnd"),
     ("transformers_2", "bnhd", 0, ""),
-    ("transformers", "bnhd", 1, "vectors are taken in the axes bhnd, not bnhd"),
+    ("transformers", "bnhd", 1, "vectors are read in the axes bhnd, not bnhd"),
     ("mlx", "bhnd", 0, ""),
-    ("keras", "bhnd", 1, "are not those of one rotation of all heads"),
+    ("keras", "bhnd", 1, "are not one rotation of all heads"),
     ("gpt_neox", "nbhd", 0, ""),
     ("one_sequence", "nd", 0, ""),
-    ("one_sequence", "bhnd", 1, "vectors are taken in the axes nd, not bhnd"),
+    ("one_sequence", "bhnd", 1, "vectors are read in the axes nd, not bhnd"),
     ("q_alone", "bnhd", 1, "nothing rotates"),
 ]
 
@@ -272,7 +272,7 @@ def test_a_function_takes_the_axes_that_are_required_or_fails(name, axes, status
     told = " ".join(f"{why['message']}; {why['evidence']}" for why in document["diagnosis"])
     assert words in told
     causes = {why["cause"] for why in document["diagnosis"]}
-    assert ("axis" in causes) == ("vectors are taken" in told)
+    assert ("axis" in causes) == ("vectors are read" in told)
     assert document["subject"]["call"]["usual_axes"] is None
 
 
@@ -330,14 +330,14 @@ WRONG = {
     ),
     "exchanged": ("unknown", "results for vectors differ", "results for vectors differ"),
     "k_later": ("position-offset", "k: positions are off by +1", "holds for all q and k"),
-    "offset_ignored": ("position-offset", "", "each call starts again at position 0"),
-    "cache_ignored": ("position-offset", "are ignored: it counts rows", ""),
-    "restarted": ("position-offset", "", "each call starts again at position 0"),
+    "offset_ignored": ("position-offset", "", "each call restarts at position 0"),
+    "cache_ignored": ("position-offset", "are ignored: rows are numbered from 0", ""),
+    "restarted": ("position-offset", "", "each call restarts at position 0"),
     "growing": ("unknown", "depends on more than the row", ""),
     "short_of_rows": (
         "no-rotation",
-        "in some calls rows come back unrotated",
-        "in some calls rows come back unrotated",
+        "in some calls rows are returned unrotated",
+        "in some calls rows are returned unrotated",
     ),
 }
 
@@ -365,17 +365,17 @@ def test_columns_of_q_and_k_come_out_in_one_order_or_scores_are_wrong(call):
     (why,) = document["diagnosis"]
     assert (why["cause"], why["message"]) == (
         "layout",
-        "q comes out in another order of columns than k",
+        "q and k are returned with their dimensions in different orders",
     )
     status, out, _ = call(*asked, f"{DOUBLES}:both_reordered")
     document = json.loads(out)
     assert status == 0
-    assert "columns come out as interleaved" in " ".join(document["notes"])
+    assert "output dimensions are interleaved" in " ".join(document["notes"])
     subject = document["subject"]
     assert (subject["layout"], subject["out_layout"]) == ("half", "interleaved")
     _, out, _ = call(*(each for each in asked if each != "--json"), f"{DOUBLES}:both_reordered")
     verdict = " ".join(out.split("\n\n")[0].split())
-    assert "; its dimensions go in as half and come out as interleaved" in verdict
+    assert "; its input layout is half, its output layout interleaved" in verdict
 
 
 @pytest.mark.slow
@@ -390,7 +390,7 @@ def test_tables_that_are_given_do_not_hide_how_columns_are_paired(call):
     ("name", "more", "status", "words"),
     [
         ("five", (), 2, "takes (a, b, c, d, e, f), not a known call form"),
-        ("five", (), 2, "say what each is for, as --call q,k,cos,sin"),
+        ("five", (), 2, "name the roles of its arguments, as --call q,k,cos,sin"),
         ("left_in_place", (), 2, "--in-place takes the result from its input"),
         ("transformers", ("--in-place",), 2, "without --in-place, the result is what it returns"),
         ("transformers", ("--call", "q,k,positions"), 2, "suggests --call q,k,cos,sin"),
@@ -505,7 +505,7 @@ def test_an_offset_with_which_no_call_succeeds_is_said_not_to_be_tried(call, tmp
     status, out, _ = call(*asked, f"{tmp_path / 'raises.py'}:rotate")
     untried = json.loads(out)["subject"]["call"]["untried"]
     assert status == 0
-    assert "offset, because each call that gives it raised an error" in untried
+    assert "offset, because each call with it raised an error" in untried
 
 
 HALVES = """

@@ -368,20 +368,20 @@ WRONG = {
     in_long_calls: "65600 rows",
     in_calls_of_few_rows: "rows",
     in_calls_of_many_rows: "rows",
-    after_growing: "an object that is made with its default max_position_embeddings",
-    tables_after_growing: "an object that is made with its default max_position_embeddings",
-    after_half_precision: "vectors of float32 after those of a half precision",
+    after_growing: "an object made with its default max_position_embeddings",
+    tables_after_growing: "an object made with its default max_position_embeddings",
+    after_half_precision: "vectors of float32 after half precision",
     of_first_precision: "vectors of bfloat16 before any of float32",
-    after_half_precision_in_numpy: "vectors of float32 after those of a half precision",
+    after_half_precision_in_numpy: "vectors of float32 after half precision",
     of_first_precision_in_numpy: "vectors of float16 before any of float32",
     tables_of_one_row: "(of one|1) row",
-    after_growing_twice: "an object that is made with its default max_position_embeddings",
-    at_positions_after_growing_twice: "an object that is made with its default max_position",
-    past_70_key_heads: "of k come back unrotated",
-    of_strided_columns: "vectors whose last axis is not contiguous, it gives",
+    after_growing_twice: "an object made with its default max_position_embeddings",
+    at_positions_after_growing_twice: "an object made with its default max_position",
+    past_70_key_heads: "of k are returned unrotated",
+    of_strided_columns: "vectors whose last axis is not contiguous: results differ",
     at_one_key_head: "6 heads of q and 1 of k",
-    at_130_heads: "heads 129, 130 of q come back unrotated",
-    of_views: "vectors that are not contiguous, it gives",
+    at_130_heads: "heads 129, 130 of q are returned unrotated",
+    of_views: "vectors that are not contiguous: results differ",
 }
 
 
@@ -503,7 +503,7 @@ def test_an_object_that_is_told_its_length_by_who_makes_it_may_be_another_below_
     frequencies = 1e4 ** -(np.arange(0, DIM, 2) / DIM)
     found, made = examined(Interpolated, "rope")
     assert found.ok
-    assert "its first, short call is another too" in made["untried"][-1]
+    assert "its first, short call is wrong too" in made["untried"][-1]
 
 
 PACKAGE = """

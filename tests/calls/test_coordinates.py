@@ -165,10 +165,10 @@ def test_coordinates_come_in_the_shape_that_a_function_takes(name, shape, checke
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("swapped", "pairs 8–63 of 64 follow axis 2 in place of axis 1, axis 1 in place of axis 2"),
-        ("thw_swapped", "axis 2 in place of axis 1, axis 1 in place of axis 2"),
-        ("key_swapped", "k: pairs 8–63 of 64 follow axis 2 in place of axis 1"),
-        ("one_axis", "pairs 36–63 of 64 follow axis 1 in place of axis 2"),
+        ("swapped", "pairs 8–63 of 64 follow axis 2 instead of axis 1, axis 1 instead of axis 2"),
+        ("thw_swapped", "axis 2 instead of axis 1, axis 1 instead of axis 2"),
+        ("key_swapped", "k: pairs 8–63 of 64 follow axis 2 instead of axis 1"),
+        ("one_axis", "pairs 36–63 of 64 follow axis 1 instead of axis 2"),
         ("shares", "sections is 28,8,28, not 8,28,28"),
         ("blocks", "pairs follow axes in the order (1, 0, 2), not (0, 1, 2)"),
     ],
@@ -284,7 +284,7 @@ def multimodal(tmp_path, call):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("swapped", "follow axis 2 in place of axis 1"), ("in_blocks", "interleaved is false")],
+    [("swapped", "follow axis 2 instead of axis 1"), ("in_blocks", "interleaved is false")],
 )
 def test_without_coordinates_those_of_a_video_are_given(name, message, multimodal):
     status, document = multimodal("right")
@@ -308,7 +308,7 @@ def test_the_video_lies_within_the_positions_that_are_asked_for(multimodal):
     where = ("--positions", "100:164")
     status, document = multimodal("right", where)
     assert (status, document["not_checked"]) == (0, None)
-    assert any("positions 105 to 152 are those of a video" in note for note in document["notes"])
+    assert any("positions 105 to 152 are a video" in note for note in document["notes"])
     status, document = multimodal("swapped", where)
     assert (status, cause_of(document)) == (1, "axis")
     assert multimodal("swapped", ("--positions", "7:55"))[0] == 1
@@ -484,7 +484,7 @@ def of_a_grid(tmp_path, call):
         ("one_size", "grid_hw is ignored"),
         ("tables_of_one_size", "grid_hw is ignored"),
         ("not_halves", "vectors of float16 are rotated differently"),
-        ("not_batches", "come back unrotated in calls with several sequences"),
+        ("not_batches", "are returned unrotated in calls with several sequences"),
         ("not_views", "depends on more than the row"),
     ],
 )

@@ -96,5 +96,5 @@ def test_a_table_that_ends_is_right_and_what_it_hides_is_said(checked):
 def test_right_functions_pass_and_line_one_says_which_return_float64(name, checked):
     status, report = checked(name)
     assert status == 0, report["verdict"]
-    told = "; float32 comes back as float64" in report["verdict"]
+    told = "; returns float64 for float32 input" in report["verdict"]
     assert told == (name == "in_float64"), report["verdict"]

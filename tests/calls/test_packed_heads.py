@@ -173,7 +173,7 @@ def test_heads_that_are_taken_for_rows_are_named(name, checked):
     assert status == 1
     (why,) = document["diagnosis"]
     assert why["cause"] == "axis"
-    assert "are rotated at other positions" in why["message"]
+    assert "get the rotation of other positions" in why["message"]
 
 
 @pytest.mark.long

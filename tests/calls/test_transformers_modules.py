@@ -244,7 +244,7 @@ def test_modules_of_transformers_are_right_and_wrong_with_their_axes_swapped(mod
     status, out, _ = call(*how, f"{tmp_path}/swapped.py:Swapped")
     (why,) = json.loads(out)["diagnosis"]
     assert (status, why["cause"]) == (1, "axis")
-    assert "axis 2 in place of axis 1, axis 1 in place of axis 2" in why["message"]
+    assert "axis 2 instead of axis 1, axis 1 instead of axis 2" in why["message"]
 
 
 PATCHES = """

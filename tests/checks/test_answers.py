@@ -47,7 +47,7 @@ def test_what_comes_after_queries_and_keys_is_left_out():
     def read(results):
         return CalledFunction.as_vectors(function, results, form, [given, given])
 
-    with pytest.raises(ValueError, match="returned 1 array for q and k: both are wanted"):
+    with pytest.raises(ValueError, match="returned 1 array for q and k; it must return both"):
         read(results[:1])
     for returned in (results, results[:2]):
         assert [result.values[0, 0, 0, 0] for result in read(returned)] == [0, 1]

@@ -195,7 +195,7 @@ WRONG = {
     ),
     "square batch": (
         *("sinusoidal", row_0_for_as_many_sequences_as_rows, {"dim": D}),
-        *("as many sequences as rows", "position-offset"),
+        *("equal numbers of sequences and rows", "position-offset"),
     ),
     "length": (
         *("alibi", of_one_length, {"heads": HEADS}),
@@ -218,17 +218,17 @@ WRONG = {
     ),
     "slopes along sequences": (
         *("alibi", to_scores_of_a_square, {"heads": HEADS}),
-        *("as many sequences and positions as heads", "heads"),
+        *("equal numbers of sequences, positions and heads", "heads"),
     ),
     "other heads": ("alibi", naive, {"heads": HEADS}, "heads=12", "slopes"),
     "max_period": ("timestep", of_one_period, {"dim": D}, "max_period=30000", "base"),
     "fractions": (
         *("timestep", of_whole_ones, {"dim": D}),
-        *("timesteps between whole ones", "position-offset"),
+        *("fractional timesteps", "position-offset"),
     ),
     "half": (
         *("timestep", of_half_precision, {"dim": D, "positions": range(0, 1000, 7)}),
-        *("timesteps between whole ones", "position-precision"),
+        *("fractional timesteps", "position-precision"),
     ),
     "angles in their format": (
         *("timestep", of_their_format, {"dim": D}),
@@ -542,7 +542,7 @@ def test_the_format_that_a_function_is_told_is_that_of_its_result():
     assert right.ok, str(right)
     assert "dtype" not in right.verdict
     assert wrong.ok, str(wrong)
-    assert "dtype (float32 comes back, not float16)" in wrong.verdict
+    assert "dtype (results are float32, not float16)" in wrong.verdict
 
 
 def big_vision(h, w, width, temperature=10_000.0):
@@ -609,7 +609,7 @@ def test_positions_of_a_batch_are_given_where_one_sequence_is_refused():
 
 def test_a_wider_result_is_noted():
     report = posenc.check("sinusoidal", impl=added, positions=N, dim=D)
-    assert "float32 comes back as float64" in report.notes
+    assert "returns float64 for float32 input" in report.notes
 
 
 TABLE = np.random.default_rng(1).normal(0, 0.02, (N + 10, D)).astype(np.float32)
@@ -786,7 +786,7 @@ def test_a_name_that_says_nothing_is_refused_not_judged(number):
     def two(foo, bar):
         return one(foo)
 
-    with pytest.raises(ValueError, match="foo.*: the name does not say what it is"):
+    with pytest.raises(ValueError, match="foo.*: whose name does not show its role"):
         posenc.check("sinusoidal", impl=(one, two)[number - 1], positions=N, dim=D)
 
 
@@ -893,7 +893,7 @@ def test_a_parameter_that_keeps_its_default_is_named():
 
 def test_positions_that_are_cut_are_not_said_to_be_clamped():
     report = posenc.check("timestep", impl=of_whole_ones, positions=range(0, 1000, 7), dim=D)
-    assert report.cause_text == "position-offset: positions are cut to whole numbers"
+    assert report.cause_text == "position-offset: positions are truncated to integers"
 
 
 def coarse_of_int32(position_ids):
