@@ -86,8 +86,8 @@ def _offset_finding(request: Request) -> Finding:
     message = "the scheme is a function of the offset alone"
     if content.by == "key":
         message = (
-            "the bias c·j of a key is c·(j − i) and a number that all keys of a query share, "
-            "which the softmax takes out"
+            "the bias c·j of a key is c·(j − i) plus a constant for each query, which the softmax "
+            "cancels"
         )
     match content:
         case BucketBias(pairs=PairRule() as pairs):
@@ -95,7 +95,7 @@ def _offset_finding(request: Request) -> Finding:
             until = positions.last if pairs.offset else pairs.offsets_until
             if until is None or positions.last > until:
                 worst = _largest_change(request, positions.last)
-                message += f"; scores of one distance differ by up to {worst:.3g}" * (worst > FLOOR)
+                message += f"; scores at one distance differ by up to {worst:.3g}" * (worst > FLOOR)
     return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, None, message)
 
 

@@ -93,7 +93,7 @@ class ValueCheck(GivenSubject, Asked):
         flags = self.flags()
         if not flags:
             raise InvalidInput(
-                "FILE, --slopes, --buckets or --impl: give what is to be checked",
+                "FILE, --slopes, --buckets or --impl: give the values to check",
                 hint="posenc inspect reports properties of an encoding itself",
             )
         if len(flags) > 1:

@@ -63,7 +63,7 @@ _ADDED, _COMPARED = 2, 4
 """What an entry costs, as entries that are only computed: rows that are looked at; two factors, of
 the subject and of the reference, that are compared. About 17 million of these a second."""
 
-_FEWER = "--positions start:stop:step takes some of them; without --len, posenc takes a sample"
+_FEWER = "--positions start:stop:step selects some; without --len, posenc takes a sample"
 
 _KEPT = 1 << 27
 """Numbers that are kept of a function, in single precision: 512 MiB."""
@@ -264,14 +264,14 @@ class Check(Record):
             )
         if room is None:
             why = (
-                f"the positions asked for have no {VIDEO_POSITIONS} in a row, where posenc places "
-                "a video; --set axes=FILE gives coordinates"
+                f"the requested positions have no {VIDEO_POSITIONS} in a row, on which posenc "
+                "places a video; --set axes=FILE gives coordinates"
             )
             return _with_text_alone(report, why)
         note = (
             f"coordinates differ by axis: positions {first} to {first + VIDEO_POSITIONS - 1} are "
-            "those of a video, of 2 frames with 4 rows and 6 columns, and the others of text; "
-            "--set axes=FILE gives others"
+            "a video of 2 frames with 4 rows and 6 columns, the others are text; "
+            "--set axes=FILE sets others"
         )
         return self._at_text(report, encoding, positions) or replace(
             report, notes=(note, *report.notes)
@@ -402,7 +402,7 @@ class Check(Record):
     ) -> Report:
         if self.asked.flags() and positions.last == 0 and self.asked.inv_freq is None:
             raise InvalidInput(
-                f"{self.asked.flags()[0]}: position 0 alone shows nothing: nothing rotates there"
+                f"{self.asked.flags()[0]}: position 0 alone shows nothing, as it is not rotated"
             )
         self._check_work(reference, positions)
         # What others computed may be no number, or too large for any product.
@@ -433,7 +433,7 @@ class Check(Record):
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"
-            notes += (f"{pairs}: the widths differ so far that nothing was evaluated",)
+            notes += (f"{pairs}: the widths differ too much to compare",)
         return Report(
             subject={
                 "kind": subject.kind,
@@ -481,7 +481,7 @@ class Check(Record):
         if self.positions is not None or not self.asked.impl or where.count > where.positions.last:
             return ()
         tried = f"{where.count} positions up to {where.positions.last} were tried"
-        return (f"{tried}; --len N tries every one of N",)
+        return (f"{tried}; --len N tries all N",)
 
     def _subject(self, reference: Reference, positions: Positions, *, whole: bool) -> Subject:
         asked = self.asked

@@ -444,4 +444,4 @@ def bucket_numbers(
     if content.weights is not None and content.farthest is not None:
         numbers = content.rows(np, keys - queries, lambda index: index[:, None])
         return np.asarray(numbers, np.int64)[:, 0]
-    raise InvalidInput(f"--buckets: {source.name} has no table whose rows pairs of tokens share")
+    raise InvalidInput(f"--buckets: {source.name} has no table of rows shared by pairs of tokens")

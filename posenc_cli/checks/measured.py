@@ -157,15 +157,15 @@ def _repeated(e: Expected, found: Reals, expected: Reals) -> Iterator[Change]:
     by = found[-1] - expected[-1]
     off = f"positions are shifted by {shift:+g} and " if shift else "positions are "
     rules: dict[str, Callable[[NumberArray], NumberArray]] = {
-        "positions are cut to whole numbers": np.trunc,
-        f"every row is that of position {last:g}": lambda at: 0 * at + last,
+        "positions are truncated to integers": np.trunc,
+        f"every row is the row of position {last:g}": lambda at: 0 * at + last,
         f"{off}clamped at {last:g}: later rows repeat its row": (
             lambda at: np.minimum(at + shift, last)
         ),
-        f"positions start again at 0 after {last:g}": lambda at: at % (last + 1),
-        f"the first {np.sum(found == found[0])} rows are those of position {found[0]:g}; later "
-        f"positions are shifted by {by:+g}": lambda at: np.maximum(at + by, found[0]),
-        f"positions start again at 0 at {_listed(starts[1:])}": (
+        f"positions restart at 0 after {last:g}": lambda at: at % (last + 1),
+        f"the first {np.sum(found == found[0])} rows repeat the row of position {found[0]:g}; "
+        f"later positions are shifted by {by:+g}": lambda at: np.maximum(at + by, found[0]),
+        f"positions restart at 0 at {_listed(starts[1:])}": (
             lambda at: at - starts[np.searchsorted(starts[1:], at, side="right")]
         ),
         f"{off if shift else ''}positions from {late:g} on are shifted by {by:+g}": (

@@ -327,19 +327,23 @@ def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Ha
         )
     if not prompt.grids:
         if len(prompt.text) > 1:
-            yield "packing", "packed sequences go on, each must begin anew", Habits(resets=False)
+            yield (
+                "packing",
+                "ids do not restart at each packed sequence",
+                Habits(resets=False),
+            )
         return
-    yield "one axis", "every token has one position, on all three axes", Habits(flat=True)
+    yield "one axis", "each token has the same position on all three axes", Habits(flat=True)
     for axes in [*permutations(range(3))][1:]:  # the first is the right one
         named = ", ".join(AXES[axis] for axis in axes)
         yield "grid order", f"the axes are {named}, not {', '.join(AXES)}", Habits(axes=axes)
     yield (
         "grid order",
-        "the tokens of a grid are counted column by column, not row by row",
+        "the tokens of a grid are numbered column by column, not row by row",
         Habits(by_columns=True),
     )
     for after in [each for each in _PLACES if each != rule.after]:
-        text = f"text goes on past {_PLACES[after]}, not past {_PLACES[rule.after]}"
+        text = f"text continues after {_PLACES[after]}, not after {_PLACES[rule.after]}"
         yield "after a grid", text, Habits(after=after)
     for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}

@@ -32,9 +32,9 @@ _ALIKE = 1e-3
 """Of two factors of one pair: what float32 positions and half precisions leave between them near
 position 0 is less, and any other rotation is further."""
 
-_REORDERED = "q comes out in another order of columns than k"
+_REORDERED = "q and k are returned with their dimensions in different orders"
 
-_CONSTANT = "at all positions alike, k is rotated or multiplied differently from q"
+_CONSTANT = "k differs from q by one rotation or factor, the same at all positions"
 """The difference that leaves q·k a function of m − n."""
 
 _DRIFT = 2e-6
@@ -90,7 +90,7 @@ def _reordered(both: Report, subject: Subject) -> Report:
         else finding
         for finding in both.findings
     )
-    evidence = "each alone equals the reference, but for that order"
+    evidence = "each alone equals the reference, except for that order"
     why = Explanation(Cause.LAYOUT, _REORDERED, evidence)
     notes = tuple(note for note in both.notes if note not in order_notes(subject))
     return replace(both, findings=findings, diagnosis=(why,), notes=notes)

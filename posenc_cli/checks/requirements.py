@@ -112,14 +112,14 @@ def _judgement(inspection: Inspection, requirement: Requirement) -> Judgement:
         return judged(f"does not apply: {known.reason}", ok=False)
     if requirement.relation is None:
         if holds and known.sample == "verdict":
-            return judged(f"holds of a sample alone: {known.reason}", ok=False)
+            return judged(f"holds only in a sample: {known.reason}", ok=False)
         return judged(_value_text(known, value), ok=holds)
     if known.name == "defined-beyond" and holds:
         value = math.inf
     if value is None or (known.name in ("bounded", "decay") and not holds):
         return judged(f"does not hold: {known.reason}", ok=False)
     if known.sample is not None:
-        return judged(f"{value:.4g} is of a sample alone: {known.reason}", ok=False)
+        return judged(f"{value:.4g} was measured only in a sample: {known.reason}", ok=False)
     return judged(_value_text(known, value), ok=requirement.allows(value))
 
 

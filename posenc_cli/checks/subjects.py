@@ -205,7 +205,7 @@ def _table_positions(
     count = capacity.positions
     if rows == count + 1 and probe.params.get("grid") and not np.any(values[0]):
         values = values[1:]
-        notes.append("row 0 is zeros: taken for a class token, which has no place on the grid")
+        notes.append("row 0 is zeros: read as a class token, which has no place on the grid")
     held = probe.params.get("grid") or probe.params.get("weights")
     return values, Positions.contiguous(0, count if held else min(count, rows)), notes
 

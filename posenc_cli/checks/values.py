@@ -98,13 +98,13 @@ class ValueReport(Record):
             return None
         if self.rounding:
             return (
-                "compute in a format with more bits and round once, or leave out --tol exact: the "
-                "values are right by the default tolerance"
+                "compute with more bits and round once, or leave out --tol exact: the values pass "
+                "the default tolerance"
             )
         if not self.explained:
             places = [_singular(*own) for own in self.where.items() if "all" not in own[1]]
             if places and 4 * self.differing <= self.compared:
-                return f"look at what writes {', '.join(places)}; the other values are right"
+                return f"check what writes {', '.join(places)}; the other values are right"
             return "compare the first differing row by hand, or run posenc identify on the table"
         steps = (dict.fromkeys(bug.remedy for bug in bugs) for bugs in self.explained)
         return "; or ".join(dict.fromkeys(", and ".join(filter(None, own)) for own in steps))
@@ -178,7 +178,7 @@ def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
         return ""
     if differing and not told:
         rows, columns = e.found.shape
-        return f"it has {rows} columns, not {columns}, and exchanging its axes does not help"
+        return f"it has {rows} columns, not {columns}, and transposing it does not help"
     return "" if differing else "its rows and columns are exchanged"
 
 
@@ -195,9 +195,8 @@ def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> li
     if subject.misfit:
         shape = NamedBug(
             str(BugCode.SHAPE),
-            f"{subject.misfit}; the values that both have "
-            + ("differ" if differing else "are right"),
-            "compute as many values as the reference, or set its size by options",
+            f"{subject.misfit}; the values in both " + ("differ" if differing else "are right"),
+            "compute the same number of values, or set the size of the reference by options",
             "",
         )
         further = explanations(e, wrong) if differing else []

@@ -197,7 +197,7 @@ def test_a_subject_that_cannot_be_read_has_a_report_too(form, call, folder):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ("-s sinusoidal", 2, "give what is to be checked"),
+        ("-s sinusoidal", 2, "give the values to check"),
         ("right.npy", 2, "--scheme, --config or --model"),
         ("right.npy -s sinusoidal --slopes row.npy", 2, "--slopes cannot go with FILE"),
         ("missing.npy -s sinusoidal", 3, "missing.npy"),

@@ -101,17 +101,17 @@ ROWS = {
     "clamped": ("position-offset", "clamped at 31", alternating(np.minimum(AT, 31)), FLAT),
     "again": ("position-offset", "again at 0 after 15", alternating(AT % 16), FLAT),
     "DiffPoseTalk's": (
-        *("position-offset", "every row is that of position 60"),
+        *("position-offset", "every row is the row of position 60"),
         alternating(0 * AT + 60),
         FLAT,
     ),
     "the batch for positions": (
-        *("position-offset", "every row is that of position 0"),
+        *("position-offset", "every row is the row of position 0"),
         alternating(0 * AT),
         FLAT,
     ),
     "one restart": (
-        *("position-offset", "start again at 0 at position 20$"),
+        *("position-offset", "restart at 0 at position 20$"),
         alternating(np.where(AT < 20, AT, AT - 20)),
         FLAT,
     ),
@@ -121,7 +121,7 @@ ROWS = {
         FLAT,
     ),
     "packed sequences": (
-        *("position-offset", "start again at 0 at positions 7, 30, 31$"),
+        *("position-offset", "restart at 0 at positions 7, 30, 31$"),
         alternating(np.concatenate([np.arange(n) for n in (7, 23, 1, 29)])),
         FLAT,
     ),
@@ -138,7 +138,7 @@ ROWS = {
     "one restart, of another base": (
         *(
             "base",
-            "^base: base is 1000, .* and position-offset: .* start again at 0 at position 20",
+            "^base: base is 1000, .* and position-offset: .* restart at 0 at position 20",
         ),
         alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
         FLAT,
@@ -155,7 +155,7 @@ ROWS = {
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alternating(AT), "bfloat16"), FLAT),
     "float16": ("table-precision", "float16", round_to_half(alternating(AT), "float16"), FLAT),
     "left padding": (
-        *("position-offset", r"the first 11 rows are those of position 0; later .* by -10$"),
+        *("position-offset", r"the first 11 rows repeat the row of position 0; later .* by -10$"),
         alternating(np.maximum(AT - 10, 0)),
         FLAT,
     ),
@@ -173,7 +173,7 @@ ROWS = {
     "turned": ("transposed", "rows and columns are exchanged", alternating(AT).T, FLAT),
     "turned square": ("transposed", "rows and columns are exchanged", alternating(AT[:D]).T, FLAT),
     "fewer columns": (
-        *("shape", "30 columns, not 32; the values that both have are right"),
+        *("shape", "30 columns, not 32; the values in both are right"),
         alternating(AT)[:, :30],
         FLAT,
     ),
@@ -393,7 +393,7 @@ def test_positions_cut_to_whole_numbers_are_not_called_clamped():
     values = halves(np.floor(at), rates(steps=15))[:, [*range(D // 2, D), *range(D // 2)]]
     given = {"dim": D, "positions": "0.5:29:7"}
     report = checked("timestep", values.astype(np.float32), **given, flip_sin_to_cos=True)
-    assert report.cause_text == "position-offset: positions are cut to whole numbers"
+    assert report.cause_text == "position-offset: positions are truncated to integers"
     shifted = halves(at + 0.25, rates(steps=15))[:, [*range(D // 2, D), *range(D // 2)]]
     report = checked("timestep", shifted.astype(np.float32), **given, flip_sin_to_cos=True)
     assert "shifted by +0.25: row 0 holds position 0.75, not 0.5" in report.cause_text
@@ -663,11 +663,11 @@ NEXT = {
     ),
     "one row": (
         *(ONE_ROW_WRONG, FLAT, "sinusoidal"),
-        "look at what writes row 13 of 60; the other values are right",
+        "check what writes row 13 of 60; the other values are right",
     ),
     "one NaN": (
         *(ONE_NAN, FLAT, "sinusoidal"),
-        "look at what writes rows 5, 7 of 60, columns 1, 3 of 32; the other values are right",
+        "check what writes rows 5, 7 of 60, columns 1, 3 of 32; the other values are right",
     ),
 }
 """Wrong values, their reference, and the next step that helps."""

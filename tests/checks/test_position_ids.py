@@ -108,7 +108,13 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
             "padding",
             "left padding is skipped, the model counts it",
         ),
-        (TEXT, Prompt((4, 3, 2)), np.arange(9)[None], "packing", "packed sequences go on"),
+        (
+            TEXT,
+            Prompt((4, 3, 2)),
+            np.arange(9)[None],
+            "packing",
+            "ids do not restart at each packed",
+        ),
         (TEXT, Prompt((5,)), np.arange(1, 6)[None], "offset", "every id is 1 too large"),
         (ROBERTA, Prompt((5,)), np.arange(5)[None], "offset", "every id is 2 too small"),
         (
@@ -132,7 +138,7 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
             "after a grid",
             "past all its tokens",
         ),
-        (QWEN, PICTURE, np.arange(13)[None], "one axis", "one position, on all three"),
+        (QWEN, PICTURE, np.arange(13)[None], "one axis", "the same position on all three"),
         (
             QWEN,
             VIDEO,

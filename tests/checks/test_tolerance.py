@@ -144,7 +144,7 @@ def test_frequencies_that_are_float32_powers_are_within_what_float32_can_reach(r
     subject = table_subject(*tables, "float32", right(), Positions.parse(positions))
     (cause,) = diagnose(examine(subject, right(), rule))
     assert cause.cause == ("table-precision" if rule == "exact" else "unknown")
-    assert "within what float32 code can reach" in f"{cause.message} {cause.evidence}"
+    assert "within the error of float32 code" in f"{cause.message} {cause.evidence}"
 
 
 @pytest.mark.parametrize("rule", ["float32", "float64", "exact"])
@@ -155,7 +155,7 @@ def test_frequencies_that_are_all_off_by_one_ratio_are_told_as_no_powers(rule):
     subject = table_subject(*tables, "float32", right(), Positions.parse("0:2048"))
     (cause,) = diagnose(examine(subject, right(), rule))
     assert cause.cause == ("table-precision" if rule == "exact" else "unknown")
-    assert "units in the last place" not in cause.message
+    assert "ulp" not in cause.message
 
 
 def cos_and_sin(angles, *, off_by):
@@ -216,7 +216,7 @@ def test_cosines_off_by_units_in_the_last_place_are_told_as_nothing_else(rule):
     subject = table_subject(*tables, "float32", right(), Positions.parse("100000:101000"))
     (cause,) = diagnose(examine(subject, right(), rule))
     assert cause.cause == ("table-precision" if rule == "exact" else "unknown")
-    assert "within what float32 code can reach" in f"{cause.message} {cause.evidence}"
+    assert "within the error of float32 code" in f"{cause.message} {cause.evidence}"
 
 
 def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
@@ -228,7 +228,7 @@ def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
     subject = table_subject(*tables, "float32", right(), Positions.parse("131056:131072"))
     (why,) = diagnose(examine(subject, right(), "float64"))
     assert why.cause == "unknown"
-    assert why.message.endswith("within what float32 code can reach")
+    assert why.message.endswith("within the error of float32 code")
 
 
 @pytest.mark.long

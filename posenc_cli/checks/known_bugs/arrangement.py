@@ -92,12 +92,12 @@ def _grid_axes(e: Expected) -> Iterator[Change]:
             " and ".join(names[a] for a in range(len(grid)) if order[a] != a) if names else "axes"
         )
         yield Change(
-            f"{told} are exchanged: columns of the table that belong to one follow the other",
+            f"{told} are exchanged: columns of one axis use the coordinate of the other",
             make=partial(_along_axes, order=order),
             code=BugCode.AXIS,
         )
         yield Change(
-            f"the table goes through the grid with {told} exchanged (column by column)",
+            f"the rows of the table run through the grid with {told} exchanged (column by column)",
             places=partial(_regridded, grid=grid, order=order),
             code=BugCode.GRID_ORDER,
         )
@@ -193,17 +193,17 @@ def _usual_heads(e: Expected, _: int) -> Iterator[Change]:
     own = np.arange(e.content.heads or 0)
     orders = {
         "all heads have the scores of the first": 0 * own,
-        "heads stand in reverse order": own[::-1],
+        "heads are in reverse order": own[::-1],
         "each head has the scores of the next": np.roll(own, -1),
-        "each head has the scores of the one before": np.roll(own, 1),
+        "each head has the scores of the previous": np.roll(own, 1),
     }
     if own.size % 2 == 0:
-        text = "2 ranks have the scores of the first half of the heads"
+        text = "both of 2 ranks have the scores of the first half of the heads"
         orders[text] = np.tile(own[: own.size // 2], 2)
         if "heads" in e.parameters:
             half = replace(e, params={**e.params, "heads": own.size // 2})
             yield Change(
-                f"2 ranks each make scores of their own for {own.size // 2} heads",
+                f"2 ranks each compute their own scores for {own.size // 2} heads",
                 make=lambda s: np.tile(replace(half, places=s.places).right(), (2, 1, 1)),
             )
     for text, order in orders.items():
@@ -236,7 +236,7 @@ BUGS = (
     KnownBug(
         BugCode.LAYOUT,
         _layouts,
-        "reorder the columns as the reference has them, or check against the other layout",
+        "reorder the columns as in the reference, or check against the other layout",
         f"{GITHUB}openvinotoolkit/openvino_notebooks/issues/3316",
     ),
     KnownBug(

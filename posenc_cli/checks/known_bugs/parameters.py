@@ -127,8 +127,8 @@ def _exponents(e: Expected) -> Iterator[Change]:
     name = _base_of(e)
     for text, power in (("2c", 2.0), ("c", 1.0)) if name else ():
         yield Change(
-            f"column c has the exponent {text}/{e.content.width} of its own: sin and cos of a "
-            "pair have different frequencies",
+            f"each column c has its own exponent {text}/{e.content.width}: sin and cos of a pair "
+            "have different frequencies",
             make=partial(_by_column, base=float(e.params[name or ""]), power=power),
         )
     counts = np.bincount(axes)[axes]  # (waves,)

@@ -61,7 +61,7 @@ def _later_keys(e: Expected) -> Iterator[Change]:
         values=lambda v, s: np.where(s.places.later, 0, v),
     )
     yield Change(
-        "keys after the query have scores of the other sign: the distance has a sign",
+        "keys after the query have scores of the wrong sign: the distance is signed",
         values=lambda v, s: np.where(s.places.later, -v, v),
     )
     for form in ("mpt", "bloom", "symmetric") if "form" in e.params else ():
@@ -108,7 +108,7 @@ def _padding_rows(e: Expected) -> Iterator[Change]:
         f"{rows_text(zero, places / e.parts)} {verb} zeros",
         values=lambda v, s: np.where(np.isin(s.places.at, places)[:, None], 0, v),
         code=BugCode.PADDING_ROW if padding else BugCode.UNINITIALISED,
-        remedy="" if padding else "find why nothing is written there",
+        remedy="" if padding else "find out why nothing is written there",
     )
 
 
@@ -171,7 +171,7 @@ def _moved_rows(e: Expected) -> Iterator[Change]:
         for grid in (1, -1, 0.5):
             if e.params.get("grid"):
                 yield Change(
-                    f"coordinates on the grid are shifted by {grid:+g}",
+                    f"grid coordinates are shifted by {grid:+g}",
                     make=partial(_shifted_grid, by=grid),
                 )
 
@@ -188,11 +188,11 @@ def _usual_moves(e: Expected, context: int) -> Iterator[Change]:
     }
     moves |= {
         f"positions are clamped at {last}": partial(np.minimum, last),
-        "each row belongs to its number in the array": lambda at: np.searchsorted(own, at),
-        "every row is that of the last position": lambda at: 0 * at + int(own[-1]),
-        "positions start again at 0 after 511": lambda at: at % 512,
-        f"positions start again at 0 after {last}": lambda at: at % context,
-        "8 tokens of padding on the left are not counted": lambda at: np.maximum(at - 8, 0),
+        "rows are numbered by index, not by position": lambda at: np.searchsorted(own, at),
+        "every row is the row of the last position": lambda at: 0 * at + int(own[-1]),
+        "positions restart at 0 after 511": lambda at: at % 512,
+        f"positions restart at 0 after {last}": lambda at: at % context,
+        "8 tokens of left padding are not counted": lambda at: np.maximum(at - 8, 0),
     }
     for text, move in moves.items():
         yield Change(text, places=partial(_moved_within, move=move))
@@ -260,7 +260,7 @@ def _at_coarse_distances(values: NumberArray, e: Expected, *, half: str) -> Numb
 def _rounded(values: NumberArray, half: str) -> NumberArray:
     rounded = round_to_half(values.astype(np.float64), half)
     if not np.isfinite(rounded).all():
-        raise InvalidInput(f"{half} has no number for some of these positions")
+        raise InvalidInput(f"{half} cannot represent some of these positions")
     return rounded
 
 
@@ -297,7 +297,7 @@ BUGS = (
     KnownBug(
         BugCode.NOT_ADDED,
         _sums,
-        "add each row once, and leave the vectors as they are",
+        "add each row once, and do not scale the vectors",
         f"{GITHUB}SamLynnEvans/Transformer/issues/10",
     ),
     KnownBug(

@@ -174,7 +174,7 @@ def _moved(e: Rotated, context: int) -> Iterator[Change]:
 
 def _coarse_angles(e: Rotated) -> Iterator[Change]:
     for half in () if _is_oblique(e) else HALVES:
-        yield _of(f"positions were {half}", "", Defect(positions=half))
+        yield _of(f"positions were rounded to {half}", "", Defect(positions=half))
         yield _of(f"angles were rounded to {half}", "", Defect(angles=half))
         everything = Defect(positions=half, rates=half, angles=half, cells=half)
         yield _of(f"everything is computed in {half}", "", everything)
@@ -182,7 +182,7 @@ def _coarse_angles(e: Rotated) -> Iterator[Change]:
 
 def _coarse_tables(e: Rotated) -> Iterator[Change]:
     for form in COARSE:
-        text = f"cosines and sines were rounded to {form}, and stored wider"
+        text = f"cosines and sines were rounded to {form}, then stored in a wider format"
         yield _of(text, "", Defect(cells=form))
     for half in HALVES:
         if on_grid(e.found, half):
@@ -207,12 +207,12 @@ def _pairings(e: Rotated) -> Iterator[Change]:
             continue
         text = f"the code pairs dimensions {pairing.text}; the reference pairs {right.text}"
         if (pairing.first, pairing.second) == (right.first, right.second):
-            text = f"columns come out in the layout {pairing.out_layout}"
+            text = f"output dimensions are in the layout {pairing.out_layout}"
         elif (pairing.first, pairing.second) != (pairing.out_first, pairing.out_second):
-            text += ", and come out as they should"
+            text += ", but the output order is right"
         yield _paired(text, "", pairing)
     second = replace(right, out_first=right.out_second, out_second=right.out_first)
-    text = "the first and the second columns of pairs are taken for each other"
+    text = "the first and the second dimension of each pair are swapped"
     yield _paired(text, Cause.DIRECTION, replace(second, first=right.second, second=right.first))
 
 
@@ -223,9 +223,9 @@ def _paired(text: str, code: str, pairing: ColumnPairing) -> Change:
 def _widths(e: Rotated) -> Iterator[Change]:
     """More columns that rotate, or fewer."""
     own, few = 2 * e.reference.pairs, 2 * (e.reference.pairs // 2)
-    yield Change("all columns rotate", make=partial(_of_width, width=e.found.shape[1]))
+    yield Change("all dimensions rotate", make=partial(_of_width, width=e.found.shape[1]))
     if few:
-        text = f"{few} columns rotate, {own} of the reference"
+        text = f"{few} dimensions rotate; the reference rotates {own}"
         yield Change(text, make=partial(_of_width, width=few))
 
 
@@ -233,7 +233,7 @@ def _of_width(e: Rotated, width: int) -> PairMap:
     """The first columns rotated as a head of such a width, where the scheme has one."""
     reference = e.reference
     if width == 2 * reference.pairs:
-        raise InvalidInput(f"all {width} columns do")
+        raise InvalidInput(f"all {width} dimensions do")
     rates = changed_frequencies(reference, dim=width, partial=1.0)
     plain = reference.symmetric and reference.coordinates is None and reference.content.blocks == 1
     if not plain or rates is None or 2 * rates.size != width:
@@ -288,7 +288,7 @@ def _axes(e: Rotated) -> Iterator[Change]:
         f"all pairs follow {'token numbers' if axis == tokens else f'axis {axis}'}": 0 * own + axis
         for axis in range(tokens + 1)
     }
-    followed["axes stand in reverse order"] = own.max() - own
+    followed["axes are in reverse order"] = own.max() - own
     if tokens > 2:
         followed["the last two axes are exchanged"] = np.select(
             [own == tokens - 1, own == tokens - 2], [tokens - 2, tokens - 1], own
@@ -300,9 +300,7 @@ def _axes(e: Rotated) -> Iterator[Change]:
 def _along(e: Rotated, axes: NumberArray) -> PairMap:
     moved = following(e.reference, axes)
     if (moved.where(e.pairs) == e.reference.angle_positions(e.places.at)).all():
-        raise InvalidInput(
-            "at the positions of this pack the coordinates that are exchanged are equal"
-        )
+        raise InvalidInput("the exchanged coordinates are equal at the positions of this pack")
     return e.by(Defect(moved=moved))
 
 
@@ -354,7 +352,7 @@ BUGS = (
     _row(
         Cause.ROTARY_DIM,
         _widths,
-        "rotate as many dimensions as the reference does",
+        "rotate the same number of dimensions as the reference",
         "AI-Hypercomputer/maxtext/pull/4615 vllm-project/vllm/pull/41185",
     ),
     _row(
