@@ -158,6 +158,6 @@ def _check_columns(request: Request, columns: int, name: str) -> None:
             request.scheme.bind({name: each for name, each in given.items() if each is not None})
             hint = f"--dim {columns}"
         raise InvalidInput(
-            f"{name} has vectors of {columns} columns, and {request.scheme.name} is of {wanted}",
+            f"{name} has vectors of {columns} columns, but {request.scheme.name} has {wanted}",
             hint=hint,
         )

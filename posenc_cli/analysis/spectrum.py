@@ -88,7 +88,7 @@ def context_of(
     """
     if positions is not None:
         span = positions.last - positions.first + 1
-        return span, "the positions asked for"
+        return span, "the requested positions"
     waves = encoding.bound.content.waves
     if waves is not None and waves.capacity is not None:
         return waves.capacity.positions, "all its positions"

@@ -187,7 +187,7 @@ def assert_rope(reference: EncodingLike, **subject: Any) -> RopeReport:
     """
     __tracebackhide__ = True
     if all(subject.get(name) is None for name in ("tables", "inv_freq", "rotated", "impl")):
-        raise ArgumentError("tables, inv_freq, rotated or impl: give what is to be checked")
+        raise ArgumentError("tables, inv_freq, rotated or impl: give the values to check")
     report = rope_check(reference, **subject)
     if not report.ok:
         causes = [f"cause: {argument_text(why.text)}" for why in report.diagnosis]

@@ -475,7 +475,7 @@ def _not_compared(sides: Sequence[Side]) -> Iterator[str]:
             more = ", and again with further positions" if rule.goes_on else ""
             change = f"it changes with the length: {switches}{more}"
         elif depends_on_length(side.scheme, side.given):
-            change = "its values follow the length, and those of other lengths were not compared"
+            change = "its values follow the length; other lengths were not compared"
         else:
             continue
         yield (

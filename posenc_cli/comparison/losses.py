@@ -79,7 +79,7 @@ NAMES = {
     "rows": "number of rows of a trained table",
     "first-row": "row of that table for the first position",
     "columns": "number of columns",
-    "frequencies": "frequencies, for none of these reasons",
+    "frequencies": "frequencies, for another reason",
     "other-keys": "rotary keys of two GGUF files that llama.cpp does not read, or without effect",
 }
 """Every name of a loss, and what it is of."""
@@ -153,8 +153,8 @@ class Model(Record):
 
 
 _CUT = (
-    "one table has {} rows fewer, the first ones if a converter cut it: the values of the rows "
-    "were not compared"
+    "one table lacks {} rows, the first ones if a converter cut it: the values of the rows were "
+    "not compared"
 )
 """Why the first row of a cut table is not known."""
 
@@ -233,7 +233,7 @@ class Comparing:
         if kind == "command-r" and own == (config.reading.config or {}).get("model_max_length"):
             why = "the config's model_max_length"
         elif (own, scheme) == CONTEXTS.get(kind):
-            why = f"what llama.cpp's converter writes of every {kind} model with {scheme}"
+            why = f"what llama.cpp's converter writes for every {kind} model with {scheme}"
         if self.converted and why and not self.alike(*(each.value for each in contexts)):
             self.unknown["context"] = f"the file's {own} is {why}"
         else:

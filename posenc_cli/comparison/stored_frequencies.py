@@ -138,8 +138,8 @@ class _ComparingStored:
         if apart.max() > self.tolerance:
             pair = int(np.flatnonzero(turning)[int(apart.argmax())])
             self.warnings.append(
-                f"{stored.label}: {stored.loaded.dtype} stores the frequencies, and moves that of "
-                f"pair {pair} by {100 * apart.max():.2g} %; code that loads them rotates by those"
+                f"{stored.label}: {stored.loaded.dtype} moves the stored frequency of pair {pair} "
+                f"by {100 * apart.max():.2g} %; code that loads it rotates by the stored value"
             )
 
     def different(self, group: Layers, stored: StoredFrequencies) -> None:
@@ -160,7 +160,7 @@ class _ComparingStored:
             comparing.causes(replace(group, layer_type=label), other)
         if not comparing.losses:
             differing = np.count_nonzero(~np.isclose(stored.values, expected, rtol=1e-2, atol=0))
-            of_config = Sourced(group.scheme, "as the config has it")
+            of_config = Sourced(group.scheme, "from the config")
             of_file = Sourced(f"{differing} of {size} pairs differ", stored.name)
             comparing.losses.append(Loss("frequencies", label, of_config, of_file))
         self.compared |= dict.fromkeys(comparing.compared)

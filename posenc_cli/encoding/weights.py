@@ -75,7 +75,7 @@ class LoadedTable(Record):
             if scheme.weights is not None and scheme.weights.tensors is not None:
                 added = len(scheme.weights.tensors) - 3
                 raise InvalidInput(
-                    f"--set weights={self.path} is of {rows - added} units, {self.beside - 1} "
+                    f"--set weights={self.path} has {rows - added} units, {self.beside - 1} "
                     f"coordinates and {columns - self.beside} heads, but {scheme.name} with these "
                     f"parameters needs {text}: {weights.rows - added} units and "
                     f"{weights.columns - scheme.weights.inputs - 1} heads"

@@ -336,7 +336,7 @@ class _NumberTable:
             if len(fields) != self.columns:
                 raise InvalidInput(
                     f"{self.name} line {self._lines}: {len(fields)} "
-                    f"field{'s' * (len(fields) != 1)}, where the first line has {self.columns}"
+                    f"field{'s' * (len(fields) != 1)}, but the first line has {self.columns}"
                 )
             numbers += [self._number(field, column) for column, field in enumerate(fields, 1)]
         return np.array(numbers, np.float64)

@@ -205,7 +205,7 @@ def save(
 
 def _confirm(stream: BinaryIO, written: int, matrix: Matrix, form: Format, *, reread: bool) -> None:
     if form.binary and written != (expected := form.size(matrix)):
-        raise RuntimeError(f"{form.name}: wrote {written} bytes where {expected} were due")
+        raise RuntimeError(f"{form.name}: wrote {written} bytes, not {expected}")
     if reread and form.verify is not None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
         form.verify(stream.name, matrix)
 

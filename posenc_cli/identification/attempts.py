@@ -185,7 +185,7 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     if evidence.count < _LEAST_NUMBERS:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
-            notes.append("two numbers show too little to choose: they may be of any ladder")
+            notes.append("two numbers are too few to choose: any frequency ladder fits them")
         return _attempt_all(usual, evidence, None)
     if len(evidence.arrays) > 1:
         return _placed_row_attempts(evidence, notes) or []
@@ -215,7 +215,7 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
         return None
     if all(_same_rates(fitting[0], trial) for trial in fitting[1:]):
         return placed
-    notes.append("one row shows too little to choose: several encodings fit it")
+    notes.append("one row is too little to choose: several encodings fit it")
     return []
 
 
@@ -336,7 +336,7 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     for text, flat in _flattened(evidence):
         attempts_of_grid = _matrix_attempts(replace(evidence, arrays=flat))
         if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
-            notes.append(f"the axes are {text}; rows are counted along the first two of these")
+            notes.append(f"the axes are {text}; rows are counted along the first two")
             return attempts_of_grid
     return attempts
 
@@ -344,9 +344,9 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 def _flattened(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...]]]:
     """The matrices of a grid of vectors, whose places are counted along its axes in turn."""
     axes = len(evidence.shape)
-    grid = "rows and columns" if axes == _AXES_OF_IMAGES else "those of the grid"
+    grid = "rows and columns" if axes == _AXES_OF_IMAGES else "grid axes"
     ways = [(f"{grid.replace(' and', ',')} and channels", axes - 1)]
-    ways += [("rows, columns and two of channels", axes - 2)] if axes > _AXES_OF_IMAGES else []
+    ways += [("rows, columns and two channel axes", axes - 2)] if axes > _AXES_OF_IMAGES else []
     for text, kept in ways:
         places = math.prod(evidence.shape[:kept])
         if places <= MOST_PLACES:

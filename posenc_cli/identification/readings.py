@@ -525,7 +525,7 @@ def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
     kept = count - min(_empty_rows(array[::-1]) for array in evidence.arrays)
     if _LEAST_ROWS <= kept < count:
         what = "rows" if len(evidence.shape) == 2 else "heads"
-        text = f"before empty {what}: {what} {kept} to {count - 1} hold zeros or no numbers"
+        text = f"before empty {what}: {what} {kept} to {count - 1} hold zeros or NaN"
         yield _form(evidence, tuple(array[:kept] for array in evidence.arrays), text)
 
 

@@ -172,10 +172,10 @@ class Identification(Record):
         """What the array is in one line, with what it leaves over of all rows."""
         best = self.match or self.nearest
         if best is None or best.census is None:
-            return "no encoding that posenc knows"
+            return "no known encoding"
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
         misfits = best.census.misfits
-        but = "" if best.fits else f", {misfits} of which do not fit"
+        but = "" if best.fits else f", misfits: {misfits}"
         said = self.settings.items()
         texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied])
@@ -239,9 +239,9 @@ def identify(evidence: Evidence) -> Identification:
 def _emptiness(evidence: Evidence) -> Iterator[str]:
     """Why an array can be no encoding, or any."""
     if 0 in evidence.shape:
-        yield "it holds no numbers"
+        yield "it is empty"
     elif not any(np.isfinite(sample).any() for sample in evidence.sample):
-        yield "all that was looked at is NaN or infinite: it holds no numbers"
+        yield "all sampled values are NaN or infinite"
     else:
         first = evidence.sample[0].reshape(-1)[:1]  # one number, which any table may hold, but 0
         if first.all() and all((sample == first).all() for sample in evidence.sample):
@@ -378,7 +378,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
 def _rounded_to(evidence: Evidence) -> Iterator[str]:
     """What all values were rounded to that is no number format."""
     if evidence.quantum == 1:
-        yield "rounded to whole numbers"
+        yield "rounded to integers"
     elif evidence.quantum:
         yield f"rounded to {round(-math.log10(evidence.quantum))} decimal places"
 
@@ -400,12 +400,12 @@ def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
     if blank:
         rows = " and ".join(f"row {row}" for row in blank)
         holds = "holds" if len(blank) == 1 else "hold"
-        yield f"{rows} {holds} zeros, as of a class or padding token; the others were compared"
+        yield f"{rows} {holds} zeros, as for a class or padding token; the rest was compared"
     if tally is not None and tally.hidden:
         hides = "1 cell" if tally.hidden == 1 else f"{tally.hidden} cells"
         yield f"a mask hides {hides}; the other {tally.cells} were compared"
     if attempt.profile is not None and attempt.profile.causal:
-        yield "keys to the right have 0, as behind a causal mask"
+        yield "keys after the query hold 0, as behind a causal mask"
 
 
 def _positions(

@@ -137,9 +137,9 @@ class PackContent(Record):
                 continue
             apart, reason = np.abs(wrong.values - right.values), ""
             if not (rotates or np.isfinite(apart).all()):
-                reason = "it reads what is not in the table"
+                reason = "it reads rows that are not in the table"
             elif self.usual and (apart <= _SAME * wrong.tolerance).all():
-                reason = "it changes no value at the positions that show most"
+                reason = "it changes no value at the most sensitive positions"
             yield Outcome(cause, change.text, None, reason=reason), None if reason else wrong
 
 
@@ -294,7 +294,7 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
         single(_values(e).tolerance),
         {},
         {
-            "does": "adds a score to each query and key of a head",
+            "does": "adds a score to each query-key pair of a head",
             "formula": request.scheme.formula,
             "axes": "heads, queries, keys",
         },
@@ -328,7 +328,7 @@ def _check_size(choice: Choice, size: int, most: int, unit: str) -> None:
     """
     given = choice.positions
     name = choice.asked if given is None else given.option
-    check_size(name, size, most, unit, hint="--positions takes fewer of them")
+    check_size(name, size, most, unit, hint="--positions selects fewer")
 
 
 def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
@@ -336,7 +336,7 @@ def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
     if wrong.size:
         raise InvalidInput(
             f"position {positions[wrong[0] % positions.size]}: a value of y exceeds {dtype.name}",
-            hint="--positions takes nearer ones",
+            hint="--positions selects nearer ones",
         )
 
 
@@ -490,7 +490,7 @@ def _outcome(
         margin = float(np.nan_to_num(missed / allowed, nan=np.inf, posinf=np.inf).max())
     if margin <= 1:
         if complete and np.array_equal(wrong.values, y):
-            return replace(made, reason="it changes no value at any position that there is"), None
+            return replace(made, reason="it changes no value at any existing position"), None
         reason = f"no value differs by more than {margin:.2g} of the tolerance"
         return replace(made, killed=False, margin=margin, reason=reason), None
     return replace(made, killed=True, margin=margin), wrong

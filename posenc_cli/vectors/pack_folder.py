@@ -42,12 +42,12 @@ _SCHEMA = "posenc/pack/1"
 _ARRAYS = {
     "positions": "(n,) int64: the position of each vector, or of each query and key",
     "x": "(n, columns): vectors; odd multiples of 1/32, exact in float16 and bfloat16 too",
-    "y": "what the encoding makes of x, or the scores, each value {rounded}",
-    "tolerance": "what each value of y may be off by",
+    "y": "the encoded x, or the scores, each value {rounded}",
+    "tolerance": "the allowed error of each value of y",
     "cos": "(n, pairs): cosines, the attention factor in them, {rounded}",
     "sin": "(n, pairs): sines, the attention factor in them, {rounded}",
-    "inv_freq": "(pairs,): frequencies in radians a position, {rounded}",
-    "rows": "(n, columns): what is added to x, {rounded}",
+    "inv_freq": "(pairs,): frequencies in radians per position, {rounded}",
+    "rows": "(n, columns): rows added to x, {rounded}",
 }
 _FEW = 6
 """The rows on which each bug is tried first."""
@@ -92,7 +92,7 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
             }
         for language in readers:
             digest = _write(folder / READERS[language], reader_text(language))
-            what = "a reader to be compiled with yours"
+            what = "a reader to compile with yours"
             files[READERS[language]] = {"what": what, "sha256": digest}
         manifest = _manifest(pack, files)
         _write(folder / MANIFEST, _json_bytes(manifest))

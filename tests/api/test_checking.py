@@ -192,7 +192,7 @@ def test_a_comparison_is_the_commands(sides, call, tmp_path):
 def test_reports_speak_of_arguments():
     wider = posenc.tables("rope", 64, dim=32)
     report = posenc.rope_check("rope", tables=wider, dim=16)
-    assert "with dim 32 every value is right" in str(report)
+    assert "every value is right with dim 32" in str(report)
     assert "--" not in str(report)
     with pytest.raises(AssertionError) as error:
         posenc.assert_rope("rope", tables=wider, dim=16)
@@ -207,7 +207,7 @@ def test_a_report_speaks_of_arguments_and_of_its_own_notes():
 
     report = posenc.rope_check("rope", impl=rotate, layout="half", **ROPE)
     told = " ".join(str(report).split())
-    assert "positions=N tries every one of N" in told
+    assert "positions=N tries all N" in told
     assert "(report.notes lists them)" in told
     assert "verbose" not in told
     assert any(note.startswith("called as ") for note in report.notes)

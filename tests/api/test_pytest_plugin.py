@@ -30,7 +30,7 @@ def test_a_failure_shows_the_cause_before_the_report(pytester):
     result.stdout.fnmatch_lines(
         [
             *("E*AssertionError: cause: base: the base is 500000, not 10000*", "E*FAILED: tables*"),
-            "E*ArgumentError: tables, inv_freq, rotated or impl: give what is to be checked",
+            "E*ArgumentError: tables, inv_freq, rotated or impl: give the values to check",
         ]
     )
 

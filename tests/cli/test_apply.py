@@ -166,7 +166,7 @@ def test_schemes_of_ones_own_apply(call, x):
         ),
         ("-s shaw --in x.npy -o y.npy", "is a relative encoding"),
         ("-s sinusoidal+rope --in x.npy -o y.npy", "both apply to vectors"),
-        ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, and rope is of 8"),
+        ("-s rope -d 8 --in x.npy -o y.npy", "has vectors of 16 columns, but rope has 8"),
         ("-s rope --len 9 --in x.npy -o y.npy", "--len 9: 9 positions"),
         ("-s rope --in x.npy", "--out is missing"),
         ("-s rope -o y.npy", "--in and --seed: neither"),

@@ -156,7 +156,7 @@ def test_nothing_to_check_is_an_error_of_any_scheme(call):
     for asked in (("-m", "llama-3.1-8b"), ("-s", "sinusoidal")):
         status, out, err = call("check", *asked, "--quiet")
         assert (status, out) == (2, "")
-        assert "give what is to be checked" in err
+        assert "give the values to check" in err
 
 
 def test_one_head_is_compared_of_a_file_that_has_all(call):
@@ -185,7 +185,7 @@ def test_a_file_has_its_own_width_where_none_is_asked_for(call):
     np.save("other.npy", table(128, 32))
     status, out, _ = call("check", "other.npy", "-s", "sinusoidal", "-d", "128")
     assert status == 1
-    assert "exchanging its axes does not help" in " ".join(out.split())
+    assert "transposing it does not help" in " ".join(out.split())
 
 
 def test_each_sequence_of_a_batch_is_compared(call):

@@ -362,7 +362,7 @@ def test_what_goes_on_changing_is_said_to_be_compared_at_some_lengths_alone(call
     sides = ("4.json", "2.json", "--tol", "0.495")
     status, told = words(call, *sides)
     assert status == 0
-    said = "other lengths may have frequencies of their own, and were not compared"
+    said = "other lengths may have other frequencies; they were not compared"
     assert said in told
     assert report(call, *sides)[1]["all_lengths"] is False
     assert call("compare", *sides, "--set", "seq_len=16777216")[0] == 1
@@ -705,8 +705,8 @@ def test_a_picture_that_cannot_be_drawn_takes_no_verdict_along(call, tmp_path):
 def test_each_side_says_what_multiplies_logits_beside_the_rotation(call):
     out = " ".join(call("compare", "deepseek-v3", "rope-yarn", "--tol", "9")[1].split())
     first, second = re.split(r" (?=B rope-yarn)", out)
-    assert "(logits × 1, and × 1.87385 by the scale of the softmax)" in first
-    assert "by the scale of the softmax" not in second
+    assert "(logits × 1, and × 1.87385 by the softmax scale)" in first
+    assert "by the softmax scale" not in second
 
 
 def test_what_multiplies_scores_beside_the_rotation_is_compared(call):
@@ -714,7 +714,7 @@ def test_what_multiplies_scores_beside_the_rotation_is_compared(call):
     status, out, _ = call("compare", "deepseek-v3", "deepseek-v2-lite")
     assert status == 1
     assert "DIFFERENT: all 32 frequencies agree, but not the softmax scale" in out
-    assert "× 1.87385 by the scale of the softmax" in " ".join(out.split())
+    assert "× 1.87385 by the softmax scale" in " ".join(out.split())
     status, found = report(call, "deepseek-v3", "deepseek-v2-lite")
     factors = [found[side]["softmax_factor"] for side in "ab"]
     assert factors == pytest.approx(

@@ -54,7 +54,7 @@ def test_a_scheme_of_ones_own_goes_by_pairs_or_says_what_its_code_raised(command
     [
         ("swin", 0, "how many rows and columns lie between two places"),
         ("swin-v2", 0, "how many rows and columns lie between two places"),
-        ("swin --set class_token=true", 1, "scores of one distance differ by"),
+        ("swin --set class_token=true", 1, "scores at one distance differ by"),
         ("./of_pairs.py:products", 1, "products of positions; scores of"),
     ],
 )

@@ -90,7 +90,7 @@ def test_the_rows_before_the_first_position_are_those_that_a_converter_drops(
         assert ("first-row" in result.unknown) is (rows == 512)
         assert ("first-row" in result.compared) is (rows == 514)
         shown = " ".join(losses_text(result, Typesetter()).split())
-        said = "not checked: first-row: one table has 2 rows fewer, the first ones if a converter"
+        said = "not checked: first-row: one table lacks 2 rows, the first ones if a converter"
         assert (said in shown) is (rows == 512)
         assert losses_fields(result)["unknown"].keys() == result.unknown.keys()
 
@@ -314,7 +314,7 @@ COHERE = {
             NEMOTRON,
             "nemotron_h",
             1 << 20,
-            "what llama.cpp's converter writes of every nemotron_h model with nope",
+            "what llama.cpp's converter writes for every nemotron_h model with nope",
         ),
         (COHERE, "command-r", 131072, "the config's model_max_length"),
     ],

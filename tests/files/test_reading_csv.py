@@ -100,7 +100,7 @@ def test_header_after_a_mark_and_comments_is_skipped(path):
 
 def test_rows_under_a_header_are_as_wide_as_it(path):
     path.write_bytes(b"position,d0,d1\n0,1,2\n1,2\n")
-    with pytest.raises(InvalidInput, match="line 3: 2 fields, where the first line has 3"):
+    with pytest.raises(InvalidInput, match="line 3: 2 fields, but the first line has 3"):
         read_array(path)
 
 

@@ -261,7 +261,7 @@ HOSTILE = {
     "only comments": ("x.csv", b"# cos\n# sin\n", "holds no rows of numbers"),
     "only a header": ("x.csv", b"position,d0,d1\n", "holds no rows of numbers"),
     "words under an upper-case suffix": ("x.CSV", b"a,b\n", "'a' is not a number"),
-    "ragged": ("x.csv", b"1,2\n3,4\n5,6,7\n", "line 3: 3 fields, where the first line has 2"),
+    "ragged": ("x.csv", b"1,2\n3,4\n5,6,7\n", "line 3: 3 fields, but the first line has 2"),
     "ragged by a comma": ("x.csv", b"1,2\n3,4,\n", "line 2: 3 fields"),
     "ragged by one": ("x.csv", b"1,2\n3\n4,5,6\n", "line 2: 1 field, where"),
     "a word": ("x.csv", b"1,2\n3,four\n", "line 2, column 2: 'four' is not a number"),

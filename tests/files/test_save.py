@@ -137,7 +137,7 @@ def test_safetensors_are_verified_in_folders_of_any_name(tmp_path: Path) -> None
 
 def test_a_size_other_than_foretold_is_a_bug(tmp_path: Path) -> None:
     form = replace(FORMATS["npy"], size=lambda _: 1)
-    with pytest.raises(RuntimeError, match="where 1 were due"):
+    with pytest.raises(RuntimeError, match="bytes, not 1"):
         save(MATRIX, str(tmp_path / "a"), format=form)
     assert not names(tmp_path)
 

@@ -91,5 +91,5 @@ def test_rope_check_says_whether_the_offset_is_enough(call):
     assert (status, "relative" in out and "FAIL" not in out) == (0, True)
     status, out, _ = call(*line, "--len", "22")
     told = " ".join(out.split())
-    assert (status, "scores of one distance differ by" in told) == (1, True)
+    assert (status, "scores at one distance differ by" in told) == (1, True)
     assert "the query's position past the threshold" in told

@@ -636,7 +636,7 @@ def test_positions_go_on_from_rows_that_were_looked_at_to_all(first):
 def test_a_table_without_a_number_is_said_to_hold_none(nothing):
     found = identify(Evidence.of_arrays(np.full((64, 32), nothing, np.float32)))
     assert found.candidates == ()
-    assert found.notes == ("all that was looked at is NaN or infinite: it holds no numbers",)
+    assert found.notes == ("all sampled values are NaN or infinite",)
 
 
 @pytest.mark.long

@@ -86,7 +86,7 @@ def test_shuffled_rows_are_listed_where_they_stand():
 def test_one_row_that_many_encodings_have_is_said_to_show_too_little():
     found = identify(Evidence.of_arrays(UNLIKE["row 0, which all have"]))
     assert found.match is None
-    assert "one row shows too little to choose" in found.notes[0]
+    assert "one row is too little to choose" in found.notes[0]
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_the_report_says_the_form_and_offers_no_command_as_the_same(call, tmp_pa
 
 def test_an_array_of_no_rows_is_nothing():
     found = identify(Evidence.of_arrays(np.zeros((0, 8), np.float32)))
-    assert (found.match, found.notes) == (None, ("it holds no numbers",))
+    assert (found.match, found.notes) == (None, ("it is empty",))
 
 
 @pytest.mark.slow

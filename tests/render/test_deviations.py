@@ -69,7 +69,7 @@ def test_the_map_shows_the_pair_and_the_positions_that_are_wrong_and_no_other(fi
 
 def test_roundings_have_no_map_and_the_titles_say_that_all_is_within_and_what_is_cut(figure_of):
     plain = "the largest error at each position"
-    cut = f"{plain}; those below 0.001 are drawn at 0.001"
+    cut = f"{plain}; errors below 0.001 are drawn at 0.001"
     for tolerance, title in (("1e-6", plain), ("0.1", cut)):
         (curve,) = (figure := figure_of(*tables(), "--tol", tolerance)).panels
         assert figure.title == "ok: every error is within the tolerance"

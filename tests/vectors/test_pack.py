@@ -200,7 +200,7 @@ def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
     pack = pack_of("rope", dim=16)
     reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
     assert reasons["the attention factor is not applied"] == "it is 1"
-    assert reasons["all columns rotate"] == "all 16 columns do"
+    assert reasons["all dimensions rotate"] == "all 16 dimensions do"
 
 
 @pytest.mark.long
@@ -208,7 +208,8 @@ def test_what_changes_no_position_that_there_is_is_no_mistake():
     pack = pack_of("rope-axial", dim=16, grid="4x4")
     assert pack.content.positions.tolist() == [*range(16)]
     reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
-    assert reasons["positions were bfloat16"] == "it changes no value at any position that there is"
+    unseen = "it changes no value at any existing position"
+    assert reasons["positions were rounded to bfloat16"] == unseen
     assert pack.killed == len(pack.known)
 
 
@@ -218,7 +219,7 @@ def test_mistakes_that_give_the_same_values_count_once():
     messages = [one.message for one in pack.known]
     assert (
         "the rotation runs backward: the sine has the wrong sign, or the first and the second "
-        "columns of pairs are taken for each other" in messages
+        "dimension of each pair are swapped" in messages
     )
     assert len({*messages}) == len(messages)
 

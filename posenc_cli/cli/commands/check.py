@@ -151,7 +151,7 @@ def _of_rotation(
             raise InvalidInput(f"--{flag}: {choice.name} rotates q and k, and has none")
     if given["file"] is None and not subject.request(choice).flags():
         raise InvalidInput(
-            "FILE, --tables, --rotated, --inv-freq or --impl: give what is to be checked",
+            "FILE, --tables, --rotated, --inv-freq or --impl: give the values to check",
             hint="posenc rope-check without a subject checks posenc's own tables",
         )
     if given["file"] is not None:

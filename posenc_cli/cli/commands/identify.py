@@ -344,15 +344,15 @@ def _unknown(result: Identification) -> str:
     tried = len(known_schemes())
     if not any(math.isfinite(candidate.residual) for candidate in result.candidates):
         return "; ".join(result.notes) or (
-            f"none of {tried} schemes was found to give these values; posenc check compares them "
-            "with the scheme that you expect"
+            f"no match found among {tried} schemes; posenc check compares the values with the "
+            "scheme that you expect"
         )
     finite = [each for each in result.candidates if math.isfinite(each.residual)]
     nearest = min(finite or result.candidates, key=lambda each: each.residual)
     return (
         f"none of {tried} schemes fits: the nearest is {nearest.scheme}, with a largest error of "
-        f"{nearest.residual:.2g} in the {_compared(nearest)} compared, more than the number format "
-        "and right code explain; a trained or random table has no formula"
+        f"{nearest.residual:.2g} in the {_compared(nearest)} compared, more than rounding "
+        "explains; a trained or random table has no formula"
     )
 
 
@@ -384,7 +384,7 @@ def _place(census: Census, names: list[str]) -> str:
     place = ", ".join(map("{} {}".format, axes, index))
     file = f" of {names[largest.file]}" if len(names) > 1 else ""
     value, expected = distinct_digits(largest.value, largest.expected)
-    return f"{place}{file}: {value} where {expected} is expected"
+    return f"{place}{file}: {value}, expected {expected}"
 
 
 def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:

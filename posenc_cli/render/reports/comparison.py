@@ -263,7 +263,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
         *("AB", result.sides, worst.bounds, difference.layouts, scales, logits, softmax),
         strict=True,
     ):
-        beside = f", and × {factor} by the scale of the softmax" if side.softmax else ""
+        beside = f", and × {factor} by the softmax scale" if side.softmax else ""
         yield (
             f"{key} {side.title}: {bound.scheme.name}, {layout}, attention factor {scale} "
             f"(logits × {squared}{beside})"
@@ -283,7 +283,7 @@ def _length_lines(result: RotationComparison) -> Iterator[str]:
         if lengths:
             yield f"{word} for sequences of {', '.join(lengths)} positions"
     if result.goes_on:
-        yield "other lengths may have frequencies of their own, and were not compared"
+        yield "other lengths may have other frequencies; they were not compared"
 
 
 def _parameter_rows(result: RotationComparison, *, sourced: bool = True) -> list[list[str]]:

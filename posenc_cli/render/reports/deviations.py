@@ -61,7 +61,7 @@ def error_curve(report: Report) -> Curves | None:
     with np.errstate(invalid="ignore"):
         largest = shares.max(axis=1)
     smaller = (
-        f"; those below {_LEAST:g} are drawn at {_LEAST:g}" if (largest < _LEAST).any() else ""
+        f"; errors below {_LEAST:g} are drawn at {_LEAST:g}" if (largest < _LEAST).any() else ""
     )
     return Curves(
         (Curve.of(np.array(positions), np.maximum(largest, _LEAST)),),
@@ -88,7 +88,7 @@ def _map(report: Report) -> Heatmap:
         above,
         pairs,
         Axis("position", positions),
-        "the pairs that are beyond the tolerance",
+        "pairs beyond the tolerance",
         "powers of ten above the tolerance",
         limits=(0.0, max(1.0, float(np.ceil(highest)))),
         scale="sequential",

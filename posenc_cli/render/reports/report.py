@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 _COMMAND = "rope-check"
 
 _NEXT: Mapping[Cause, str] = {
-    Cause.LAYOUT: "split and join dimensions and heads as the layout of the reference does",
+    Cause.LAYOUT: "split and join dimensions and heads in the layout of the reference",
     Cause.DIRECTION: "change the sign of sin",
     Cause.BASE: "use the base (rope_theta) of the reference",
     Cause.SCALING_MISSING: "scale the inverse frequencies as rope_scaling says, before cos and sin",
     Cause.ATTENTION_FACTOR: "multiply cos and sin by the attention factor of the reference, once",
-    Cause.ROTARY_DIM: "rotate as many dimensions as the reference does",
+    Cause.ROTARY_DIM: "rotate the same number of dimensions as the reference",
     Cause.NO_ROTATION: "return the rotated vectors, and check that cos and sin reach them",
     Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32, also when the "
     "model is in half precision",
     Cause.POSITION_PRECISION: "compute positions and angles in float32, outside of autocast",
-    Cause.TABLE_PRECISION: "compute angles, cos and sin in a format with more bits than the "
-    "table's, and round once, at the end",
+    Cause.TABLE_PRECISION: "compute angles, cos and sin with more bits than the table, and round "
+    "once, at the end",
     Cause.COS_SIN_MISPAIRED: "check how cos and sin are built, indexed and passed",
     Cause.POSITION_OFFSET: "check which position each row gets: offset, cache length, clamping",
     Cause.FREQUENCY_RULE: "compare your inverse frequencies with posenc generate --table inv-freq",
     Cause.AXIS: "check which pairs follow which axis, and the order of the axes",
-    Cause.UNINITIALISED: "compute the buffers again after loading: a checkpoint may not hold them",
+    Cause.UNINITIALISED: "recompute the buffers after loading: a checkpoint may not hold them",
     Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and uninitialized memory",
 }
 """The next step for each cause that implies one."""
@@ -164,7 +164,7 @@ def _of_calls(report: Report) -> str:
     """What no call of a function tested, and what is unusual about its results and axes."""
     call = report.subject.get("call") or {}
     wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
-    untested = "; float32 comes back as float64" * wider
+    untested = "; returns float64 for float32 input" * wider
     untested += f"; not tested: {', '.join(call['untested'])}" if call.get("untested") else ""
     if not (usual := call.get("usual_axes")):
         return untested
@@ -177,7 +177,7 @@ def _of_calls(report: Report) -> str:
 def _other_order(report: Report) -> str:
     """A note if dimensions are returned in another order than they are passed, else empty."""
     going_in, coming_out = report.subject["layout"], report.subject["out_layout"]
-    text = f"; its dimensions go in as {going_in} and come out as {coming_out}"
+    text = f"; its input layout is {going_in}, its output layout {coming_out}"
     return "" if coming_out == going_in else text
 
 
