@@ -115,7 +115,7 @@ def test_a_function_that_gives_no_values_is_invalid(body, words, check):
         ("def f(x, p): return np.tanh(good(x, p))", "not linear"),
         ("def f(x, p): return good(x, p) * np.abs(x).max()", "not linear"),
         ("def f(x, p): return good(x, p) - good(x, p).mean(0)", "results for vectors differ"),
-        ("def f(x, p): return good(x, np.random.permutation(p))", "when it is called again"),
+        ("def f(x, p): return good(x, np.random.permutation(p))", "a second call with the same"),
     ],
 )
 def test_a_function_that_is_no_map_of_each_row_fails(body, words, check):
@@ -131,7 +131,7 @@ NOT_MAPS = {
     "are not the sum of the results for unit vectors": (
         "def f(x, p): return good(x, p) - good(x, p).mean(0)"
     ),
-    "when it is called again": "def f(x, p): return good(x, p) * os.getrandom(1)[0]",
+    "a second call with the same": "def f(x, p): return good(x, p) * os.getrandom(1)[0]",
     "rotates a row differently in": "def f(x, p): return good(x, np.arange(len(x)))",
 }
 

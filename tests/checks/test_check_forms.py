@@ -367,7 +367,7 @@ def test_slopes_that_falcon_rounds_are_right_for_its_config(call, folder):
 def test_positions_come_first_or_second_in_the_vectors_of_a_function(call, folder):
     status, out, _ = call("check", *ASKED, "--impl", "./mine.py:Tutorial")
     assert status == 0, out
-    assert "values differ where the batch comes before the positions" in " ".join(out.split())
+    assert "values differ if the batch comes before the positions" in " ".join(out.split())
     assert call("check", *ASKED, "--impl", "./mine.py:unbatched")[0] == 0
     status, out, _ = call("check", *ASKED, "--impl", "./mine.py:OtherBase")
     assert (status, "cause: base: base is 1000" in out) == (1, True)

@@ -99,7 +99,7 @@ ROWS = {
     "falling": ("position-offset", "backward, from 59 to 0", alternating(AT[::-1]), FLAT),
     "below zero": ("position-offset", "steps of -2", alternating(5 - 2 * AT), FLAT),
     "clamped": ("position-offset", "clamped at 31", alternating(np.minimum(AT, 31)), FLAT),
-    "again": ("position-offset", "again at 0 after 15", alternating(AT % 16), FLAT),
+    "again": ("position-offset", "restart at 0 after 15", alternating(AT % 16), FLAT),
     "DiffPoseTalk's": (
         *("position-offset", "every row is the row of position 60"),
         alternating(0 * AT + 60),

@@ -301,7 +301,7 @@ def test_pairs_that_lack_the_scaling_are_counted():
     right = rope.reference(case.scheme, **case.given)
     found = rope.of_tables(*wrong.tables(np.arange(4096)), right, "0:4096")
     cause = diagnose(found)[0]
-    assert cause.message.endswith("the table is plain base 500000")
+    assert cause.message.endswith("the table is plain RoPE, base 500000")
     assert cause.evidence.startswith("pairs 29–63 of 64 are not scaled")
 
 

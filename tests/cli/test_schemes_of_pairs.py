@@ -55,7 +55,7 @@ def test_a_scheme_of_ones_own_goes_by_pairs_or_says_what_its_code_raised(command
         ("swin", 0, "how many rows and columns lie between two places"),
         ("swin-v2", 0, "how many rows and columns lie between two places"),
         ("swin --set class_token=true", 1, "scores at one distance differ by"),
-        ("./of_pairs.py:products", 1, "products of positions; scores of"),
+        ("./of_pairs.py:products", 1, "products of positions; scores at"),
     ],
 )
 def test_rope_check_says_what_scores_of_pairs_go_by(scheme, status, said, own, call):

@@ -132,7 +132,7 @@ def test_what_a_cause_leaves_over_is_said_with_it(cause):
         cos[row], sin[row] = 0.5, 0.25
         _, (first, *_) = told(cos, sin)
         assert first.cause == cause
-        assert first.evidence.endswith(f"; one of the 1500 positions differs: {row}")
+        assert first.evidence.endswith(f"; 1 of the 1500 positions differs, at {row}")
     cos[[400, 700]] = 0.5
     _, (first, *_) = told(cos, sin)
     assert first.cause == cause

@@ -153,9 +153,9 @@ def changed(values, pair, number):
         ({}, ladder(128, 123456.0), "base", "the base is 123456, not 10000"),
         # By no known rule.
         ({}, np.tile(ladder(64, 1e4), 2), "unknown", "pairs 1–63 of 64 have other frequencies"),
-        ({}, changed(PLAIN, 63, PLAIN[62]), "unknown", "pair 63 of 64 has another frequency"),
+        ({}, changed(PLAIN, 63, PLAIN[62]), "unknown", "pair 63 of 64 has a wrong frequency"),
         ({}, PLAIN[[*range(9), 10, 9, *range(11, 64)]], "unknown", "pairs 9–10 of 64 have other"),
-        ({}, changed(PLAIN, 5, PLAIN[5] * 1.01), "unknown", "pair 5 of 64 has another frequency"),
+        ({}, changed(PLAIN, 5, PLAIN[5] * 1.01), "unknown", "pair 5 of 64 has a wrong frequency"),
         # What stands in for frequencies.
         ({}, 1 / PLAIN, RULE, "each frequency is inverted"),
         # The layers of one model exchanged.

@@ -146,7 +146,7 @@ def test_pairs_without_one_frequency_are_not_compared_or_checked_by_it(call):
     np.save("rates.npy", np.ones(32))
     line = ("rope-check", "-s", "rope-mixed", "--inv-freq", "rates.npy")
     status, _, err = call(*line)
-    assert (status, "have no one frequency" in err) == (2, True)
+    assert (status, "have no single frequency" in err) == (2, True)
     status, _, err = call("compare", "rope-mixed", "rope")
     assert (status, "can only be compared at given positions" in err) == (2, True)
     assert call("compare", "rope-mixed", "rope-mixed", "--len", "9")[0] == 0
