@@ -128,11 +128,11 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
     what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
     if subject.returned_half == half:
         what = "all values returned"
-    right = "which the other causes give within its rounding" if others else "right to its rounding"
+    right = "the other causes explain it" if others else "it is right"
     return Explanation(
         Cause.TABLE_PRECISION,
         f"{what} were rounded to {half}, then stored as {subject.dtype}",
-        f"every value is a {half} number, {right}",
+        f"every value is a {half} number; {right} within that rounding",
         half,
     )
 
