@@ -101,9 +101,9 @@ and by 0.09 after 3000.
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
 STOPPED = "no verdict"
 RULE = (
-    "An encoding holds at a length where its loss over the last places exceeds that at the trained "
-    f"length by less than {TOLERATED} nats, and fails where by more: with the whole 95% interval "
-    "of the difference, paired by seed. Else the seeds do not tell."
+    "An encoding holds at a length if its loss over the last places exceeds that at the trained "
+    f"length by less than {TOLERATED} nats, and fails if by more. The whole 95% interval of the "
+    "difference, paired by seed, must agree; otherwise the seeds do not tell."
 )
 
 

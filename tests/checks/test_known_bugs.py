@@ -332,7 +332,7 @@ def alibi(slopes=PRESS, distances=None):
 SCORES = {
     "sign": ("direction", "wrong sign", -alibi()),
     "causal": ("causal", "the score 0", np.where(LATER, 0, alibi())),
-    "signed": ("causal", "other sign", alibi(distances=AWAY)),
+    "signed": ("causal", "of the wrong sign", alibi(distances=AWAY)),
     "naive, and the sign": (
         *("slopes", "^slopes: these are the slopes of --convention naive and direction: [^,]*$"),
         -alibi(2.0 ** (-8 * np.arange(1, 13) / 12)),

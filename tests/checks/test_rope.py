@@ -522,9 +522,14 @@ def of_rates(rates, positions="0:2048", **given):
     ("rates", "given", "cause", "words"),
     [
         (ladder(128, 10001.0), {}, "base", "the base is 10001, not 10000"),
-        (ntk(128, 1e4, 4.0), {}, "frequency-rule", "rope-ntk is applied, factor 4"),
-        (yarn(128, 1e4, 4.0), {}, "frequency-rule", "rope-yarn is applied, factor 4"),
-        (llama3(128, 5e5), {"base": 5e5}, "frequency-rule", "rope-llama3 is applied, factor 8"),
+        (ntk(128, 1e4, 4.0), {}, "frequency-rule", "rope-ntk scaling is applied, factor 4"),
+        (yarn(128, 1e4, 4.0), {}, "frequency-rule", "rope-yarn scaling is applied, factor 4"),
+        (
+            llama3(128, 5e5),
+            {"base": 5e5},
+            "frequency-rule",
+            "rope-llama3 scaling is applied, factor 8",
+        ),
         (
             ladder(128, 4e4),
             {"scheme": "rope-ntk", "factor": 4.0},

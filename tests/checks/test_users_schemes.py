@@ -212,7 +212,7 @@ def test_the_command_that_identify_prints_writes_a_users_table_again(call, tmp_p
     ("reference", "given", "rates", "cause", "words"),
     [
         ("rope", {}, harmonic(), Cause.FREQUENCY_RULE, "the frequencies follow harmonic"),
-        ("harmonic", {}, harmonic(power=3), Cause.UNKNOWN, "have other frequencies"),
+        ("harmonic", {}, harmonic(power=3), Cause.UNKNOWN, "have wrong frequencies"),
         ("rope-yarn", {}, harmonic(), Cause.FREQUENCY_RULE, "the frequencies follow harmonic"),
         ("rising", {}, rising(base=5e5), Cause.BASE, "the base is 500000, not 10000"),
         ("rising", {"factor": 4.0}, rising(factor=8.0), Cause.FREQUENCY_RULE,

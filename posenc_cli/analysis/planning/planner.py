@@ -263,7 +263,7 @@ class Planner:
         larger = None if bases is None else bases.first_from(math.nextafter(base, math.inf))
         sums = CosineSums.of([*map(float, self.turning)])
         if bases is not None and sums.first_negative(self.to) is None:
-            self.left_out["base"] = "the base that it has keeps the sum from being negative"
+            self.left_out["base"] = "the current base keeps the sum from being negative"
         elif larger is None:
             self.left_out["base"] = "no larger base that was tried qualifies"
         else:
