@@ -136,7 +136,7 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
             PICTURE,
             hand_made((3, 2), (1, 2, 4), after="tokens"),
             "after a grid",
-            "past all its tokens",
+            "after all its tokens",
         ),
         (QWEN, PICTURE, np.arange(13)[None], "one axis", "the same position on all three"),
         (
@@ -158,7 +158,7 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
             VIDEO,
             hand_made((3, 2), (4, 2, 3), step=3, after="largest"),
             "after a grid",
-            "past its largest id",
+            "after its largest id",
         ),
         (
             QWEN,

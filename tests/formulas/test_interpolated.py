@@ -66,7 +66,7 @@ def test_it_is_no_function_of_the_offset_where_it_is_asked():
     ("change", "message"),
     [
         ({"mlp.2.bias": np.zeros(3, np.float32)}, "tensors of 32×1 and 32 and 4×32 and 3 are no"),
-        ({"mlp.0.weight": np.zeros((32, 2), np.float32)}, "is of 32 units, 2 coordinates and 4"),
+        ({"mlp.0.weight": np.zeros((32, 2), np.float32)}, "has 32 units, 2 coordinates and 4"),
         ({"mlp.2.bias": np.full(4, np.nan, np.float32)}, "holds NaN or infinity"),
     ],
 )
