@@ -400,7 +400,8 @@ class _Calls:
     def _evidence(self) -> str:
         """How much was compared."""
         count, others = sum(call.rows for call in self._wrong), len(self._made) - len(self._wrong)
-        text = f"this reproduces all {count} rows of {len(self._wrong)} calls"
+        calls = "1 call" if len(self._wrong) == 1 else f"{len(self._wrong)} calls"
+        text = f"this reproduces all {count} rows of {calls}"
         return text + (f"; the other {others} calls are right" if others else "")
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _COMMAND = "rope-check"
 
-_NEXT: Mapping[Cause, str] = {
+_NEXT: Mapping[str, str] = {
+    "transposed": "transpose the tables: one row per position",
     Cause.LAYOUT: "split and join dimensions and heads in the layout of the reference",
     Cause.DIRECTION: "change the sign of sin",
     Cause.BASE: "use the base (rope_theta) of the reference",
@@ -40,7 +41,7 @@ _NEXT: Mapping[Cause, str] = {
     Cause.UNINITIALISED: "recompute the buffers after loading: a checkpoint may not hold them",
     Cause.NOT_A_NUMBER: "look for overflow, a division by 0 and uninitialized memory",
 }
-"""The next step for each cause that implies one."""
+"""The next step for each cause or finer reason that implies one."""
 
 
 COLUMNS = "check", "result", "worst", "allowed", "where"
@@ -117,12 +118,10 @@ def _next_step(report: Report) -> str | None:
     whole = [why for why in report.diagnosis if why.residual and not why.residual.rows]
     if len(report.diagnosis) == 1 and any(option in why.evidence for why in whole):
         return f"use {option} if your model does, or pair dimensions as the reference does"
-    steps = [
-        ", or ".join(
-            dict.fromkeys(_NEXT[own.cause] for own in (why, *why.alike) if own.cause in _NEXT)
-        )
-        for why in report.diagnosis
-    ]
+    steps = []
+    for why in report.diagnosis:
+        of_each = [_NEXT.get(own.detail or "", _NEXT.get(own.cause)) for own in (why, *why.alike)]
+        steps.append(", or ".join(dict.fromkeys(filter(None, of_each))))
     if any(steps):
         return "; ".join(dict.fromkeys(filter(None, steps)))
     if not _rotates(report):
