@@ -39,12 +39,12 @@ def _module_file(module: str) -> Path | None:
     asked = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     own = [folder for folder in sys.path if folder and Path(folder) != Path.cwd()]
     *packages, last = module.split(".")
-    for folder in (*asked, *own, *FURTHER_FOLDERS.get()):
-        for file in (f"{last}.py", f"{last}/__init__.py"):
-            path = Path(folder, *packages, file)
-            if path.is_file():
-                return path
-    return None
+    paths = (
+        Path(folder, *packages, file)
+        for folder in (*asked, *own, *FURTHER_FOLDERS.get())
+        for file in (f"{last}.py", f"{last}/__init__.py")
+    )
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _line(path: Path, name: str) -> int | None:
@@ -52,15 +52,21 @@ def _line(path: Path, name: str) -> int | None:
     try:
         with open_input(path) as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            nodes: list[Any] = [*ast.walk(ast.parse(file.read()))]
+            source = file.read()
+            body = ast.parse(source).body
     except SyntaxError as error:
         return error.lineno
     except (OSError, ValueError, RecursionError, MemoryError):
         return None
-    bindings = [node for node in nodes if _bound_name(node) == name]
+    lines = [at for at, line in enumerate(source.splitlines(), 1) if os.fsencode(name) in line]
+    # Most statements do not mention the name: they are not searched, which takes long.
+    parts = [
+        part for part in body if any(part.lineno <= at <= (part.end_lineno or at) for at in lines)
+    ]
+    nodes: list[Any] = [node for part in parts or body for node in ast.walk(part)]
     # The outermost, and of these the last: names of a function's own are further in.
-    bindings.sort(key=lambda node: (node.col_offset, -node.lineno))
-    return int(bindings[0].lineno) if bindings else None
+    places = [(node.col_offset, -node.lineno) for node in nodes if _bound_name(node) == name]
+    return int(-min(places)[1]) if places else None
 
 
 def _bound_name(node: Any) -> str | None:
