@@ -180,6 +180,16 @@ def applications() -> Callable[..., Any]:
     return cache(app._application)
 
 
+@pytest.fixture(scope="module")
+def kept_applications(applications: Callable[..., Any]) -> Generator[None, None, None]:
+    """Use those in a file of tests that call `main` for each of their examples."""
+    from posenc_cli.cli import app
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "_application", applications)
+        yield
+
+
 @pytest.fixture
 def call(
     tmp_path: Path,

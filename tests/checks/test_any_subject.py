@@ -15,6 +15,8 @@ import pytest
 from posenc_cli import catalogue
 from posenc_cli.cli.exits import main
 
+pytestmark = pytest.mark.usefixtures("kept_applications")
+
 SCHEMES = {
     **dict.fromkeys(catalogue.BUILT_IN, ()),
     "mrope": ("sections=2,1,1",),

@@ -19,6 +19,8 @@ from posenc_cli.cli.exits import main
 from posenc_cli.configs import families, nonrotary, vision
 from tests.examples import examples
 
+pytestmark = pytest.mark.usefixtures("kept_applications")
+
 SIZES = {
     "hidden_size": 512,
     "num_attention_heads": 8,

@@ -21,6 +21,8 @@ from safetensors.numpy import save_file
 from posenc_cli.cli.exits import main
 from tests.examples import examples
 
+pytestmark = pytest.mark.usefixtures("kept_applications")
+
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 CPU_SECONDS = 30

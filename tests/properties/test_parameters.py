@@ -30,6 +30,8 @@ from posenc_cli.formulas.tables import ROTARY_TABLES
 from posenc_cli.numerics.dtypes import REAL_DTYPES
 from tests.examples import examples
 
+pytestmark = pytest.mark.usefixtures("kept_applications")
+
 FLOATS = [
     5e-324,
     1e-308,
