@@ -41,7 +41,7 @@ ifneq ($(shell cat $(VENV)/.python 2>/dev/null && $(RUN) -c "print('works')" 2>/
 .PHONY: $(VENV)/.python
 endif
 
-.PHONY: demo test check coverage sweeps interpreters pythons not-run sdist package lint types layers docs site browser browser-packages gallery bench mutants fuzz peers format lock clean
+.PHONY: demo test check coverage sweeps interpreters pythons packages not-run sdist package lint types layers docs site browser browser-packages gallery bench mutants fuzz peers format lock clean
 
 ## demo: install posenc into .venv, do the main job, look at it, and catch a wrong RoPE (the README's first command)
 POSENC = $(RUN) -m posenc_cli
@@ -85,6 +85,10 @@ REQUIRED ?=
 interpreters:
 	@"$(PYTHON)" tools/pythons.py --required "$(REQUIRED)" $(SUPPORTED)
 
+## packages: install what tests need, and run none; make TASK=packages on-3.12-lowest stops there
+TASK ?= test
+packages: $(DEVELOPED)
+
 ## pythons: a share of make test on each supported Python that is here, with the lowest, the locked and the newest
 ## versions; on-3.12-lowest is one of them; make types with the newest of all; at the end, which Pythons were not run
 ON := $(foreach version,$(SUPPORTED),$(foreach set,lowest locked newest,on-$(version)-$(set)))
@@ -101,8 +105,8 @@ $(ON): on-%: $(DEVELOPED)
 	@types=; set="$(lastword $(subst -, ,$*))" version="$(firstword $(subst -, ,$*))"; \
 	python="$$("$(PYTHON)" tools/pythons.py "$$version")"; python="$${python#* }"; \
 	if [ "$$python" = missing ]; then echo "Python $$version is not here"; exit; fi; \
-	if [ "$$set $$python" = "newest $(NEWEST)" ]; then types=types; fi; \
-	$(MAKE) --no-print-directory $$types test SHARE=$(OTHERS) TORCH= PYTHON="$$python" VERSIONS="$$set" \
+	if [ "$(TASK) $$set $$python" = "test newest $(NEWEST)" ]; then types=types; fi; \
+	$(MAKE) --no-print-directory $$types $(TASK) SHARE=$(OTHERS) TORCH= PYTHON="$$python" VERSIONS="$$set" \
 		VENV=".venv-$*" UV="$(abspath $(VENV)/bin/uv)"
 
 ## sdist: the source distribution, into DIST
