@@ -75,7 +75,7 @@ coverage: $(DEVELOPED)
 ## sweeps: the slow tests, and all examples of each property, without coverage; EXAMPLES=new draws others
 EXAMPLES ?= check
 sweeps: $(DEVELOPED)
-	$(RUN) -m pytest -n 3 --dist worksteal -m "slow or hypothesis" --durations 20 --hypothesis-profile=$(EXAMPLES)
+	$(RUN) -m pytest -n 4 --dist worksteal -m "slow or hypothesis" --durations 20 --hypothesis-profile=$(EXAMPLES)
 
 # The newest Python that is here: for it alone there is the newest NumPy.
 NEWEST = $(or $(shell "$(PYTHON)" tools/pythons.py $(SUPPORTED) | sed -n '/missing/!s/^[^ ]* //p' | tail -n 1),$(PYTHON))
