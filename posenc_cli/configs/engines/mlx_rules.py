@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
-    DEEPSEEK,
     DYNAMIC,
     HUB,
     LONGROPE,
@@ -35,6 +34,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     magnitude_ratio,
     no_beta_of_zero,
     not_read,
+    of_types,
     original_length,
     other_layers,
     other_share,
@@ -358,6 +358,17 @@ def mlx_share(reading: LayerReading) -> Changes:
     return other_share(reading, NAME, share if reading.config else None)
 
 
+def mlx_yarn(reading: LayerReading) -> Changes:
+    """An amplitude of the two mscales, and the original length of the rope object, or 4096.
+
+    Raises: InvalidInput for a factor of null.
+    """
+    if null := fails_on_null(reading, "factor"):
+        raise refused(NAME, null)
+    original = original_length(reading, NAME, "entry", 4096, null=False)
+    return {ORIGINAL: original, **magnitude_ratio(reading, NAME)}
+
+
 def mlx_longrope(reading: LayerReading) -> Changes:
     """Phi-3's long factors at every length, and s from the two contexts at the top level."""
     kind = reading.rope.get("type")
@@ -382,24 +393,15 @@ RUNTIME = Runtime(
     NAME,
     "0.32.2",
     {
-        model_type: frozenset({"rope", "rope-linear", "rope-longrope"})
-        if model_type == "phi3"
-        else frozenset({"rope", "rope-yarn"})
-        if model_type == "deepseek_v2"
-        else SCALED - {"rope-dynamic"}
-        if model_type in ("gpt_oss", "glm_moe_dsa", *DEEPSEEK)
-        else SCALED | {"nope"}
-        if model_type in SKIPPING
-        else SCALED | {"mrope"}
-        if model_type in HYBRID
-        else frozenset({"mrope"})
-        if model_type in SEEING
-        else frozenset({"rope"})
-        if model_type == "gptj"
-        else PLAIN_ROPE | {"rope-proportional"}
-        if model_type == "gemma4_text"
-        else SCALED
-        for model_type in CLASSES
+        **of_types(SCALED, *CLASSES),
+        **of_types(SCALED - DYNAMIC, "deepseek_v3", "glm_moe_dsa", "gpt_oss"),
+        **of_types(SCALED | {"nope"}, *SKIPPING),
+        **of_types(SCALED | {"mrope"}, *HYBRID),
+        **of_types(frozenset({"mrope"}), *SEEING),
+        "deepseek_v2": frozenset({"rope", "rope-yarn"}),
+        "gemma4_text": PLAIN_ROPE | {"rope-proportional"},
+        "gptj": frozenset({"rope"}),
+        "phi3": PLAIN_ROPE | LONGROPE,
     },
     {
         "mistral": "llama",
@@ -514,11 +516,7 @@ DIFFERENCES = (
         "ignores attention_factor and uses g(mscale)/g(mscale_all_dim); always truncates; default "
         "original length 4096",
         f"{_MLX}/rope_utils.py",
-        lambda r: {
-            **refusing(NAME, (refused, lambda r: fails_on_null(r, "factor")))(r),
-            ORIGINAL: original_length(r, NAME, "entry", 4096, null=False),
-            **magnitude_ratio(r, NAME),
-        },
+        mlx_yarn,
     ),
     RuntimeDifference(
         NAME,

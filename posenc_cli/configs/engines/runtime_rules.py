@@ -255,8 +255,10 @@ def check_full(reading: LayerReading, *, runtime: str, step: int, name: str) -> 
 
     Raises: InvalidInput where it says otherwise.
     """
-    words = f"its graph uses full attention in every {name} layer, regardless of layer_types"
-    return refusing(runtime, (other_layers, lambda r: not full_every(r, step) and words))(reading)
+    if not full_every(reading, step):
+        words = f"its graph uses full attention in every {name} layer, regardless of layer_types"
+        raise other_layers(runtime, words)
+    return {}
 
 
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
@@ -335,17 +337,11 @@ def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
 
     Raises: InvalidInput.
     """
-    rows = (
-        (
-            refused,
-            lambda r, name=name: (
-                yarn_weight(r, name) == 0
-                and f"{r.entry.path(name)} 0: only transformers reads 0 as absent"
-            ),
-        )
-        for name in ("beta_fast", "beta_slow")
-    )
-    return refusing(runtime, *rows)(reading)
+    for name in ("beta_fast", "beta_slow"):
+        if yarn_weight(reading, name) == 0:
+            path = reading.entry.path(name)
+            raise refused(runtime, f"{path} 0: only transformers reads 0 as absent")
+    return {}
 
 
 def stated_share(reading: LayerReading) -> float | None:
@@ -400,9 +396,9 @@ def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
     """
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
-    others = reading.config.get("layer_types") and not full_every(reading, step)
-    words = others and f"it goes by {INTERVAL} {step}, regardless of layer_types"
-    return refusing(runtime, (other_layers, lambda _: words))(reading)
+    if reading.config.get("layer_types") and not full_every(reading, step):
+        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, regardless of layer_types")
+    return {}
 
 
 MIMO_KEYS = "reads only top-level keys, not rope_parameters"
@@ -428,18 +424,15 @@ def own_mimo(
     """
     sliding = reading.layer_type == "sliding_attention"
     pattern = [*reading.config.get("hybrid_layer_pattern", ())]
-    null = [f"it fails if {key} is null" for key in nulls if reading.config.get(key, 0) is None]
-    others = any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers)
-    refusing(
-        runtime,
-        (not_read, lambda r: r.prefix and "mimo_v2_flash as the text model of another"),
-        (refused, lambda r: fails_without(r, *needed)),
-        (refused, lambda _: next(iter(null), None)),
-        (
-            other_layers,
-            lambda _: others and "it goes by hybrid_layer_pattern, regardless of layer_types",
-        ),
-    )(reading)
+    if reading.prefix:
+        raise not_read(runtime, "mimo_v2_flash as the text model of another")
+    if missing := fails_without(reading, *needed):
+        raise refused(runtime, missing)
+    for key in nulls:
+        if reading.config.get(key, 0) is None:
+            raise refused(runtime, f"it fails if {key} is null")
+    if any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers):
+        raise other_layers(runtime, "it goes by hybrid_layer_pattern, regardless of layer_types")
     theta = stated(reading, "rope_theta", "top")
     if sliding:
         theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)
@@ -460,9 +453,10 @@ def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
     usual = turning is None or all(
         bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
     )
-    others = not usual or (not turning and step not in (None, 4))
-    words = "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
-    return refusing(runtime, (other_layers, lambda _: others and words))(reading)
+    if not usual or (not turning and step not in (None, 4)):
+        words = "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
+        raise other_layers(runtime, words)
+    return {}
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:
@@ -532,8 +526,8 @@ def yarn_amplitude(
 def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
     """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
     names = ("mscale", "mscale_all_dim")
-    null = fails_on_null(reading, *names) and "it fails if an mscale is null"
-    refusing(runtime, (refused, lambda _: null))(reading)
+    if fails_on_null(reading, *names):
+        raise refused(runtime, "it fails if an mscale is null")
     weight, all_dim = (yarn_weight(reading, name) for name in names)
     return 1.0 if weight is None else weight, all_dim or 0.0
 

@@ -251,7 +251,8 @@ def sglang_seeing(reading: LayerReading) -> Changes:
 
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
-    refusing(NAME, (refused, lambda r: fails_on_null(r, ORIGINAL)))(reading)
+    if null := fails_on_null(reading, ORIGINAL):
+        raise refused(NAME, null)
     own = reading.entry.count(ORIGINAL)
     beside = reading.top.count(ORIGINAL)
     if reading.model_type in LENGTH_BESIDE or reading.model_type == "gemma3_text":
