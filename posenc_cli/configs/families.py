@@ -66,6 +66,7 @@ class Rotary(Record):
     mrope: Mapping[str, Any] | None = None
     when: Mapping[str, Any] | None = None
     renamed: Mapping[str, str] = fresh(dict)
+    renamed_with: Mapping[str, str] = fresh(dict)
     alpha: bool = False
     types: tuple[str, ...] = ()
     needs_head_dim: bool = False

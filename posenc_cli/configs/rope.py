@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.configs.keys import CONTEXT, ORIGINAL, SHARE, FamilyKeys, first, quotient
+from posenc_cli.configs.keys import CONTEXT, SHARE, FamilyKeys, first, quotient
 from posenc_cli.configs.layer_types import groups
 from posenc_cli.configs.resolved import Layers, Sourced, check_values, json_text
 from posenc_cli.configs.rope_objects import rope_objects
@@ -124,32 +124,41 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
         )
     if keys.by_own_class:
         renamed = {**keys.family.renamed}
-        if stated is not None and stated.value == "su" and rope.values.get(ORIGINAL) is None:
-            keys.notes.doubt(
-                stated.source,
-                f"{stated.source} su: transformers' {keys.family.model_type} fails on it unless "
-                f"{rope.path(ORIGINAL)} is given; its newer name is longrope",
-            )
-        within = stated is None or stated.source.startswith("rope_scaling.")
-        if stated is not None and stated.value == "deepseek_yarn" and not within:
-            keys.notes.doubt(
-                stated.source,
-                f"{stated.source} deepseek_yarn: transformers' {keys.family.model_type} fails on "
-                "it outside rope_scaling; its newer name is yarn",
-            )
+        _note_older_name(keys, rope, stated)
     name = "default" if stated is None else str(renamed.get(stated.value, stated.value))
-    if name not in types:
-        where = f"{rope.path('rope_type')} is missing"
-        if stated is not None:
-            where = f"{stated.source} {abbreviated(stated.value)}"
-        model_type, takes = keys.family.model_type, f"takes {', '.join(types)}"
-        if not keys.family.known:
-            takes = f"is not known, and transformers {takes}"
-        whose = model_type if keys.family.known else f"the code of model type {model_type}"
-        newer = f"it is an older name: in a copy of the file, say {RENAMED.get(name)}"
-        hint = newer if name in RENAMED else nearest(name, types)
-        raise keys.error(f"{where}: {whose} {takes}", hint=hint)
-    return name
+    if name in types:
+        return name
+    where = f"{rope.path('rope_type')} is missing"
+    if stated is not None:
+        where = f"{stated.source} {abbreviated(stated.value)}"
+    whose, takes = keys.family.model_type, f"takes {', '.join(types)}"
+    if not keys.family.known:
+        whose = f"the code of model type {whose}"
+        takes = f"is not known, and transformers {takes}"
+    hint = nearest(name, types)
+    if name in RENAMED:
+        hint = f"it is an older name: in a copy of the file, say {RENAMED[name]}"
+    raise keys.error(f"{where}: {whose} {takes}", hint=hint)
+
+
+def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None) -> None:
+    """Warn of an older name of a rope type where the class of the model type fails on it."""
+    family = keys.family
+    needed = None if stated is None else family.renamed_with.get(stated.value)
+    if stated is None or needed is None:
+        return
+    if needed == "rope_scaling":
+        fails = not stated.source.startswith("rope_scaling.")
+        where = "outside rope_scaling"
+    else:
+        fails = rope.values.get(needed) is None
+        where = f"unless {rope.path(needed)} is given"
+    if fails:
+        keys.notes.doubt(
+            stated.source,
+            f"{stated.source} {stated.value}: transformers' {family.model_type} fails on it "
+            f"{where}; its newer name is {family.renamed[stated.value]}",
+        )
 
 
 def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
