@@ -73,21 +73,30 @@ class Habits(Record):
     flat: bool = False
 
 
-class PositionCheck(Record):
-    """How given ids compare with a model's: ``causes`` are words and texts, each gives all ids.
+class Mistake(Record):
+    """A mistake that a prompt can show: its ``cause``, what is said of it, and the habits."""
 
-    ``first`` is the axis and the token where they first differ, in a ``sequence`` of a batch,
-    ``count`` how many ids do; ``several`` says that tokens have an id on each of three axes.
+    cause: str
+    text: str
+    habits: Habits
+
+
+class PositionCheck(Record):
+    """How given ids compare with a model's; each of ``causes`` gives all ids.
+
+    ``axis`` and ``token`` are where they first differ, in a ``sequence`` of a batch, ``count`` is
+    how many ids do; ``several`` says that tokens have an id on each of three axes.
     """
 
     ok: bool
     count: int = 0
     compared: int = 0
-    first: tuple[int, int] = (0, 0)
+    axis: int = 0
+    token: int = 0
     sequence: int | None = None
     expected: int = 0
     found: int = 0
-    causes: tuple[tuple[str, str], ...] = ()
+    causes: tuple[Mistake, ...] = ()
     several: bool = False
 
 
@@ -240,6 +249,12 @@ def _frames(rule: PositionRule, grid: PatchGrid) -> int:
     return grid.frames // rule.frames_merged if grid.video else grid.frames
 
 
+def token_count(rule: PositionRule, prompt: Prompt) -> int:
+    """How many tokens a prompt has, padding and those of its grids among them."""
+    grids = sum(_frames(rule, grid) * grid.rows * grid.columns for grid in prompt.grids)
+    return prompt.left + sum(prompt.text) + grids // rule.merge**2 + prompt.right
+
+
 _PLACES = {
     "side": "the longer side of the grid",
     "largest": "its largest id (as in transformers 4)",
@@ -291,7 +306,8 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
         ok=False,
         count=int(differing.sum()),
         compared=expected.size,
-        first=(axis, token + prompt.left),
+        axis=axis,
+        token=token + prompt.left,
         sequence=sequence if found.shape[1] > 1 else None,
         expected=int(expected[axis, sequence, token]),
         found=int(found[axis, sequence, token]),
@@ -300,68 +316,57 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
     )
 
 
-def _causes(
-    rule: PositionRule, prompt: Prompt, found: Ids, kept: slice
-) -> tuple[tuple[str, str], ...]:
+def _causes(rule: PositionRule, prompt: Prompt, found: Ids, kept: slice) -> tuple[Mistake, ...]:
     """The causes that give all ids of wrong sequences: those without a measured number first."""
     candidates = [*_mistakes(rule, prompt)]
     for tier in (candidates, _measured(rule, prompt, found[:, 0], candidates)):
-        causes = {
-            cause: text
-            for cause, text, habits in reversed([*tier])
-            if np.all(position_ids(rule, prompt, habits)[:, None, kept] == found)
-        }
+        causes: dict[str, Mistake] = {}
+        for mistake in tier:
+            ids = position_ids(rule, prompt, mistake.habits)[:, None, kept]
+            if np.all(ids == found):
+                causes.setdefault(mistake.cause, mistake)
         if causes:
-            return tuple(reversed(causes.items()))
+            return tuple(causes.values())
     return ()
 
 
-def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[tuple[str, str, Habits]]:
-    """Known mistakes that a prompt can show: each with its cause and what is said of it."""
+def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[Mistake]:
+    """Known mistakes that a prompt can show."""
     if prompt.left:
-        yield (
-            "padding",
-            "left padding is "
-            + ("counted as tokens" if rule.skips else "skipped, the model counts it"),
-            Habits(skips_padding=not rule.skips),
-        )
+        treated = "counted as tokens" if rule.skips else "skipped, the model counts it"
+        text = f"left padding is {treated}"
+        yield Mistake("padding", text, Habits(skips_padding=not rule.skips))
     if not prompt.grids:
         if len(prompt.text) > 1:
-            yield (
-                "packing",
-                "ids do not restart at each packed sequence",
-                Habits(resets=False),
-            )
+            text = "ids do not restart at each packed sequence"
+            yield Mistake("packing", text, Habits(resets=False))
         return
-    yield "one axis", "each token has the same position on all three axes", Habits(flat=True)
+    text = "each token has the same position on all three axes"
+    yield Mistake("one axis", text, Habits(flat=True))
     for axes in [*permutations(range(3))][1:]:  # the first is the right one
         named = ", ".join(AXES[axis] for axis in axes)
-        yield "grid order", f"the axes are {named}, not {', '.join(AXES)}", Habits(axes=axes)
-    yield (
-        "grid order",
-        "the tokens of a grid are numbered column by column, not row by row",
-        Habits(by_columns=True),
-    )
+        text = f"the axes are {named}, not {', '.join(AXES)}"
+        yield Mistake("grid order", text, Habits(axes=axes))
+    text = "the tokens of a grid are numbered column by column, not row by row"
+    yield Mistake("grid order", text, Habits(by_columns=True))
     for after in [each for each in _PLACES if each != rule.after]:
         text = f"text continues after {_PLACES[after]}, not after {_PLACES[rule.after]}"
-        yield "after a grid", text, Habits(after=after)
+        yield Mistake("after a grid", text, Habits(after=after))
     for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
         right = rule.per_second * seconds if rule.frames in (SECONDS, PAST) else 1.0
         for step in sorted(steps - {right}):
-            yield "temporal step", _stepped(step, right), Habits(step=step)
+            yield _stepped(step, right)
 
 
-def _stepped(step: float, right: float) -> str:
-    return f"frames are {step:g} apart, not {right:g}"
+def _stepped(step: float, right: float) -> Mistake:
+    text = f"frames are {step:g} apart, not {right:g}"
+    return Mistake("temporal step", text, Habits(step=step))
 
 
 def _measured(
-    rule: PositionRule,
-    prompt: Prompt,
-    found: Ids,
-    mistakes: Sequence[tuple[str, str, Habits]],
-) -> Iterator[tuple[str, str, Habits]]:
+    rule: PositionRule, prompt: Prompt, found: Ids, mistakes: Sequence[Mistake]
+) -> Iterator[Mistake]:
     """The step that a video shows, and an offset: beside a known bug only if not alone."""
     at = 0
     for index, grid in enumerate(prompt.grids):
@@ -369,17 +374,16 @@ def _measured(
         each = grid.rows * grid.columns // rule.merge**2
         if grid.video and grid.frames > 1:
             step = float(found[0, at + each] - found[0, at])
-            yield (
-                "temporal step",
-                _stepped(step, float(np.prod(_steps(rule, grid)))),
-                Habits(step=step),
-            )
+            yield _stepped(step, float(np.prod(_steps(rule, grid))))
         at += each * _frames(rule, grid)
     own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
     alone = np.all(found - own == found[0, 0] - own[0, 0])
-    for cause, text, habits in (("offset", "", Habits()), *(() if alone else mistakes)):
-        first = position_ids(rule, prompt, habits)[0, prompt.left]
+    others = () if alone else mistakes
+    for mistake in (Mistake("offset", "", Habits()), *others):
+        first = position_ids(rule, prompt, mistake.habits)[0, prompt.left]
         shift = int(found[0, 0] - first)
         if shift:
-            amount = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
-            yield cause, f"{text}, and {amount}" if text else amount, replace(habits, shift=shift)
+            text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
+            if mistake.text:
+                text = f"{mistake.text}, and {text}"
+            yield Mistake(mistake.cause, text, replace(mistake.habits, shift=shift))

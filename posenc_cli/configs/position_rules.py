@@ -24,23 +24,30 @@ from posenc_cli.records import Record, replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from posenc_cli.configs.resolved import Sourced
+
 UNIT, SECONDS, APART, PAST = "unit", "seconds", "apart", "past"
-SEEING: Mapping[str, str] = {
-    **dict.fromkeys(("ernie4_5_vl_moe", "paddleocr_vl", "qwen2_vl"), UNIT),
-    **dict.fromkeys(("qwen2_5_omni", "qwen2_5_omni_thinker"), PAST),
-    "qwen2_5_vl": SECONDS,
-    **dict.fromkeys(("glm46v", "glm4v", "glm4v_moe", "glm_ocr", "qwen3_5", "qwen3_5_moe"), APART),
-    **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe", "qwen4_exp"), APART),
+_OMNI = {"frames": PAST, "padding": 1, "per_second": 25.0, "after": "largest"}
+SEEING: Mapping[str, Mapping[str, Any]] = {
+    "ernie4_5_vl_moe": {"frames": UNIT, "frames_merged": 2},
+    "glm46v": {"frames": APART},
+    "glm4v": {"frames": APART},
+    "glm4v_moe": {"frames": APART},
+    "glm_ocr": {"frames": APART},
+    "paddleocr_vl": {"frames": UNIT},
+    "qwen2_5_omni": _OMNI,
+    "qwen2_5_omni_thinker": _OMNI,
+    "qwen2_5_vl": {"frames": SECONDS},
+    "qwen2_vl": {"frames": UNIT},
+    "qwen3_5": {"frames": APART},
+    "qwen3_5_moe": {"frames": APART},
+    "qwen3_vl": {"frames": APART},
+    "qwen3_vl_moe": {"frames": APART},
+    "qwen4_exp": {"frames": APART},
 }
-"""The model types whose ``get_rope_index`` was read, and their rule for the frames of a video."""
+"""The model types whose ``get_rope_index`` was read, and their fields of `PositionRule`."""
 _MERGE, _PER_SECOND = 2, 4
 """Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
-_OWN: Mapping[str, Mapping[str, Any]] = {
-    "ernie4_5_vl_moe": {"frames_merged": 2},
-    "qwen2_5_omni": {"padding": 1, "per_second": 25.0, "after": "largest"},
-    "qwen2_5_omni_thinker": {"padding": 1, "per_second": 25.0, "after": "largest"},
-}
-"""What a model type has otherwise, by the names of `PositionRule`."""
 
 PADDING: Mapping[str, frozenset[str]] = {
     rule: frozenset(kinds) for rule, kinds in families.packaged("padding.json").items()
@@ -91,19 +98,11 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     if isinstance(config, GGUFHeader):
         raise InvalidInput(f"{name} is a GGUF file; ids of positions need a config.json")
     own = config.get("model_type")
-    frames = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
-    if frames is not None:
-        whole = Keys(config, name=name).section("thinker_config") or Keys(config, name=name)
-        keys = whole.section("vision_config") or Keys({}, name=name)
-        stated = {
-            "merge": keys.count("spatial_merge_size"),
-            "frames_merged": keys.count("temporal_merge_size") if frames == UNIT else None,
-            "per_second": whole.number("position_id_per_seconds")
-            if frames == PAST
-            else keys.number("tokens_per_second"),
-        }
+    seen = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
+    if seen is not None:
+        stated = _stated(Keys(config, name=name), seen["frames"])
         held = {field: each.value for field, each in stated.items() if each}
-        return PositionRule(str(own), frames=frames, **{**_OWN.get(str(own), {}), **held})
+        return PositionRule(str(own), **{**seen, **held})
     resolved = resolve(config, name=name)
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
@@ -132,3 +131,20 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
         skips=family.offset == "padding" or not counted,
         read=True,
     )
+
+
+def _stated(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
+    """The fields of a rule for images and videos that a config states.
+
+    Raises: InvalidInput.
+    """
+    whole = keys.section("thinker_config") or keys
+    vision = whole.section("vision_config") or Keys({}, name=keys.name)
+    fields: dict[str, Sourced | None] = {"merge": vision.count("spatial_merge_size")}
+    if frames == UNIT:
+        fields["frames_merged"] = vision.count("temporal_merge_size")
+    if frames == PAST:
+        fields["per_second"] = whole.number("position_id_per_seconds")
+    else:
+        fields["per_second"] = vision.number("tokens_per_second")
+    return fields

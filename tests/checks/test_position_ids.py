@@ -65,7 +65,7 @@ def test_one_wrong_id_never_passes_and_padding_is_not_compared(name):
         padding = token < prompt.left or token >= tokens - prompt.right
         found = check_ids(rule, prompt, wrong)
         assert found.ok is padding
-        assert padding or (found.count, found.first) == (1, (len(right) - 1, token))
+        assert padding or (found.count, found.axis, found.token) == (1, len(right) - 1, token)
 
 
 TEXT = rule_of("llama")
@@ -172,8 +172,8 @@ def hand_made(text, grid, *, step=1, swapped=False, by_columns=False, after="sid
 def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, words):
     found = check_ids(rule, prompt, wrong)
     assert not found.ok
-    assert [each for each, _ in found.causes] == [cause]
-    assert words in found.causes[0][1]
+    assert [each.cause for each in found.causes] == [cause]
+    assert words in found.causes[0].text
     assert found.several is bool(prompt.grids)
 
 
@@ -188,7 +188,8 @@ def test_a_mistake_is_named_where_it_gives_every_id(rule, prompt, wrong, cause, 
 )
 def test_an_offset_that_gives_every_id_is_the_only_cause(rule, prompt, wrong, words):
     wrong = position_ids(rule, prompt) + 1 if wrong is None else wrong
-    assert check_ids(rule, prompt, wrong).causes == (("offset", words),)
+    (found,) = check_ids(rule, prompt, wrong).causes
+    assert (found.cause, found.text) == ("offset", words)
 
 
 @pytest.mark.parametrize(

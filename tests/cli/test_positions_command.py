@@ -69,6 +69,20 @@ def test_a_file_is_compared_and_its_cause_named(call, tmp_path, ids, status, sai
     assert ("expected" in shown) is (status == 1)
 
 
+@pytest.mark.parametrize("kind", ["ernie4_5_vl_moe", "ernie4_5_vl_moe_text"])
+def test_a_video_whose_frames_are_merged_has_as_many_ids_as_the_model_makes(call, tmp_path, kind):
+    """Ernie 4.5 VL merges two frames into one row of tokens: 4 × 4 × 4 patches are 8 tokens."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": kind}))
+    asked = ("positions", "--config", str(config), "--text", "2,1", "--grid", "video:4,4,4")
+    frames, *others = call(*asked)[1].splitlines()
+    assert frames == "0,1,2,2,2,2,3,3,3,3,4"
+    ids = [row.split(",") for row in (frames, *others)]
+    np.save(tmp_path / "ids.npy", np.array(ids, dtype=int))
+    status, out, _ = call(*asked, "--check", str(tmp_path / "ids.npy"))
+    assert (status, out) == (0, "ok: all 33 ids are the model's\n")
+
+
 def test_one_position_on_all_axes_is_named_and_none_at_all_is_not(call, tmp_path):
     asked = (*QWEN, "--text", "0,0", "--grid", "1,2,6", "--check", str(tmp_path / "ids.csv"))
     np.savetxt(tmp_path / "ids.csv", np.tile(np.arange(3), (3, 1)), delimiter=",", fmt="%d")

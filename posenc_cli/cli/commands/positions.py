@@ -113,6 +113,7 @@ def positions(
         check_prompt,
         position_ids,
         read_ids,
+        token_count,
     )
     from posenc_cli.configs.position_rules import position_rule
 
@@ -123,8 +124,7 @@ def positions(
         raise InvalidInput("--text or --grid: at least one token is needed")
     prompt = Prompt(text or (1,) * (len(grids) + 1), grids, left, right)
     check_prompt(rule, prompt)
-    patches = sum(each.frames * each.rows * each.columns for each in grids)
-    tokens = sum(prompt.text) + left + right + patches // rule.merge**2
+    tokens = token_count(rule, prompt)
     check_size("--text and --grid", tokens, _MOST if check else LISTED_VALUES, "tokens")
     own = position_ids(rule, prompt)
     warnings = assumptions(rule, prompt)
@@ -153,37 +153,37 @@ def positions(
 
 def _answer(found: PositionCheck) -> Answer:
     """Return the verdict on ids, the cause, the first that differs, and the next step."""
+    from posenc_cli.checks.position_ids import AXES
+
     if found.ok:
         return Answer(True, f"ok: all {found.compared} ids are the model's")
-    axis, token = found.first
     sequence = "" if found.sequence is None else f"sequence {found.sequence}, "
-    named = f", {('frames', 'rows', 'columns')[axis]}" if found.several else ""
+    named = f", {AXES[found.axis]}" if found.several else ""
     several = "check a longer prompt: this one does not tell these causes apart"
     return Answer(
         False,
         f"FAILED: {found.count} of {found.compared} ids differ",
-        "; or ".join(f"{cause}: {text}" for cause, text in found.causes) or "unknown",
-        f"{sequence}token {token}{named}: expected {found.expected}, found {found.found}",
+        "; or ".join(f"{each.cause}: {each.text}" for each in found.causes) or "unknown",
+        f"{sequence}token {found.token}{named}: expected {found.expected}, found {found.found}",
         several if len(found.causes) > 1 else "leave out --check to print the model's ids",
     )
 
 
 def _fields(found: PositionCheck, warnings: Sequence[str]) -> dict[str, Any]:
     """Return the comparison of ids as JSON fields."""
-    return {
+    fields = {
         **_answer(found).fields(),
-        "causes": [{"cause": cause, "text": text} for cause, text in found.causes],
+        "causes": [{"cause": each.cause, "text": each.text} for each in found.causes],
         "differing": found.count,
         "compared": found.compared,
         "warnings": list(warnings),
-    } | (
-        {}
-        if found.ok
-        else {
-            "axis": found.first[0],
-            "sequence": found.sequence,
-            "token": found.first[1],
-            "expected": found.expected,
-            "found": found.found,
-        }
-    )
+    }
+    if found.ok:
+        return fields
+    return fields | {
+        "axis": found.axis,
+        "sequence": found.sequence,
+        "token": found.token,
+        "expected": found.expected,
+        "found": found.found,
+    }
