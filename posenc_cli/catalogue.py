@@ -150,6 +150,7 @@ def find(name: str) -> Scheme:
             f"unknown scheme {name!r}",
             hint=f"{what} depends on what the tokens hold; a table of positions cannot hold it"
             + ("; clipped RoPE, CoPE too, is rope-clipped" if what == _CONTEXTUAL else ""),
+            code="unknown scheme",
         )
     raise unknown_name("scheme", name, [*BUILT_IN, *entries])
 

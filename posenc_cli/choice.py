@@ -273,5 +273,6 @@ def parameters_by_scheme(
             raise InvalidInput(
                 f"--set {key}: none of {names} has a parameter {key!r}",
                 hint=nearest(key, chain.from_iterable(scheme.parameters for scheme in schemes)),
+                code="parameter",
             )
     return by_scheme

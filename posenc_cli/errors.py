@@ -13,15 +13,17 @@ class PosencError(Exception):
     """An error that reaches the user as one line, with an optional hint on a second.
 
     ``message`` names the option or file, the value, and the rule it breaks. ``hint`` says what to
-    do instead.
+    do instead. ``code`` tells an error from others of its class where a caller must know which it
+    is, such as ``"mistyped"`` for the name of a function that is not there.
     """
 
     status: ClassVar[int] = 70
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, code: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
 
 
 class InvalidInput(PosencError):
@@ -58,6 +60,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
     return InvalidInput(
         f"unknown {kind} {abbreviated(name)}{listed}",
         hint=near or f"posenc {_LISTS.get(kind, kind + 's')} lists what there is",
+        code=f"unknown {kind}",
     )
 
 

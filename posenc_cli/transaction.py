@@ -151,7 +151,7 @@ def note_code(option: str, target: str) -> None:
         return
     named = f"{option} {abbreviated(target)}"
     if not Path(place).is_file():
-        raise Unavailable(f"{named}: there is no file {place!r}")
+        raise Unavailable(f"{named}: there is no file {place!r}", code="mistyped")
     try:
         open_input(place).close()
     except OSError as error:

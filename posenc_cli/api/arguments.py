@@ -126,9 +126,9 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
             if not isinstance(error, ArgumentError):
                 message, hint = argument_text(message), argument_hint(hint)
             kind = ArgumentError if isinstance(error, InvalidInput) else type(error)
-            if re.search(r" parameter '| applies to an encoding", message):  # an encoding's
+            if error.code == "parameter":
                 hint = hint or _meant(function, named)
-            raise kind(message, hint=hint) from error.__cause__
+            raise kind(message, hint=hint, code=error.code) from error.__cause__
         except TypeError as error:
             hint = _meant(function, named)
             raise (TypeError(f"{error} ({hint})") if hint else error) from None
@@ -264,7 +264,7 @@ def check_unused(**parameters: object) -> None:
     """
     for name, value in parameters.items():
         if value is not None:
-            raise ArgumentError(f"{name} applies to an encoding, not to an array")
+            raise ArgumentError(f"{name} applies to an encoding, not to an array", code="parameter")
 
 
 def type_text(value: object) -> str:
@@ -327,7 +327,7 @@ def _named_choice(name: str, given: dict[str, object]) -> Choice:
     try:
         return choice_of_schemes(name, given, positions=None)
     except InvalidInput as error:
-        if "unknown scheme" not in error.message:
+        if error.code != "unknown scheme":
             raise
         near = nearest(name, [*catalogue.BUILT_IN, *library.names()])
         hint = near or "posenc.schemes() and posenc.models() list what there is"

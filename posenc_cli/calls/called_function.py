@@ -344,20 +344,20 @@ class CalledFunction(ABC):
             "left": "without --in-place, the result is what it returns",
         }
         hint = hints.get(why)
-        if why in ("raised", "exited") and positions is not None:
+        if why in ("raised", "misused", "exited") and positions is not None:
             hint = (
                 f"it was called with {positions.size} positions up to "
                 f"{positions.max()}; --len N asks for fewer"
             )
-        refused = self.invalid(error, hint=hint)
+        refused = self.invalid(error, hint=hint, code=why)
         return Crash(refused.message, hint=hint) if why == "exited" else refused
 
     def _unreadable(self) -> InvalidInput:
         return self.invalid("wrote into the pipe that carries its results; they cannot be read")
 
-    def invalid(self, what: str, *, hint: str | None = None) -> InvalidInput:
+    def invalid(self, what: str, *, hint: str | None = None, code: str = "") -> InvalidInput:
         """An error of the function."""
-        return InvalidInput(f"--impl {abbreviated(self.target)} {what}", hint=hint)
+        return InvalidInput(f"--impl {abbreviated(self.target)} {what}", hint=hint, code=code)
 
     def reason(self, error: InvalidInput) -> str:
         """Why a call failed, without the name of the function."""

@@ -308,11 +308,10 @@ class FormChoice:
                 "def rope(x, positions): …",
             )
         for _, error in refusals:
-            if error.hint is not None and "--in-place" in error.hint:
+            if error.code in ("changed", "left"):
                 return error
         first_form, first = refusals[0]
-        # A function of tensors that is given arrays raises one of these.
-        if any(f" raised {name}" in first.message for name in ("AttributeError", "TypeError")):
+        if first.code == "misused":
             other = next((e for form, e in refusals if form.library != first_form.library), None)
             first = other or first
         known = len(self._candidates)
@@ -320,7 +319,7 @@ class FormChoice:
         hint = f"it takes ({signature.text}); {of_all}{known} call forms were tried"
         if asked.roles and (likely := forms(signature, self._process.reference)):
             hint = f"its signature suggests --call {likely[0].roles_text.replace(' ', '')}"
-        return InvalidInput(first.message, hint=hint)
+        return InvalidInput(first.message, hint=hint, code=first.code)
 
     def _fitness(self, form: CallForm) -> tuple[int, Outcome]:
         """How well a form fits, and what it returns.

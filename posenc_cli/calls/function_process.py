@@ -67,7 +67,8 @@ class FunctionProcess(CalledFunction):
         if not target.endswith(".onnx") and not (colon and place and name):
             raise InvalidInput(
                 f"--impl {abbreviated(target)}: must be module:function, ./file.py:function or "
-                "./model.onnx"
+                "./model.onnx",
+                code="mistyped",
             )
         note_code("--impl", target)
         python = chosen_python(asked.python, place)

@@ -23,8 +23,9 @@ _TABLES = r"(?i)(^|[^a-z])(cos|sin)"
 class Refused(Exception):
     """What a function may not do, in words.
 
-    ``why``: its own module is ``missing``, it ``needs`` another, it ``changed`` what it was given,
-    ``left`` there what it was not to, ``returned`` what it may not, or ``raised`` its cause.
+    ``why``: its name or its code is ``mistyped``, its own module is ``missing``, it ``needs``
+    another, it ``changed`` what it was given, ``left`` there what it was not to, ``returned`` what
+    it may not, or ``raised`` its cause; where that is an error of types, it ``misused`` arguments.
     """
 
     def __init__(self, message: str, *, why: str = "returned") -> None:

@@ -225,7 +225,9 @@ def load_failure(target: str, error: BaseException) -> Refused:
     if isinstance(error, Refused):
         return error
     if not isinstance(error, ModuleNotFoundError):
-        return Refused(f"cannot be loaded ({error_text(error)})")
+        mistyped = type(error) in (AttributeError, TypeError, SyntaxError, IndentationError)
+        why = "mistyped" if mistyped else "raised"
+        return Refused(f"cannot be loaded ({error_text(error)})", why=why)
     place = target.rpartition(":")[0]
     own = place == error.name or place.startswith(f"{error.name}.")
     return Refused(f"cannot be loaded ({error_text(error)})", why="missing" if own else "needs")
@@ -257,7 +259,9 @@ def returned_by(function: Any, named: dict[str, Any], arguments: Any = ()) -> An
     except Refused:  # of what calls a graph
         raise
     except Exception as error:
-        raise Refused("raised " + error_text(error), why="raised") from error
+        # A function of tensors that is given arrays raises one of these.
+        why = "misused" if type(error) in (AttributeError, TypeError) else "raised"
+        raise Refused("raised " + error_text(error), why=why) from error
 
 
 def description(function: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -77,11 +76,11 @@ _COORDINATES = (
 _TEXT_BEFORE = 5
 """Tokens of text before a video, where there is room for them."""
 
-_MISTYPED = re.compile(
-    ": there is no file|: must be module:function|"
-    r"cannot be loaded \((Attribute|Type|Syntax|Indentation)Error"
+_DUMP = (
+    "save its values: np.save its cos and sin for --tables cos.npy sin.npy, or x and its result "
+    "for --rotated x.npy y.npy"
 )
-"""What messages on functions say if their name or their code is mistyped."""
+"""A hint for functions that cannot be called."""
 
 _FEW_ENOUGH = 1 << 16
 """Positions of a grid that are all looked at unasked: a second or two."""
@@ -501,13 +500,10 @@ class Check(Record):
                     progress=self.progress,
                 )
             except (InvalidInput, Unavailable) as error:
-                dump = (
-                    "save its values: np.save its cos and sin for --tables cos.npy sin.npy, or "
-                    "x and its result for --rotated x.npy y.npy"
-                )
-                dumps = [] if _MISTYPED.search(error.message) else [dump]
-                hints = filter(None, (error.hint, *dumps))
-                raise type(error)(error.message, hint="; or ".join(hints)) from error.__cause__
+                hint = error.hint or ""
+                if error.code != "mistyped":
+                    hint = f"{hint}; or {_DUMP}" if hint else _DUMP
+                raise type(error)(error.message, hint=hint, code=error.code) from error.__cause__
         return subjects.own_tables(reference, positions)
 
 

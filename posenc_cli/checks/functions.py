@@ -196,7 +196,7 @@ def _likeliest(
         try:
             subject, text = _judged(called, arguments, task, accepts)
         except InvalidInput as error:
-            if UNSTEADY in error.message:  # fails in every form
+            if error.code == "unsteady":  # fails in every form
                 raise
             usual_refused |= not accepted
             refused.append(error)
@@ -231,7 +231,7 @@ def _judged(
     subject = accepts(first)
     again, _ = _values(called, given, task)
     if not _near(again.values, first.values, ALIKE):
-        raise called.invalid(UNSTEADY, hint=_DROPOUT)
+        raise called.invalid(UNSTEADY, hint=_DROPOUT, code="unsteady")
     return _of_vectors(called, arguments, task, subject, accepts), text
 
 

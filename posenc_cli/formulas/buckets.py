@@ -50,6 +50,7 @@ class BucketRule(Record):
                     f"{flag(name)}: the buckets of {self.name} have no parameter {name!r} "
                     f"(they have: {known})",
                     hint=nearest(name, self.parameters),
+                    code="parameter",
                 )
         params = {
             name: declared.value(given[name]) if name in given else declared.default

@@ -588,6 +588,7 @@ class Scheme(Record):
                 raise InvalidInput(
                     f"{flag(name)}: {self.name} has no parameter {name!r} (it has: {known})",
                     hint=nearest(name, self.parameters),
+                    code="parameter",
                 )
         params = {
             name: declared.value(given[name], flag=flag(typed[name]))

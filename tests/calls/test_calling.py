@@ -316,10 +316,30 @@ def test_the_current_folder_is_not_imported_from(tmp_path, monkeypatch):
     assert implementation("./mine.py:good", right, Positions.parse("0:8")).own.pairs == 4
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("f = 3", "mistyped"),
+        ("def other(): pass", "mistyped"),
+        ("def f(", "mistyped"),
+        ("raise RuntimeError('f = 3 is not a function')", "raised"),
+        ("def f(x, p): return x.cos_()", "misused"),
+        ("def f(x, p): return x + None", "misused"),
+        ("def f(x, p): raise ValueError('raised TypeError')", "raised"),
+        ("def f(x, p): x *= 2; return good(x, p)", "changed"),
+    ],
+)
+def test_a_refusal_has_a_code_by_its_kind_and_not_by_its_words(body, code, check):
+    with pytest.raises(InvalidInput) as error:
+        check(body)
+    assert error.value.code == code
+
+
 @pytest.mark.parametrize("target", ["good", ":good", "mine:", "./mine.py"])
 def test_a_target_without_a_function_is_invalid(target):
-    with pytest.raises(InvalidInput, match="must be module:function"):
+    with pytest.raises(InvalidInput, match="must be module:function") as error:
         implementation(target, rope.reference("rope", dim=8), Positions.parse("0:8"))
+    assert error.value.code == "mistyped"
 
 
 def test_a_file_that_is_not_there_cannot_be_read():

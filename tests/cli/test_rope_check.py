@@ -727,6 +727,16 @@ def test_a_mistyped_function_is_told_in_one_line_alone(asked, told, call):
     assert err == f"posenc: error: --impl '{asked}'{' ' * (told[0] != ':')}{told}\n"
 
 
+@pytest.mark.parametrize(
+    "told", ["settings: there is no file", "rope: must be module:function", "(TypeError"]
+)
+def test_words_of_an_error_do_not_make_a_function_mistyped(told, call):
+    Path("own.py").write_text(f"raise RuntimeError('cannot be loaded {told}')\n")
+    err = call("rope-check", "-s", "rope", "-d", "8", "--impl", "./own.py:f")[2]
+    assert f"cannot be loaded (RuntimeError: cannot be loaded {told})" in err
+    assert DUMP.search(err.splitlines()[-1])
+
+
 def test_a_report_in_a_file_is_said_to_be_written(call):
     cos, sin = posenc.tables("rope", 16, dim=8)
     np.save("cos.npy", cos)
