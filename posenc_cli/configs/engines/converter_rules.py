@@ -21,13 +21,16 @@ from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    GPT_OSS_WITHOUT_YARN,
     HUB,
     LONGROPE,
     ORIGINAL,
     SCALED,
+    WITHIN_ANOTHER,
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     always,
@@ -88,48 +91,32 @@ _ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
 onnx_fields = refusing(
     ONNX,
     *(
-        (not_read, lambda r, key=key: r.config.get(key) not in (None, 1) and key)
+        Refusal(not_read, key, when=lambda r, key=key: r.config.get(key) not in (None, 1))
         for key in ("rope_position_scale", "compression_ratio", "seq_length")
     ),
-    (
+    Refusal(
         refused,
         lambda r: (
-            (other := other_class(r, _ONNX_CLASSES))
-            and f"architectures names {other}, and its class of {r.model_type} is "
-            f"{_ONNX_CLASSES[r.model_type]}"
+            f"architectures names {other_class(r, _ONNX_CLASSES)}, and its class of "
+            f"{r.model_type} is {_ONNX_CLASSES[r.model_type]}"
         ),
+        when=lambda r: other_class(r, _ONNX_CLASSES),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type in LIKE_MISTRAL
-            and r.scheme not in _ONNX_SCHEMES
-            and f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn"
-        ),
+        lambda r: f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn",
+        when=lambda r: r.model_type in LIKE_MISTRAL and r.scheme not in _ONNX_SCHEMES,
     ),
-    (
+    GPT_OSS_WITHOUT_YARN,
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type == "gpt_oss"
-            and r.scheme != "rope-yarn"
-            and "its gpt-oss fails if it is not scaled by yarn"
-        ),
+        "it has no class for ministral3 but within a mistral3 (text_config)",
+        when=lambda r: r.model_type == "ministral3" and not r.prefix,
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type == "ministral3"
-            and not r.prefix
-            and "it has no class for ministral3 but within a mistral3 (text_config)"
-        ),
-    ),
-    (
-        refused,
-        lambda r: (
-            r.scheme == "rope-dynamic"
-            and r.model_type == "hunyuan_v1_dense"
-            and "its Hunyuan fails on dynamic without alpha"
-        ),
+        "its Hunyuan fails on dynamic without alpha",
+        when=lambda r: r.scheme == "rope-dynamic" and r.model_type == "hunyuan_v1_dense",
     ),
 )
 """What a class fails on, and the keys that it alone reads."""
@@ -169,33 +156,25 @@ def _outside(reading: LayerReading) -> str | None:
 _check_onnx_yarn = refusing(
     ONNX,
     *(
-        (
+        Refusal(
             refused,
-            lambda r, name=name: (
-                r.rope
-                and not r.entry.number(name)
-                and f"it fails on yarn without {name}, which it reads as 0"
-            ),
+            f"it fails on yarn without {name}, which it reads as 0",
+            when=lambda r, name=name: r.rope and not r.entry.number(name),
         )
         for name in ("beta_fast", "beta_slow")
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.model_type == "gpt_oss"
-            and r.params.get("partial", 1.0) != 1
-            and "a share of the columns of gpt-oss"
-        ),
+        "a share of the columns of gpt-oss",
+        when=lambda r: r.model_type == "gpt_oss" and r.params.get("partial", 1.0) != 1,
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.params.get("partial", 1.0) != 1
-            and "it fails on yarn where a share of the columns rotates"
-        ),
+        "it fails on yarn where a share of the columns rotates",
+        when=lambda r: r.params.get("partial", 1.0) != 1,
     ),
-    (refused, _outside),
-    (refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
+    Refusal(refused, _outside),
+    Refusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
 )
 
 
@@ -205,32 +184,30 @@ def _onnx_original(reading: LayerReading) -> int:
 
 _check_phi3 = refusing(
     ONNX,
-    (
+    Refusal(
         refused,
         lambda r: (
-            (r.length == _onnx_original(r)) != (r.scheme == "rope")
-            and f"its Phi-3 is scaled only if max_position_embeddings ({r.length}) is not "
+            f"its Phi-3 is scaled only if max_position_embeddings ({r.length}) is not "
             f"{ORIGINAL} ({_onnx_original(r)}), and fails if the rope object says otherwise"
         ),
+        when=lambda r: (r.length == _onnx_original(r)) != (r.scheme == "rope"),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme != "rope"
-            and r.rope.get("type") is None
-            and "its Phi-3 fails if the rope object has rope_type without type"
-        ),
+        "its Phi-3 fails if the rope object has rope_type without type",
+        when=lambda r: r.scheme != "rope" and r.rope.get("type") is None,
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.scheme != "rope"
-            and r.rope["type"] != "longrope"
-            and f"type {r.rope['type']} in Phi-3"
-        ),
+        lambda r: f"type {r.rope['type']} in Phi-3",
+        when=lambda r: r.scheme != "rope" and r.rope["type"] != "longrope",
     ),
     *(
-        (not_read, lambda r, key=key: r.scheme != "rope" and r.rope.get(key) is not None and key)
+        Refusal(
+            not_read,
+            key,
+            when=lambda r, key=key: r.scheme != "rope" and r.rope.get(key) is not None,
+        )
         for key in ("short_mscale", "long_mscale")
     ),
 )
@@ -269,16 +246,18 @@ def _without_beta(reading: LayerReading) -> str | None:
 
 megatron_fields = refusing(
     MEGATRON,
-    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
-    (
+    WITHIN_ANOTHER,
+    Refusal(
         not_read,
-        lambda r: (
-            (other := other_class(r, _MEGATRON_CLASSES))
-            and f"architectures {other} of {r.model_type}"
-        ),
+        lambda r: f"architectures {other_class(r, _MEGATRON_CLASSES)} of {r.model_type}",
+        when=lambda r: other_class(r, _MEGATRON_CLASSES),
     ),
-    (refused, _without_beta),
-    (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "factor", ORIGINAL)),
+    Refusal(refused, _without_beta),
+    Refusal(
+        refused,
+        lambda r: fails_on_null(r, "factor", ORIGINAL),
+        when=lambda r: r.scheme == "rope-yarn",
+    ),
 )
 """What was not read, and what Megatron-Core's YaRN fails on."""
 
@@ -334,9 +313,12 @@ _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type
 def _candle_missing(reading: LayerReading) -> str | None:
     """The first key that serde does not find, of the model or of Llama's scaling."""
     kind, scaling = reading.model_type, _candle_scaling(reading)
-    needed = ["rope_theta"] * (kind != "llama") + ["head_dim"] * (_CANDLE_HEADS[kind] == "stated")
-    inner = (key for key in _LLAMA3 if scaling is not None and scaling.get(key) is None)
-    key = lacking(reading, *needed) or next(inner, None)
+    needed = [] if kind == "llama" else ["rope_theta"]
+    if _CANDLE_HEADS[kind] == "stated":
+        needed.append("head_dim")
+    key = lacking(reading, *needed)
+    if key is None and scaling is not None:
+        key = next((key for key in _LLAMA3 if scaling.get(key) is None), None)
     return key and f"its {kind} fails on a file without {key}"
 
 
@@ -346,26 +328,24 @@ def _candle_scaling(reading: LayerReading) -> Any:
 
 candle_fields = refusing(
     CANDLE,
-    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
-    (
+    WITHIN_ANOTHER,
+    Refusal(
         not_read,
-        lambda r: (
-            r.config.get("rope_scaling")
-            and r.config.get("rope_parameters")
-            and "rope_scaling beside rope_parameters"
-        ),
+        "rope_scaling beside rope_parameters",
+        when=lambda r: r.config.get("rope_scaling") and r.config.get("rope_parameters"),
     ),
-    (refused, _candle_missing),
-    (
+    Refusal(refused, _candle_missing),
+    Refusal(
         refused,
-        lambda r: r.config.get("rope_theta", 0) is None and "it fails if rope_theta is null",
+        "it fails if rope_theta is null",
+        when=lambda r: r.config.get("rope_theta", 0) is None,
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            (scaling := _candle_scaling(r)) is not None
-            and scaling["rope_type"] not in ("llama3", "default")
-            and "its llama knows only the rope types llama3 and default"
+        "its llama knows only the rope types llama3 and default",
+        when=lambda r: (
+            _candle_scaling(r) is not None
+            and _candle_scaling(r)["rope_type"] not in ("llama3", "default")
         ),
     ),
 )

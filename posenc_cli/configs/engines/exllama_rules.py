@@ -18,6 +18,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     check_share,
@@ -35,7 +36,7 @@ from posenc_cli.configs.engines.runtime_rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 NAME = "exllamav3"
@@ -102,6 +103,11 @@ _BY_TYPE = ("gemma3_text", "olmo3")
 _SHARE = "partial_rotary_factor"
 
 
+def _lacking(reading: LayerReading, needed: Mapping[str, Sequence[str]]) -> str | None:
+    """The first key of a model type's that a file does not state."""
+    return lacking(reading, *needed.get(reading.model_type, ()))
+
+
 def _unknown_kinds(reading: LayerReading) -> str | None:
     """The first layer type that a class does not know."""
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
@@ -111,113 +117,99 @@ def _unknown_kinds(reading: LayerReading) -> str | None:
 
 exllama_fields = refusing(
     NAME,
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.prefix
-            and r.model_type != "gemma3_text"
-            and f"{r.model_type} as the text model of another"
-        ),
+        lambda r: f"{r.model_type} as the text model of another",
+        when=lambda r: r.prefix and r.model_type != "gemma3_text",
     ),
-    (
+    Refusal(
         refused,
         lambda r: (
-            (named := r.config.get("architectures")) is not None
-            and named != [own := CLASSES[r.model_type]]
-            and f"architectures {named}: it goes by one class, which is {own} here"
+            f"architectures {r.config['architectures']}: it goes by one class, which is "
+            f"{CLASSES[r.model_type]} here"
+        ),
+        when=lambda r: (
+            r.config.get("architectures") is not None
+            and r.config["architectures"] != [CLASSES[r.model_type]]
         ),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            (key := lacking(r, *_FAILS_WITHOUT.get(r.model_type, ())))
-            and f"its {r.model_type} fails if {key} is missing"
+        lambda r: f"its {r.model_type} fails if {_lacking(r, _FAILS_WITHOUT)} is missing",
+        when=lambda r: _lacking(r, _FAILS_WITHOUT),
+    ),
+    Refusal(refused, _unknown_kinds),
+    Refusal(
+        not_read,
+        lambda r: f"{r.model_type} without {_lacking(r, _NEEDED)}",
+        when=lambda r: _lacking(r, _NEEDED),
+    ),
+    Refusal(
+        not_read,
+        "rope_scaling beside rope_parameters",
+        when=lambda r: (
+            r.config.get("rope_scaling") is not None and r.config.get("rope_parameters") is not None
         ),
     ),
-    (refused, _unknown_kinds),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            (key := lacking(r, *_NEEDED.get(r.model_type, ()))) and f"{r.model_type} without {key}"
-        ),
+        lambda r: f"rotary_dim in {r.model_type}",
+        when=lambda r: r.config.get("rotary_dim") is not None and r.model_type != "minimax_m2",
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.config.get("rope_scaling") is not None
-            and r.config.get("rope_parameters") is not None
-            and "rope_scaling beside rope_parameters"
-        ),
+        f"{_SHARE} in Gemma 3",
+        when=lambda r: r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1),
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.config.get("rotary_dim") is not None
-            and r.model_type != "minimax_m2"
-            and f"rotary_dim in {r.model_type}"
-        ),
-    ),
-    (
-        not_read,
-        lambda r: (
-            r.model_type == "gemma3_text"
-            and r.config.get(_SHARE) not in (None, 1)
-            and f"{_SHARE} in Gemma 3"
-        ),
-    ),
-    (
-        not_read,
-        lambda r: (
+        lambda r: f"mscale_all_dim beside {r.scheme} in DeepSeek",
+        when=lambda r: (
             r.model_type == "deepseek_v3"
             and r.scheme != "rope-yarn"
             and _object(r).get("mscale_all_dim")
-            and f"mscale_all_dim beside {r.scheme} in DeepSeek"
         ),
     ),
-    (refused, lambda r: r.scheme == "rope-dynamic" and "it knows no rope type dynamic"),
-    (refused, lambda r: r.scheme == "rope-yarn" and fails_on_null(r, "beta_fast", "beta_slow")),
-    (
-        not_read,
-        lambda r: (
-            r.model_type in _BY_TYPE
-            and _is_for_all(r, _object(r))
-            and f"rope_parameters of {r.model_type} that are for all layers"
-        ),
-    ),
-    (
+    Refusal(refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"),
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type in _BY_TYPE
-            and {"rope_type", "type"} & {*_object(r)} == {"type"}
-            and f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not"
+        lambda r: fails_on_null(r, "beta_fast", "beta_slow"),
+        when=lambda r: r.scheme == "rope-yarn",
+    ),
+    Refusal(
+        not_read,
+        lambda r: f"rope_parameters of {r.model_type} that are for all layers",
+        when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
+    ),
+    Refusal(
+        refused,
+        lambda r: f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not",
+        when=lambda r: (
+            r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
         ),
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.model_type == "gemma3_text"
-            and r.prefix
-            and not full_every(r, 6)
-            and "a Gemma 3 with images whose full layers are not every sixth"
-        ),
+        "a Gemma 3 with images whose full layers are not every sixth",
+        when=lambda r: r.model_type == "gemma3_text" and r.prefix and not full_every(r, 6),
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
+        f"minimax_m2 without rotary_dim and {_SHARE}",
+        when=lambda r: (
             r.model_type == "minimax_m2"
             and lacking(r, "rotary_dim")
             and lacking(r, _SHARE)
             and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
-            and f"minimax_m2 without rotary_dim and {_SHARE}"
         ),
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
+        lambda r: f"llama_4_scaling_beta in {r.model_type}",
+        when=lambda r: (
             r.scheme == "rope-yarn"
             and r.rope.get("llama_4_scaling_beta")
             and r.model_type != "ministral3"
-            and f"llama_4_scaling_beta in {r.model_type}"
         ),
     ),
 )

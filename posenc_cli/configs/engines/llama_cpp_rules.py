@@ -21,6 +21,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     always,
@@ -58,7 +59,7 @@ _ORIGINALS = {"phi3": 4096}
 """The original length that transformers 4.57.6 gives its converter where a config has none."""
 _LLAMA3 = 8192
 """The one that the converter itself takes for the rule of Llama 3."""
-_SIZES_OF_NEMOTRON = {"hidden_size": 6144, "num_attention_heads": 48}
+_WIDTH_OF_NEMOTRON, _HEADS_OF_NEMOTRON = 6144, 48
 """The width and the heads that its config class has where a file does not say them."""
 _LARGEST_OF_MPT = 8
 """What 2 is raised to the minus of in transformers' last slope of an MPT."""
@@ -137,11 +138,11 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
     """
     _check_yarn_length(reading)
     top, dim = reading.top, reading.params["dim"]
-    hidden, heads = (
-        count.value if (count := top.count(key)) else default
-        for key, default in _SIZES_OF_NEMOTRON.items()
-    )
-    columns = int(reading.params.get("partial", 1.0) * hidden) // heads
+    hidden = top.count("hidden_size")
+    heads = top.count("num_attention_heads")
+    width = hidden.value if hidden else _WIDTH_OF_NEMOTRON
+    columns = int(reading.params.get("partial", 1.0) * width)
+    columns //= heads.value if heads else _HEADS_OF_NEMOTRON
     share = _columns_share(columns, dim) if reading.config else {}
     factor = stated(reading, "factor", *(("top",) if _is_null(reading) else ("top", "entry")))
     linear = {"scheme": "rope-linear", "factor": factor} if factor else {}
@@ -192,12 +193,10 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
 
 _check_mpt = refusing(
     NAME,
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            (r.config.get("attn_config") or {}).get("alibi", True) is False
-            and "an mpt without ALiBi"
-        ),
+        "an mpt without ALiBi",
+        when=lambda r: (r.config.get("attn_config") or {}).get("alibi", True) is False,
     ),
 )
 
@@ -218,11 +217,10 @@ def llama_cpp_lfm2(reading: LayerReading) -> Changes:
 
 _check_lfm2_moe = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            lacking(r, "layer_types") and "its converter needs layer_types of lfm2_moe in the file"
-        ),
+        "its converter needs layer_types of lfm2_moe in the file",
+        when=lambda r: lacking(r, "layer_types"),
     ),
 )
 
@@ -234,22 +232,20 @@ def _exaone4_layers(reading: LayerReading) -> int:
 
 llama_cpp_exaone4 = refusing(
     NAME,
-    (
+    Refusal(
         other_layers,
-        lambda r: (
-            _exaone4_layers(r) == _WINDOWED_EXAONE4
-            and r.config.get("sliding_window", True) is None
-            and "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types"
+        "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
+        when=lambda r: (
+            _exaone4_layers(r) == _WINDOWED_EXAONE4 and r.config.get("sliding_window", True) is None
         ),
     ),
-    (
+    Refusal(
         other_layers,
-        lambda r: (
-            _exaone4_layers(r) != _WINDOWED_EXAONE4
-            and r.scheme == "nope"
-            and "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless of "
+        (
+            "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless of "
             "layer_types"
         ),
+        when=lambda r: _exaone4_layers(r) != _WINDOWED_EXAONE4 and r.scheme == "nope",
     ),
 )
 """An EXAONE 4 of 64 layers slides, and no other does."""
@@ -257,20 +253,15 @@ llama_cpp_exaone4 = refusing(
 
 check_by_type = refusing(
     NAME,
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())}
-            and f"rope_parameters of {r.model_type} that are for all layers"
-        ),
+        lambda r: f"rope_parameters of {r.model_type} that are for all layers",
+        when=lambda r: {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())},
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            "type" in (stated := r.config.get("rope_scaling") or ())
-            and "rope_type" not in stated
-            and f"the type of {r.model_type}'s rope_scaling"
-        ),
+        lambda r: f"the type of {r.model_type}'s rope_scaling",
+        when=lambda r: "type" in r.scaling and "rope_type" not in r.scaling,
     ),
 )
 """Rope objects of all layers that transformers 5 takes otherwise, or leaves unread."""
@@ -284,23 +275,22 @@ def base_without(reading: LayerReading, base: float) -> Changes:
 
 check_gemma4 = refusing(
     NAME,
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            (kinds := r.config.get("layer_types"))
-            and kinds[-1] != "full_attention"
-            and "a Gemma 4 whose last layer slides"
+        "a Gemma 4 whose last layer slides",
+        when=lambda r: (
+            r.config.get("layer_types") and r.config["layer_types"][-1] != "full_attention"
         ),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
+        "its converter fails on a Gemma 4 whose full layers are not stated proportional",
+        when=lambda r: (
             r.config
             and ((r.config.get("rope_parameters") or {}).get("full_attention") or {}).get(
                 "rope_type"
             )
             != "proportional"
-            and "its converter fails on a Gemma 4 whose full layers are not stated proportional"
         ),
     ),
 )
@@ -332,13 +322,12 @@ def _lacks(reading: LayerReading) -> str | None:
 
 llama_cpp_ministral = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme != "rope-yarn" and "its converter reads ministral3 only with rope_type yarn"
-        ),
+        "its converter reads ministral3 only with rope_type yarn",
+        when=lambda r: r.scheme != "rope-yarn",
     ),
-    (refused, _lacks),
+    Refusal(refused, _lacks),
 )
 """llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
 
@@ -347,28 +336,21 @@ _MIMO_SIZES = ("head_dim", "num_attention_heads", "v_head_dim")
 _MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
 check_mimo = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.config.get("rope_parameters")
-            and "its converter fails on a MiMo whose rope_parameters hold an object for each layer "
-            "type"
-        ),
+        ("its converter fails on a MiMo whose rope_parameters hold an object for each layer type"),
+        when=lambda r: r.config.get("rope_parameters"),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            (key := lacking(r, *_MIMO_NEEDED))
-            and f"its converter needs {key} of mimo_v2_flash in the file"
-        ),
+        lambda r: f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file",
+        when=lambda r: lacking(r, *_MIMO_NEEDED),
     ),
     *(
-        (
+        Refusal(
             refused,
-            lambda r, key=key: (
-                r.config.get(f"swa_{key}") not in (None, r.config.get(key))
-                and f"its converter fails if swa_{key} is not {key}"
-            ),
+            f"its converter fails if swa_{key} is not {key}",
+            when=lambda r, key=key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
         )
         for key in _MIMO_SIZES
     ),
@@ -428,18 +410,18 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
 
 _check_llama3 = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: r.model_type in GRANITE and f"its converter fails on llama3 in {r.model_type}",
+        lambda r: f"its converter fails on llama3 in {r.model_type}",
+        when=lambda r: r.model_type in GRANITE,
     ),
 )
 _check_head = refusing(
     NAME,
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.config and r.top.count("head_dim") is None and f"{r.model_type} without head_dim"
-        ),
+        lambda r: f"{r.model_type} without head_dim",
+        when=lambda r: r.config and r.top.count("head_dim") is None,
     ),
 )
 

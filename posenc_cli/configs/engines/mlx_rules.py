@@ -18,9 +18,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    WITHIN_ANOTHER,
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     always,
@@ -224,37 +226,29 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
 
 _check_keys = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.config.get("rope_traditional")
-            and "rope_traditional is a key of its own files, which is not read here"
-        ),
+        "rope_traditional is a key of its own files, which is not read here",
+        when=lambda r: r.config.get("rope_traditional"),
     ),
-    (refused, _missing),
-    (
+    Refusal(refused, _missing),
+    Refusal(
         refused,
-        lambda r: (
-            r.config.get("rope_theta", 0) is None
-            and r.model_type != "gemma4_text"
-            and "it fails if rope_theta is null"
-        ),
+        "it fails if rope_theta is null",
+        when=lambda r: r.config.get("rope_theta", 0) is None and r.model_type != "gemma4_text",
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.container == "rope_parameters"
-            and r.model_type == "gemma3_text"
-            and "its Gemma 3 does not read rope_parameters, and takes its own bases"
-        ),
+        "its Gemma 3 does not read rope_parameters, and takes its own bases",
+        when=lambda r: r.container == "rope_parameters" and r.model_type == "gemma3_text",
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
+        lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
+        when=lambda r: (
             r.model_type in ("gemma3_text", "olmo3")
-            and "type" in (scaling := r.config.get("rope_scaling") or {})
-            and "rope_type" not in scaling
-            and f"its {r.model_type} goes by the type of rope_scaling, transformers does not"
+            and "type" in r.scaling
+            and "rope_type" not in r.scaling
         ),
     ),
 )
@@ -262,34 +256,24 @@ _check_keys = refusing(
 
 _check_seeing = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            (r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)))
-            and f"it has no class for the text model of {r.model_type} by itself"
-        ),
+        lambda r: f"it has no class for the text model of {r.model_type} by itself",
+        when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
+        "it fails on the type mrope without mrope_section",
+        when=lambda r: (
             r.model_type in SEEING
-            and (
-                (scaling := r.config.get("rope_scaling") or {}).get("type")
-                or scaling.get("rope_type")
-            )
-            == "mrope"
-            and "mrope_section" not in scaling
-            and "it fails on the type mrope without mrope_section"
+            and (r.scaling.get("type") or r.scaling.get("rope_type")) == "mrope"
+            and "mrope_section" not in r.scaling
         ),
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            r.model_type in HYBRID
-            and "rope_parameters" in r.config
-            and r.config.get("rope_scaling")
-            and "rope_scaling beside rope_parameters"
-        ),
+        "rope_scaling beside rope_parameters",
+        when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
     ),
 )
 """What its classes of text and images fail on."""
@@ -309,8 +293,12 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     check_interval(reading, runtime=NAME)
     _check_seeing(reading)
     nested = bool(reading.config.get("rope_parameters"))
-    # Without the key it takes an object of its own.
-    places = ("entry",) if nested else ("top",) if "rope_parameters" in reading.config else ()
+    if nested:
+        places: tuple[str, ...] = ("entry",)
+    elif "rope_parameters" in reading.config:
+        places = ("top",)
+    else:
+        places = ()  # without the key it takes an object of its own
     changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
     if reading.top.count("head_dim") is None:
         changes["dim"] = divided(reading) or reading.params["dim"]
@@ -322,12 +310,13 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
 
 _check_step = refusing(
     NAME,
-    (not_read, lambda r: r.prefix and "step3p5 as the text model of another"),
-    (
+    WITHIN_ANOTHER,
+    Refusal(
         not_read,
-        lambda r: "type" in (r.config.get("rope_scaling") or ()) and "rope_scaling.type of step3p5",
+        "rope_scaling.type of step3p5",
+        when=lambda r: "type" in r.scaling,
     ),
-    (refused, lambda r: fails_without(r, "head_dim")),
+    Refusal(refused, lambda r: fails_without(r, "head_dim")),
 )
 
 
@@ -534,12 +523,10 @@ DIFFERENCES = (
         f"{_MLX}/rope_utils.py",
         refusing(
             NAME,
-            (
+            Refusal(
                 refused,
-                lambda r: (
-                    r.top.count("max_position_embeddings") is None
-                    and "it fails if max_position_embeddings is missing"
-                ),
+                "it fails if max_position_embeddings is missing",
+                when=lambda r: r.top.count("max_position_embeddings") is None,
             ),
         ),
     ),

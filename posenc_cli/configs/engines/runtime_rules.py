@@ -65,6 +65,11 @@ class LayerReading(Record):
     layers: tuple[int, ...] = ()
 
     @property
+    def scaling(self) -> Mapping[str, Any]:
+        """The file's ``rope_scaling``, empty without one."""
+        return self.config.get("rope_scaling") or {}
+
+    @property
     def factor(self) -> float:
         """The context extension s."""
         return float(self.params.get("factor") or 1)
@@ -190,20 +195,59 @@ def other_layers(runtime: str, why: str) -> OtherLayers:
     return OtherLayers(f"--as {runtime}: {why}")
 
 
-RuntimeRefusal = tuple[Callable[[str, str], InvalidInput], Callable[[LayerReading], object]]
-"""Why an engine takes no such config: the kind of error, and its words, nothing where it does."""
+def _always(_reading: LayerReading) -> bool:
+    return True
 
 
-def refusing(runtime: str, *refusals: RuntimeRefusal) -> Callable[[LayerReading], Changes]:
-    """The rule that changes nothing, and raises the first refusal that has words for a config."""
+class Refusal(Record):
+    """Why an engine takes no such config: the kind of ``error``, its words, and ``when``.
+
+    ``words(reading)``, where they are not the same for all, are None where it takes the config.
+    """
+
+    error: Callable[[str, str], InvalidInput]
+    words: str | Callable[[LayerReading], str | None]
+    when: Callable[[LayerReading], object] = _always
+
+    def check(self, runtime: str, reading: LayerReading) -> None:
+        """Refuse a config.
+
+        Raises: InvalidInput.
+        """
+        if self.when(reading):
+            words = self.words if isinstance(self.words, str) else self.words(reading)
+            if words is not None:
+                raise self.error(runtime, words)
+
+
+def refusing(runtime: str, *refusals: Refusal) -> Callable[[LayerReading], Changes]:
+    """The rule that changes nothing, and raises the first refusal that holds for a config."""
 
     def rule(reading: LayerReading) -> Changes:
-        for error, words in refusals:
-            if why := words(reading):
-                raise error(runtime, str(why))
+        for refusal in refusals:
+            refusal.check(runtime, reading)
         return {}
 
     return rule
+
+
+WHOLE_FACTOR = Refusal(
+    refused,
+    lambda r: (
+        f"it fails on the whole number {r.rope['factor']} as a factor, not on {r.rope['factor']}.0"
+    ),
+    when=lambda r: r.scheme == "rope-linear" and isinstance(r.rope.get("factor"), int),
+)
+"""A linear factor that is written without a point."""
+WITHIN_ANOTHER = Refusal(
+    not_read, lambda r: f"{r.model_type} as the text model of another", when=lambda r: r.prefix
+)
+"""A text model within a model of text and images or sound."""
+GPT_OSS_WITHOUT_YARN = Refusal(
+    refused,
+    "its gpt-oss fails if it is not scaled by yarn",
+    when=lambda r: r.model_type == "gpt_oss" and r.scheme != "rope-yarn",
+)
 
 
 def lacking(reading: LayerReading, *keys: str) -> str | None:

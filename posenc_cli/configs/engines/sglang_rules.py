@@ -17,9 +17,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     LONGROPE,
     ORIGINAL,
     SCALED,
+    WHOLE_FACTOR,
+    WITHIN_ANOTHER,
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     always,
@@ -135,30 +138,24 @@ def _columns(reading: LayerReading) -> str | None:
 sglang_keys = refusing(
     NAME,
     *(
-        (
+        Refusal(
             refused,
-            lambda r, key=key: (
-                r.top.get(key) and f"{key} is a key of its own, which is not read here"
-            ),
+            f"{key} is a key of its own, which is not read here",
+            when=lambda r, key=key: r.top.get(key),
         )
         for key in ("rope_is_neox_style", "dual_chunk_attention_config")
     ),
-    (refused, _columns),
-    (
+    Refusal(refused, _columns),
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type in SHARES
-            and r.config.get(_SHARE, 0) is None
-            and f"it fails if {_SHARE} is null"
-        ),
+        f"it fails if {_SHARE} is null",
+        when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme == "rope-longrope"
-            and r.rope.get("type") == "su"
-            and ORIGINAL not in r.rope
-            and f"it fails on type su where rope_scaling has no {ORIGINAL}"
+        f"it fails on type su where rope_scaling has no {ORIGINAL}",
+        when=lambda r: (
+            r.scheme == "rope-longrope" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
         ),
     ),
 )
@@ -167,27 +164,25 @@ sglang_keys = refusing(
 
 _check_own_class = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.top.has(ORIGINAL)
-            and f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known"
-        ),
+        lambda r: f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known",
+        when=lambda r: r.top.has(ORIGINAL),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
+        lambda r: f"its {r.model_type} fails on scaled rope_parameters",
+        when=lambda r: (
             (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
-            and f"its {r.model_type} fails on scaled rope_parameters"
         ),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            (whole := r.config.get("rope_parameters")) is not None
-            and "full_attention" not in whole
-            and whole.get("rope_type") is None
-            and f"what its {r.model_type} makes of them without rope_type is not known"
+        lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
+        when=lambda r: (
+            r.config.get("rope_parameters") is not None
+            and "full_attention" not in r.config["rope_parameters"]
+            and r.config["rope_parameters"].get("rope_type") is None
         ),
     ),
 )
@@ -217,12 +212,11 @@ def sglang_share(reading: LayerReading) -> Changes:
 
 _check_hybrid = refusing(
     NAME,
-    (refused, lambda r: fails_without(r, INTERVAL)),
-    (
+    Refusal(refused, lambda r: fails_without(r, INTERVAL)),
+    Refusal(
         refused,
-        lambda r: (
-            r.config and not r.rope and f"its {r.model_type} fails on a file without a rope object"
-        ),
+        lambda r: f"its {r.model_type} fails on a file without a rope object",
+        when=lambda r: r.config and not r.rope,
     ),
 )
 
@@ -249,6 +243,12 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     return changes
 
 
+def sglang_layout(reading: LayerReading) -> Changes:
+    """Halves where ``rope_interleave`` is false."""
+    flag = reading.top.flag("rope_interleave")
+    return {} if flag is None or flag.value else {"layout": "half"}
+
+
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
     if null := fails_on_null(reading, ORIGINAL):
@@ -264,13 +264,11 @@ def sglang_original(reading: LayerReading) -> Changes:
 
 _check_yarn = refusing(
     NAME,
-    (refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")),
-    (
+    Refusal(refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")),
+    Refusal(
         refused,
-        lambda r: (
-            r.rope.get("extrapolation_factor", 1) != 1
-            and "extrapolation_factor has no counterpart in rope-yarn"
-        ),
+        "extrapolation_factor has no counterpart in rope-yarn",
+        when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
     ),
 )
 """What its YaRN fails on, and what has no counterpart."""
@@ -287,9 +285,10 @@ def sglang_yarn(reading: LayerReading) -> Changes:
 
 _check_dynamic = refusing(
     NAME,
-    (
+    Refusal(
         refused,
-        lambda r: "alpha" in r.rope and "what it makes of alpha has no counterpart in rope-dynamic",
+        "what it makes of alpha has no counterpart in rope-dynamic",
+        when=lambda r: "alpha" in r.rope,
     ),
 )
 
@@ -307,29 +306,22 @@ def sglang_longrope(reading: LayerReading) -> Changes:
 
 sglang_step = refusing(
     NAME,
-    (not_read, lambda r: r.prefix and "step3p5 as the text model of another"),
-    (
+    WITHIN_ANOTHER,
+    Refusal(
         refused,
-        lambda r: (
-            r.config
-            and not isinstance(r.config.get("rope_theta"), list)
-            and "its step3p5 fails if rope_theta is not a list with one base per layer"
-        ),
+        "its step3p5 fails if rope_theta is not a list with one base per layer",
+        when=lambda r: r.config and not isinstance(r.config.get("rope_theta"), list),
     ),
-    (refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
-    (
+    Refusal(refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
+    Refusal(
         not_read,
-        lambda r: (
-            r.config.get("yarn_only_types") not in (None, [], ["full_attention"])
-            and "step3p5 with other layers scaled than full ones"
-        ),
+        "step3p5 with other layers scaled than full ones",
+        when=lambda r: r.config.get("yarn_only_types") not in (None, [], ["full_attention"]),
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            "rope_type" not in (scaling := r.config.get("rope_scaling") or {"rope_type": ""})
-            and f"a rope_scaling of step3p5 with only {', '.join(map(str, scaling))}"
-        ),
+        lambda r: f"a rope_scaling of step3p5 with only {', '.join(r.scaling)}",
+        when=lambda r: r.scaling and "rope_type" not in r.scaling,
     ),
 )
 """What its class of Step 3.5 cannot be built from, and what was not read of it."""
@@ -390,11 +382,7 @@ DIFFERENCES = (
         frozenset({"rope", "rope-yarn"}),
         "uses layout half if rope_interleave is false; transformers ignores this key",
         f"{_SGLANG}/models/deepseek_v2.py",
-        lambda r: (
-            {}
-            if (flag := r.top.flag("rope_interleave")) is None or flag.value
-            else {"layout": "half"}
-        ),
+        sglang_layout,
         frozenset({"glm_moe_dsa"}),
     ),
     RuntimeDifference(
@@ -497,13 +485,7 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/base.py",
         refusing(
             NAME,
-            (
-                refused,
-                lambda r: (
-                    isinstance(factor := r.rope.get("factor"), int)
-                    and f"it fails on the whole number {factor} as a factor, not on {factor}.0"
-                ),
-            ),
+            WHOLE_FACTOR,
         ),
         STRETCHED | {"step3p5"},
     ),

@@ -16,9 +16,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    WITHIN_ANOTHER,
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     always,
@@ -102,43 +104,38 @@ def _counting(reading: LayerReading) -> str | None:
 
 tensorrt_fields = refusing(
     NAME,
-    (not_read, lambda r: r.prefix and f"{r.model_type} as the text model of another"),
-    (
+    WITHIN_ANOTHER,
+    Refusal(
         not_read,
-        lambda r: (other := other_class(r, CLASSES)) and f"architectures {other} of {r.model_type}",
+        lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
+        when=lambda r: other_class(r, CLASSES),
     ),
-    (refused, _counting),
-    (
+    Refusal(refused, _counting),
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type in QWEN
-            and r.scheme not in ("rope", "rope-yarn")
-            and f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}"
-        ),
+        lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
+        when=lambda r: r.model_type in QWEN and r.scheme not in ("rope", "rope-yarn"),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type == "phi3"
-            and r.config
-            and "attention_bias" not in r.config
-            and "its phi3 fails on a file without attention_bias"
-        ),
+        "its phi3 fails on a file without attention_bias",
+        when=lambda r: r.model_type == "phi3" and r.config and "attention_bias" not in r.config,
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            "su" in (r.rope.get("type"), r.rope.get("rope_type")) and "it knows no rope type su"
-        ),
+        "it knows no rope type su",
+        when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
     ),
-    (refused, lambda r: r.scheme in ("rope", "rope-yarn") and fails_on_null(r, *_NUMBERS)),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme == "rope"
-            and r.model_type in TYPED
-            and r.rope.get("factor", 1) != 1
-            and "it multiplies the frequencies of a plain rotation by a factor"
+        lambda r: fails_on_null(r, *_NUMBERS),
+        when=lambda r: r.scheme in ("rope", "rope-yarn"),
+    ),
+    Refusal(
+        refused,
+        "it multiplies the frequencies of a plain rotation by a factor",
+        when=lambda r: (
+            r.scheme == "rope" and r.model_type in TYPED and r.rope.get("factor", 1) != 1
         ),
     ),
 )
@@ -175,21 +172,20 @@ def tensorrt_base(reading: LayerReading) -> Changes:
 
 _check_gemma = refusing(
     NAME,
-    (
+    Refusal(
         not_read,
-        lambda r: (
-            (objects := r.config.get("rope_parameters"))
-            and "full_attention" not in objects
-            and "rope_parameters of gemma3_text that are for all layers"
+        "rope_parameters of gemma3_text that are for all layers",
+        when=lambda r: (
+            r.config.get("rope_parameters") and "full_attention" not in r.config["rope_parameters"]
         ),
     ),
-    (not_read, lambda r: _SHARE in r.rope and f"{_SHARE} in one of Gemma 3's rope objects"),
-    (
+    Refusal(
+        not_read, f"{_SHARE} in one of Gemma 3's rope objects", when=lambda r: _SHARE in r.rope
+    ),
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme == "rope-yarn"
-            and "its gemma3_text fails on yarn, by the config class of transformers"
-        ),
+        "its gemma3_text fails on yarn, by the config class of transformers",
+        when=lambda r: r.scheme == "rope-yarn",
     ),
 )
 
@@ -207,27 +203,22 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
 _check_gpt_oss = refusing(
     NAME,
     *(
-        (
+        Refusal(
             refused,
-            lambda r, name=name: (
-                r.rope
-                and name not in r.rope
-                and f"its gpt-oss fails on a rope object without {name}"
-            ),
+            f"its gpt-oss fails on a rope object without {name}",
+            when=lambda r, name=name: r.rope and name not in r.rope,
         )
         for name in _GPT_OSS
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme != "rope-yarn"
-            and ORIGINAL not in r.rope
-            and f"its gpt-oss fails on a rope object without {ORIGINAL}"
-        ),
+        f"its gpt-oss fails on a rope object without {ORIGINAL}",
+        when=lambda r: r.scheme != "rope-yarn" and ORIGINAL not in r.rope,
     ),
-    (
+    Refusal(
         not_read,
-        lambda r: r.scheme != "rope-yarn" and f"gpt-oss with {r.scheme} and the keys of yarn",
+        lambda r: f"gpt-oss with {r.scheme} and the keys of yarn",
+        when=lambda r: r.scheme != "rope-yarn",
     ),
 )
 

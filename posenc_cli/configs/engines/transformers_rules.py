@@ -20,9 +20,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
-    RuntimeRefusal,
     always_truncated,
     fails_on_null,
     nested_truncate,
@@ -101,45 +101,38 @@ def _spelling(reading: LayerReading) -> str | None:
     return f"its Phi-3 {f'takes no {extra[0]} in rope_scaling' if extra else _PHI3_NEEDS}"
 
 
-_CONTAINER: tuple[RuntimeRefusal, ...] = (
-    (
+_CONTAINER: tuple[Refusal, ...] = (
+    Refusal(
         refused,
-        lambda r: (
-            r.container == "rope_parameters"
-            and "rope_parameters is a key it does not know: it would take the base of its own "
+        (
+            "rope_parameters is a key it does not know: it would take the base of its own "
             "class and no scaling"
         ),
+        when=lambda r: r.container == "rope_parameters",
     ),
-    (refused, _spelling),
+    Refusal(refused, _spelling),
 )
 """What each version refuses: they know ``rope_theta`` and ``rope_scaling`` alone."""
-_SPAN: tuple[RuntimeRefusal, ...] = (
+_SPAN: tuple[Refusal, ...] = (
     *_CONTAINER,
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme == "rope"
-            and stated_share(r)
-            and f"partial_rotary_factor makes its {r.model_type} fail"
-        ),
+        lambda r: f"partial_rotary_factor makes its {r.model_type} fail",
+        when=lambda r: r.scheme == "rope" and stated_share(r),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type == "cohere"
-            and r.config
-            and r.top.number("rope_theta") is None
-            and "its Cohere has another base where rope_theta is missing"
-        ),
+        "its Cohere has another base where rope_theta is missing",
+        when=lambda r: r.model_type == "cohere" and r.config and r.top.number("rope_theta") is None,
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
+        lambda r: f"its {r.model_type} fails on this scaling without head_dim",
+        when=lambda r: (
             r.model_type in _HEADS
             and r.scheme in ("rope-yarn", "rope-dynamic")
             and r.config
             and r.top.count("head_dim") is None
-            and f"its {r.model_type} fails on this scaling without head_dim"
         ),
     ),
 )
@@ -155,8 +148,11 @@ def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
     if kind == "gpt_oss" and implicit and "rope_scaling" not in reading.config:
         return {ORIGINAL: reading.length}  # the object of its own has no length there
     own = entry.count(ORIGINAL)
-    nulls = [ORIGINAL] * implicit + ["factor"] * (not implicit or own is None)
-    nulls += ["factor", "beta_fast", "beta_slow"] * (kind == "deepseek_v3")
+    nulls = [ORIGINAL] if implicit else []
+    if own is None or not implicit:
+        nulls.append("factor")
+    if kind == "deepseek_v3":
+        nulls += ["factor", "beta_fast", "beta_slow"]
     if why := fails_on_null(reading, *nulls):
         raise refused(runtime, why)
     changes: dict[str, Any] = {ORIGINAL: own.value if own else reading.length}
@@ -278,13 +274,10 @@ DIFFERENCES = (
         refusing(
             _OLD,
             *_CONTAINER,
-            (
+            Refusal(
                 refused,
-                lambda r: (
-                    r.scheme == "rope"
-                    and stated_share(r)
-                    and "partial_rotary_factor makes its Llama fail"
-                ),
+                "partial_rotary_factor makes its Llama fail",
+                when=lambda r: r.scheme == "rope" and stated_share(r),
             ),
         ),
     ),
@@ -302,7 +295,7 @@ DIFFERENCES = (
         LONGROPE,
         "accepts only a mapping of type, short_factor and long_factor",
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
-        refusing(_OLD, (refused, _spelling)),
+        refusing(_OLD, Refusal(refused, _spelling)),
         frozenset({"phi3"}),
     ),
 )

@@ -12,6 +12,7 @@ from functools import partial
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
+    GPT_OSS_WITHOUT_YARN,
     HUB,
     LLAMA_LIKE,
     LONGROPE,
@@ -19,9 +20,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    WHOLE_FACTOR,
     YARN,
     Changes,
     LayerReading,
+    Refusal,
     Runtime,
     RuntimeDifference,
     always,
@@ -96,67 +99,53 @@ _PHI3_ORIGINAL = 4096
 """The original length of transformers' Phi3Config where a config has none."""
 
 
+def _missing_of_gpt_oss(reading: LayerReading) -> str | None:
+    """The first key that its gpt-oss needs in a rope object and does not find."""
+    if reading.model_type != "gpt_oss" or not reading.config or not reading.rope:
+        return None
+    return next((name for name in _GPT_OSS if name not in reading.rope), None)
+
+
 vllm_fields = refusing(
     NAME,
-    (refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
-    (
+    Refusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
+    WHOLE_FACTOR,
+    Refusal(
         refused,
-        lambda r: (
-            r.scheme == "rope-linear"
-            and isinstance(factor := r.rope.get("factor"), int)
-            and f"it fails on the whole number {factor} as a factor, not on {factor}.0"
+        lambda r: f"its {r.model_type} fails on {_SHARE}",
+        when=lambda r: (
+            r.model_type in SEEING and r.model_type.startswith("qwen3_vl") and stated_share(r)
         ),
     ),
-    (
+    Refusal(
         refused,
         lambda r: (
-            r.model_type in SEEING
-            and r.model_type.startswith("qwen3_vl")
-            and stated_share(r)
-            and f"its {r.model_type} fails on {_SHARE}"
+            f"its {r.model_type} takes {divided_head(r)['dim']} columns for a head, which sections "
+            "do not fill"
         ),
-    ),
-    (
-        refused,
-        lambda r: (
+        when=lambda r: (
             r.model_type in SEEING
             and r.model_type.startswith("qwen2")
-            and (own := divided_head(r).get("dim", r.params["dim"])) != r.params["dim"]
-            and f"its {r.model_type} takes {own} columns for a head, which sections do not fill"
+            and divided_head(r).get("dim", r.params["dim"]) != r.params["dim"]
         ),
     ),
-    (
+    GPT_OSS_WITHOUT_YARN,
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type == "gpt_oss"
-            and r.scheme != "rope-yarn"
-            and "its gpt-oss fails if it is not scaled by yarn"
+        lambda r: f"its gpt-oss fails on a rope object without {_missing_of_gpt_oss(r)}",
+        when=_missing_of_gpt_oss,
+    ),
+    Refusal(
+        refused,
+        f"it fails on type su where rope_scaling has no {ORIGINAL}",
+        when=lambda r: (
+            r.model_type == "phi3" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
         ),
     ),
-    (
+    Refusal(
         refused,
-        lambda r: (
-            r.model_type == "gpt_oss"
-            and (missing := [name for name in _GPT_OSS if r.config and name not in r.rope])
-            and r.rope
-            and f"its gpt-oss fails on a rope object without {missing[0]}"
-        ),
-    ),
-    (
-        refused,
-        lambda r: (
-            r.model_type == "phi3"
-            and r.rope.get("type") == "su"
-            and ORIGINAL not in r.rope
-            and f"it fails on type su where rope_scaling has no {ORIGINAL}"
-        ),
-    ),
-    (
-        refused,
-        lambda r: (
-            r.scheme == "rope-yarn"
-            and fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL)
-        ),
+        lambda r: fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL),
+        when=lambda r: r.scheme == "rope-yarn",
     ),
 )
 """What a class cannot be built from, and sections that do not fill the rotated dimensions."""
@@ -396,11 +385,10 @@ DIFFERENCES = (
         f"{_VLLM_11}/models/{{model}}.py",
         refusing(
             _OLD,
-            (
+            Refusal(
                 refused,
-                lambda r: (
-                    r.container == "rope_parameters" and "rope_parameters is a key it does not know"
-                ),
+                "rope_parameters is a key it does not know",
+                when=lambda r: r.container == "rope_parameters",
             ),
         ),
     ),
