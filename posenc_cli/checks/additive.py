@@ -95,7 +95,8 @@ def _offset_finding(request: Request) -> Finding:
             until = positions.last if pairs.offset else pairs.offsets_until
             if until is None or positions.last > until:
                 worst = _largest_change(request, positions.last)
-                message += f"; scores at one distance differ by up to {worst:.3g}" * (worst > FLOOR)
+                if worst > FLOOR:
+                    message += f"; scores at one distance differ by up to {worst:.3g}"
     return Finding(FindingName.RELATIVE, worst <= FLOOR, worst, FLOOR, None, message)
 
 

@@ -188,12 +188,14 @@ def _with_further_calls(
         early,
         depends_on_length(reference.encoding.bound.scheme, {}),
     )
-    if grid:
-        ways = [try_other_references, try_parameters, *[try_batches] * vectors, try_further]
-    else:
-        batches = (try_batches, try_rows_of_heads, try_shorter_queries, try_keys)
-        ways = [try_early, *(batches if vectors else [try_table_batches]), try_further]
-    for way in ways:
+    ways = [try_other_references, try_parameters] if grid else [try_early]
+    if vectors:
+        ways.append(try_batches)
+    if vectors and not grid:
+        ways += [try_rows_of_heads, try_shorter_queries, try_keys]
+    elif not grid:
+        ways.append(try_table_batches)
+    for way in (*ways, try_further):
         way(tried)
     if not grid:
         calls.untried += function.found.untried
@@ -391,7 +393,8 @@ def _read_all(
             reader.take(rows, own.values[:, :4] if probes else own.values, probes)
             for reader, own in zip(readers, results, strict=True)
         ]
-        for own in results if probes and heads > 4 else ():
+        several = results if probes and heads > 4 else []
+        for own in several:
             four = own.values.reshape(rows.size, -1, 4, dim)
             apart = np.abs(four - four[:, :1]) > ALIKE * (1 + np.abs(four[:, :1]))
             if apart.any():

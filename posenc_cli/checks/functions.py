@@ -19,7 +19,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.numerics.rounding import bits_of_bfloat16, singles_to_bfloat16
-from posenc_cli.records import Record, replace
+from posenc_cli.records import Record, fresh, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -203,7 +203,7 @@ def _likeliest(
             continue
         if is_right(subject):
             subject = _called_further(called, arguments, subject, task, further)
-            notes = [_OTHER_ORDER] * bool(accepted and carried)
+            notes = (_OTHER_ORDER,) if accepted and carried else ()
             return replace(subject, notes=(*subject.notes, *notes)), text
         if not any(_alike(subject, own) for own, _ in accepted):
             accepted.append((subject, text))
@@ -247,7 +247,9 @@ def _probable(accepted: list[tuple[Any, str]]) -> tuple[Any, str] | None:
 
     If there is none, the first.
     """
-    for subject, text in accepted if accepted[1:] else ():
+    if len(accepted) == 1:
+        return accepted[0]
+    for subject, text in accepted:
         e = subject.expected
         alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
         causes = () if subject.misfit or alike else value_report(subject, "function").explained
@@ -327,7 +329,7 @@ def _called_further(
     further: Callable[[], Iterator[FurtherCall]],
 ) -> Any:
     """The first wrong subject of further calls, or the given one, with notes on what was tried."""
-    told: dict[str, list[str]] = {"tried": [], "refused": [], "untested": []}
+    told = _Told()
     for way, given in _ways(arguments, task):
         for call in further():
             text = call.text + way
@@ -337,34 +339,52 @@ def _called_further(
                 _begin(called, given, call)
                 found = _of_call(called, given, subject, call)
             except _IgnoredFormat as error:
-                told["untested"].append(error.message)
+                told.untested.append(error.message)
             except InvalidInput as error:
                 of_attention = call.tasks[0].form == "buckets" and call.tasks[0].places.ndim > 1
                 shaped = isinstance(error, WrongShape) and not _starts_of_each(given, call)
                 if of_attention or shaped or call.first:
-                    told["untested"].append(text)
-                told["refused"].append(f"{text} ({called.reason(error)})")
+                    told.untested.append(text)
+                told.refused.append(f"{text} ({called.reason(error)})")
             else:
-                placed = told["tried"] or any(_is_offset(own.name) for own, _ in given)
+                placed = told.tried or any(_is_offset(own.name) for own, _ in given)
                 kind = _outcome(found, subject, call, given, placed=bool(placed))
                 if kind == "wrong":
                     return replace(found, call=text)
-                first = kind == "first"
-                told["untested" if first else kind].append(_FIRST_QUERIES if first else text)
-    told["untested"] += [subject.untested, *_left(called, arguments, task, told["tried"])]
+                told.note(kind, text)
+    told.untested.extend([subject.untested, *_left(called, arguments, task, told.tried)])
     leaks = _carried(arguments, task) and _SHAPE_ONLY not in subject.notes
-    return _with_notes(subject, *told.values(), leaks=leaks)
+    return _with_notes(subject, told, leaks=leaks)
 
 
-def _with_notes(
-    subject: Any, tried: list[str], refused: list[str], untested: list[str], *, leaks: bool
-) -> Any:
+class _Told(Record):
+    """What to say of further calls, by what came of them."""
+
+    tried: list[str] = fresh(list)
+    refused: list[str] = fresh(list)
+    untested: list[str] = fresh(list)
+
+    def note(self, kind: Literal["first", "untested", "refused", "tried"], text: str) -> None:
+        """Note a call by what its values show, see `_outcome`."""
+        if kind == "tried":
+            self.tried.append(text)
+        elif kind == "refused":
+            self.refused.append(text)
+        else:
+            self.untested.append(_FIRST_QUERIES if kind == "first" else text)
+
+
+def _with_notes(subject: Any, told: _Told, *, leaks: bool) -> Any:
     """The subject, with notes on its further calls."""
-    notes = [f"also right for {', '.join(tried)}"] * bool(tried)
-    notes += [f"not tried: {', '.join(refused)}"] * bool(refused)
-    notes += ["returns float64 for float32 input"] * (leaks and subject.expected.dtype == "float64")
-    distinct = ", ".join(dict.fromkeys(filter(None, untested)))
-    return replace(subject, notes=(*subject.notes, *notes), untested=distinct)
+    notes = [*subject.notes]
+    if told.tried:
+        notes.append(f"also right for {', '.join(told.tried)}")
+    if told.refused:
+        notes.append(f"not tried: {', '.join(told.refused)}")
+    if leaks and subject.expected.dtype == "float64":
+        notes.append("returns float64 for float32 input")
+    distinct = ", ".join(dict.fromkeys(filter(None, told.untested)))
+    return replace(subject, notes=tuple(notes), untested=distinct)
 
 
 def _outcome(
@@ -570,7 +590,7 @@ def _others(name: str, task: FunctionTask, required: bool) -> list[Make]:
     if _is_carried(known) and roles_of(name) == ("x",):
         if task.form == "scores":  # x may be vectors, which give the lengths
             return [_vectors]
-        grids = [_grids] * (len(task.sides) > 1)
+        grids = [_grids] if len(task.sides) > 1 else []
         ids = [_tokens, lambda task: task.places]  # of tokens, or of positions
         return [*(partial(_vectors, batch=at) for at in (1, None)), *grids, *ids]
     if isinstance(known, tuple) and len({*known}) == 1:  # the side of a square
@@ -624,8 +644,9 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         "length": task.length,
         "dim": task.width,
         "base": task.settings.get("base"),
-        **dict.fromkeys("qk" * (task.form == "buckets"), np.zeros((task.length, 1))),  # DeBERTa's
     }
+    if task.form == "buckets":  # DeBERTa's
+        of_roles |= dict.fromkeys(("q", "k"), np.zeros((task.length, 1)))
     return next((of_roles[role] for role in roles_of(name) if role in of_roles), None)
 
 

@@ -126,9 +126,10 @@ def _batches(
     yield call("a row of two sequences at other positions", pair[:, :1], pair[[0, 0], :1])
     for several, first, rows in product(("two", "three"), (0, _LATER), (_ROWS, 1)):
         own, begin = whole[first : first + rows], whole[:rows]
-        count = 2 + (several == "three")
+        count = 3 if several == "three" else 2
         text = f"a row of {several} sequences" if rows == 1 else f"{several} sequences"
-        text += f" from position {own[0]:g} on" * bool(first)
+        if first:
+            text += f" from position {own[0]:g} on"
         yield call(text, np.stack([own] * count), np.stack([begin] * count) if first else begin)
     square = np.stack([whole[:_ROWS]] * _ROWS)
     yield call("equal numbers of sequences and rows", square, square[0])

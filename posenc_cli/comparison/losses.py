@@ -293,10 +293,7 @@ class Comparing:
         if all(any(group.is_rotary for group in groups) for groups in (first, second)):
             members["unturned-layers"] = lambda group: group.scheme == "nope"
         for name, member in members.items():
-            a, b = (
-                tuple(sorted(layer for group in groups if member(group) for layer in group.layers))
-                for groups in (first, second)
-            )
+            a, b = _layers_of(first, member), _layers_of(second, member)
             if a or b:
                 self.value(name, None, Sourced(a, "its layers"), Sourced(b, "its layers"))
 
@@ -316,7 +313,9 @@ class Comparing:
 
     def latent(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
         """Compare the rotary keys of two GGUF files that change nothing in llama.cpp."""
-        for key in dict.fromkeys((*first, *second)) if not self.converted else ():
+        if self.converted:
+            return
+        for key in dict.fromkeys((*first, *second)):
             self.value(
                 "other-keys", None, *(Sourced(keys.get(key), key) for keys in (first, second))
             )
@@ -598,6 +597,15 @@ def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, A
     frequencies: np.ndarray[Any, Any] = np.asarray(bound.rotation.waves.frequencies(np))
     turning: np.ndarray[Any, Any] = frequencies[frequencies != 0]
     return turning
+
+
+def _layers_of(groups: Sequence[Layers], member: Callable[[Layers], bool]) -> tuple[int, ...]:
+    """The numbers of the layers of some groups."""
+    found: list[int] = []
+    for group in groups:
+        if member(group):
+            found += group.layers
+    return tuple(sorted(found))
 
 
 def _window(group: Layers) -> Sourced:

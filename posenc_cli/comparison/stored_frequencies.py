@@ -115,7 +115,8 @@ class _ComparingStored:
         groups = _of_layers(rotary, stored)
         if any(self.same(group, stored) for group in groups):
             return
-        for group in groups if stored.layers else groups[:1]:
+        different = groups if stored.layers else groups[:1]
+        for group in different:
             self.different(group, stored)
 
     def same(self, group: Layers, stored: StoredFrequencies) -> bool:

@@ -137,7 +137,9 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained:
         times = stated / trained
-        text = f"original context {trained}; {said} {stated}" + f" ({times:g}×)" * (times != 1)
+        text = f"original context {trained}; {said} {stated}"
+        if times != 1:
+            text += f" ({times:g}×)"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
     text = f"context: {stated} positions" + (f" ({context.source})" if context and usual else "")
     if layers.scheme == "rope-dynamic":
@@ -192,7 +194,8 @@ def _logits(layers: Layers) -> Conclusion | None:
     if len(factors) > 1:
         text += ": " + ", ".join(f"{value:.6g} by the {name}" for name, value in factors.items())
     else:
-        text += f" ({next(iter(factors))})"
+        (only,) = factors
+        text += f" ({only})"
     return Conclusion(ConclusionCode.LOGITS, text)
 
 

@@ -271,17 +271,25 @@ def _note_other_classes(
                 "by the class run another model"
             )
             notes.contradict(class_.source)
-    known = model.family is None or model.family.known
+    if not is_drafter(top.values) and (model.family is None or model.family.known):
+        _note_foreign_classes(top, model, own, notes)
+
+
+def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes: Notes) -> None:
+    """Warn of a class that is not one of the model type's, as far as posenc knows."""
+    text, model_type = model.keys, model.model_type
     # a model around a text model builds it by its model type, whatever class it names
     built = text is top or families.container(str(top.values.get("model_type"))) is not None
     parts = (top,) if built else (top, text)
-    foreign = [each for part in parts for each in classes(part) if is_foreign(each, own)]
-    for each in foreign if known and not is_drafter(top.values) else ():
-        notes.headline(
-            f"{each.text()} is not a class of {model_type} that posenc knows: it is read as "
-            f"transformers' {model_type}, but {abbreviated(each.name)} may be another model"
-        )
-        notes.contradict(each.source)
+    for part in parts:
+        for each in classes(part):
+            if is_foreign(each, own):
+                notes.headline(
+                    f"{each.text()} is not a class of {model_type} that posenc knows: it is read "
+                    f"as transformers' {model_type}, but {abbreviated(each.name)} may be another "
+                    "model"
+                )
+                notes.contradict(each.source)
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:

@@ -10,7 +10,7 @@ from posenc_cli.errors import abbreviated, nearest
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from posenc_cli.configs.families import Rotary
     from posenc_cli.configs.keys import FamilyKeys, Keys
@@ -87,19 +87,20 @@ def groups(keys: FamilyKeys) -> list[Group]:
     for layer, (label, turns) in enumerate(zip(types, turning, strict=True)):
         if label not in WITHOUT_ATTENTION:
             by_kind.setdefault((label, turns), []).append(layer)
-    if not by_kind:
-        return [Group(None, ())]
+    return _groups(by_kind) or [Group(None, ())]
+
+
+def _groups(by_kind: Mapping[tuple[str | None, bool], Sequence[int]]) -> list[Group]:
+    """The groups of layers by their type, and by whether they rotate."""
     split = {label for label, turns in by_kind if (label, not turns) in by_kind}
-    return [
-        Group(
-            # a group is called as its type, unless it stands for only a part of it
-            label if label not in split else (label or "rope") if turns else "nope",
-            tuple(layers),
-            is_nope=not turns,
-            scaled=label != _UNSCALED,
-        )
-        for (label, turns), layers in by_kind.items()
-    ]
+    found = []
+    for (label, turns), layers in by_kind.items():
+        name = label
+        if label in split:  # it stands for only a part of its type
+            name = (label or "rope") if turns else "nope"
+        scaled = label != _UNSCALED
+        found.append(Group(name, tuple(layers), is_nope=not turns, scaled=scaled))
+    return found
 
 
 def _types(keys: FamilyKeys) -> list[str | None]:

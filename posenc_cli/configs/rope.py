@@ -440,9 +440,9 @@ def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int | None
     """
     head = keys.text.count(key)
     by_layer = keys.text.section("per_layer_config")
-    for layer in group.layers if by_layer is not None else ():
-        own = by_layer.section(str(layer)) if by_layer else None
-        head = first(head, own.count(HEAD) if own else None)
+    if by_layer is not None:
+        sections = [by_layer.section(str(layer)) for layer in group.layers]
+        head = first(head, *(own.count(HEAD) for own in sections if own))
     if head is None and default is None:
         raise keys.text.invalid(key, "must be a whole number")
     return keys.note_size(key, head or keys.default(default))

@@ -94,9 +94,10 @@ def without_window(layers: Layers) -> Layers:
 def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
     """The window of layers, where they do not see all positions."""
     text, family = model.keys, model.family
-    names: list[str] = [
-        name for kind, keys in _WINDOWS.items() if kind in (label or "") for name in keys
-    ]
+    names: list[str] = []
+    for kind, keys in _WINDOWS.items():
+        if kind in (label or ""):
+            names += keys
     if family is not None and family.window:
         own = sliding_window(text, family)
         whole = family.window["layers"] == "all" and not text.values.get("layer_types")

@@ -343,7 +343,9 @@ def _own_code(top: Keys) -> str | None:
     'modeling_x.py (auto_map)'
     """
     auto_map = top.values.get("auto_map")
-    for key, name in auto_map.items() if isinstance(auto_map, dict) else ():
+    if not isinstance(auto_map, dict):
+        return None
+    for key, name in auto_map.items():
         if isinstance(name, str) and "Config" not in key:
             return f"{printable(name.rpartition('--')[2].partition('.')[0])}.py (auto_map)"
     return None

@@ -170,7 +170,8 @@ def _sandwich_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     limit = measured.rounding + 1e-6
     if where.size < 3 or where[0] != 0:
         return
-    for heads in (8, 12, 16, 1, 2, 4, 32) if measured.single else (measured.heads,):
+    counts = (8, 12, 16, 1, 2, 4, 32) if measured.single else (measured.heads,)
+    for heads in counts:
         ratios = heads / (8 * xp.arange(1, measured.heads + 1))
         shared = values / ratios[:, None]
         if xp.abs(shared - shared[:1]).max() > limit * max(xp.abs(shared).max(), 1e-30):

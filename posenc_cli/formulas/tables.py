@@ -80,11 +80,13 @@ def rotary_placements(
         if layout == "interleaved":
             return Placement(function, alternate[0]), Placement(function, alternate[1])
         count = pairs // blocks
-        return tuple(
-            Placement(function, slice(start + first, start + count + first), waves)
-            for waves in (slice(k, k + count) for k in range(0, pairs, count))
-            for start in [2 * waves.start]
-            for first in (0, count)
-        )
+        found = []
+        for start in range(0, pairs, count):
+            waves = slice(start, start + count)
+            found += [
+                Placement(function, slice(first, first + count), waves)
+                for first in (2 * start, 2 * start + count)
+            ]
+        return tuple(found)
     columns = alternate if table == "interleaved" else halves
     return Placement("cos", columns[0]), Placement("sin", columns[1])

@@ -125,12 +125,13 @@ def _exponents(e: Expected) -> Iterator[Change]:
         return
     axes = columns[2]
     name = _base_of(e)
-    for text, power in (("2c", 2.0), ("c", 1.0)) if name else ():
-        yield Change(
-            f"each column c has its own exponent {text}/{e.content.width}: sin and cos of a pair "
-            "have different frequencies",
-            make=partial(_by_column, base=float(e.params[name or ""]), power=power),
-        )
+    if name is not None:
+        for text, power in (("2c", 2.0), ("c", 1.0)):
+            yield Change(
+                f"each column c has its own exponent {text}/{e.content.width}: sin and cos of a "
+                "pair have different frequencies",
+                make=partial(_by_column, base=float(e.params[name]), power=power),
+            )
     counts = np.bincount(axes)[axes]  # (waves,)
     powers: dict[str, Reals | float] = {
         "the exponents are twice as large: 4i/d, not 2i/d": 2.0,
@@ -253,7 +254,9 @@ def _with_slopes(e: Expected, text: str, slopes: Any, right: Reals) -> Change:
 
 
 def _coarse_frequencies(e: Expected) -> Iterator[Change]:
-    for half in HALVES if e.is_waves else ():
+    if not e.is_waves:
+        return
+    for half in HALVES:
         rates = partial(round_to_half, dtype=half)
         yield Change(f"the frequencies were rounded to {half}", rates=rates)
 

@@ -64,8 +64,8 @@ def _later_keys(e: Expected) -> Iterator[Change]:
         "keys after the query have scores of the wrong sign: the distance is signed",
         values=lambda v, s: np.where(s.places.later, -v, v),
     )
-    for form in ("mpt", "bloom", "symmetric") if "form" in e.params else ():
-        if form != e.params["form"]:
+    for form in ("mpt", "bloom", "symmetric"):
+        if form != e.params.get("form", form):
             yield Change(
                 f"the scores are written as form={form}: they differ by a constant for each query, "
                 "which a causal softmax removes",

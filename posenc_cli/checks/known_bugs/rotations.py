@@ -157,8 +157,10 @@ def _signs(_: Rotated) -> Iterator[Change]:
 
 
 def _offsets(e: Rotated) -> Iterator[Change]:
+    if _is_oblique(e):
+        return
     along = e.reference.coordinates
-    for offset in () if _is_oblique(e) else _OFFSETS:
+    for offset in _OFFSETS:
         text = f"positions are off by {offset:+g}"
         if along is not None:
             text = f"coordinates are {offsets_text(along, offset, np.array(along.axes))}"
@@ -173,7 +175,9 @@ def _moved(e: Rotated, context: int) -> Iterator[Change]:
 
 
 def _coarse_angles(e: Rotated) -> Iterator[Change]:
-    for half in () if _is_oblique(e) else HALVES:
+    if _is_oblique(e):
+        return
+    for half in HALVES:
         yield _of(f"positions were rounded to {half}", "", Defect(positions=half))
         yield _of(f"angles were rounded to {half}", "", Defect(angles=half))
         everything = Defect(positions=half, rates=half, angles=half, cells=half)
@@ -195,7 +199,9 @@ def _rounded(values: NumberArray, _: Expected, *, half: str) -> NumberArray:
 
 
 def _rules(e: Rotated) -> Iterator[Change]:
-    for rule in () if _is_oblique(e) else alternatives(e.reference, None):
+    if _is_oblique(e):
+        return
+    for rule in alternatives(e.reference, None):
         yield _of(rule.message, rule.cause, Defect(frequencies=rule))
 
 

@@ -325,11 +325,13 @@ def _verdict(resolved: Resolved, doubts: int) -> str:
     schemes: dict[str, int] = {}
     for layers in resolved.layers:
         schemes[layers.scheme] = schemes.get(layers.scheme, 0) + len(layers.layers)
-    texts = (
-        name + f" in {count} layer{'s' * (count > 1)}" * (len(schemes) > 1 and count > 0)
-        for name, count in schemes.items()
-    )
-    doubtful = f"; {doubts} doubtful line{'s' * (doubts > 1)}" if doubts else ""
+    texts = list(schemes)
+    if len(schemes) > 1:
+        texts = [
+            f"{name} in {_counted(count, 'layer')}" if count else name
+            for name, count in schemes.items()
+        ]
+    doubtful = f"; {_counted(doubts, 'doubtful line')}" if doubts else ""
     return f"{resolved.noun} {resolved.model_type}: {', '.join(texts)}{doubtful}"
 
 
@@ -456,4 +458,8 @@ def _numbers_text(layers: Sequence[int]) -> str:
     even = len({after.start - before.start for before, after in pairwise(runs)}) == 1
     texts = range_texts(layers)
     text = ", ".join([*texts[:2], f"… {texts[-1]}"] if len(runs) > 3 and even else texts)
-    return f" ({len(layers)} layer{'s' * (len(layers) > 1)}: {text})"
+    return f" ({_counted(len(layers), 'layer')}: {text})"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -397,7 +397,7 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
     differing = census.cells - census.equal
     if best.exact or (not differing and not census.padding and not census.hidden):
         shorter = best.layout is not None and len(shape) > _AXES_OF_TABLES and 1 in shape
-        return f"write the same array{', without the axes of length 1' * shorter}:"
+        return f"write the same array{', without the axes of length 1' if shorter else ''}:"
     if not differing:
         return "write the other values:"
     if 2 * differing <= census.cells:
@@ -410,7 +410,11 @@ def _properties(
 ) -> list[tuple[str, str]]:
     """Return the properties of the array in the order of the report; empty text if unknown."""
     tables, factor = " and ".join(_tables(best)), best.attention_factor
-    coarser = best.rounded != result.stored and census.on_grid
+    layout, stored = best.layout or "", result.stored
+    if not layout and catalogue.find(best.scheme).kind == "rotary":
+        layout = "not shown by this table"
+    if best.rounded != result.stored and census.on_grid:
+        stored += f", holding {best.rounded} values"
     equal = "equals model" if best.fits else "other rows equal model"
     return [
         ("table", tables),
@@ -421,15 +425,11 @@ def _properties(
             for name in _told(best, verbose=verbose)
             if name != "layout"
         ),
-        (
-            "layout",
-            best.layout
-            or "not shown by this table" * (catalogue.find(best.scheme).kind == "rotary"),
-        ),
+        ("layout", layout),
         ("attention factor", "" if factor in (None, 1.0) else f"{factor:.9g}"),
         ("positions", "" if best.positions is None else _shortened(str(best.positions))),
         ("head", "" if best.head is None else str(best.head)),
-        ("number format", result.stored + f", holding {best.rounded} values" * coarser),
+        ("number format", stored),
         ("arithmetic", _arithmetic_text(best, census)),
         ("residual", f"{_number_text(best.residual)} (all {_compared(best)} compared)"),
         ("largest error", _place(census, names) if best.fits and census.largest else ""),

@@ -112,10 +112,9 @@ def _parameter_text(console: Console, parameter: Parameter) -> str:
     # With spaces, a line breaks between the choices and not within one.
     kind = parameter.type_text.replace("|", " | ")
     values = ", ".join(filter(None, (kind, parameter.range_text)))
-    default = parameter.default_text
-    default = (
-        "required" if parameter.required else f"default {default}" if default else "no default"
-    )
+    default = f"default {parameter.default_text}" if parameter.default_text else "no default"
+    if parameter.required:
+        default = "required"
     source = f" (default from {parameter.rules.source})" if parameter.rules.source else ""
     head = console.typesetter.paragraph(
         f"{parameter.flag}: {values}; {default}", indent=2, hanging=6

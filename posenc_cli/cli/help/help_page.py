@@ -110,7 +110,7 @@ class HelpPage(Record):
         shown = entries[: room + (room == len(entries) - 1)]
         column = min(max((len(term) for term, _ in shown), default=0), _WIDEST_TERM) + 4
         lines = [_brief_entry(entry, column, width) for entry in shown]
-        more = f", and {len(entries) - len(shown)} more" * (len(shown) < len(entries))
+        more = f", and {len(entries) - len(shown)} more" if len(shown) < len(entries) else ""
         own = f"{self.name} --help explains these options in full{more}"
         closing = (_filled(line, width) for line in self.closing or (own,))
         return "\n".join([head, "", *lines, "", *closing]) + "\n"

@@ -396,7 +396,9 @@ class _GGUFModel(GGUFStretches):
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
         if header.absent:
-            shards = ", ".join(map(str, header.absent[:4])) + " …" * (len(header.absent) > 4)
+            shards = ", ".join(map(str, header.absent[:4]))
+            if len(header.absent) > 4:
+                shards += " …"
             notes.lacking.append(f"shards {shards}")
             notes.headline(
                 f"shards are not beside the file ({shards}): their tensors, which may divide "

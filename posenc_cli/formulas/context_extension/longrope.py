@@ -106,7 +106,8 @@ def _is_accident(xp: Any, values: Any, errors: Any, digits: Any) -> bool:
 
 def _amplitude_parameters(amplitude: float, precise: float) -> dict[str, Any]:
     """Return the parameters for an amplitude √(1 + ln s / ln L), or the amplitude as a number."""
-    for context in CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ():
+    contexts = CONTEXTS if amplitude < _LARGEST_AMPLITUDE else ()
+    for context in contexts:
         factor = math.exp((amplitude**2 - 1) * math.log(context))
         error = 2 * amplitude**2 * math.log(context) * factor * precise / 4
         short = snap(factor, error)

@@ -124,7 +124,9 @@ def _stepped_divisors(ratio: float, error: float) -> Iterator[tuple[float, float
 
     Only the ratio can be measured.
     """
-    for factor in FACTORS if 0 < ratio < 1 else ():
+    if not 0 < ratio < 1:
+        return
+    for factor in FACTORS:
         step = round(factor / ratio)
         if step > 1 and step != factor and abs(step * ratio / factor - 1) <= error / ratio + 1e-9:
             yield factor, 3.0 + 1e-4 * step
@@ -175,7 +177,9 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base, stretch, _ in _ntk_factors(xp, measured):
         rarer = 0.0 if base in COMMON_BASES[:3] else 0.5
         for context in CONTEXTS:
-            for factor in FACTORS if length > context else ():
+            if length <= context:
+                continue
+            for factor in FACTORS:
                 whole = length % context == 0
                 own = factor * length / context - (factor - 1)
                 if abs(own / stretch - 1) <= (1e-3 if whole else 1e-5):
