@@ -25,7 +25,6 @@ from posenc_cli.cli.streams import WIDEST_PIPED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from posenc_cli.cli.help.help_page import Entry
 
 FOLDER = Path(__file__).parent.parent / "man"
 
@@ -108,12 +107,12 @@ def term(text: str) -> str:
     )
 
 
-def definitions(entries: Iterable[Entry]) -> list[str]:
+def definitions(entries: Iterable[tuple[str, str]]) -> list[str]:
     """Terms, with what each means below it."""
     return [line for name, text in entries for line in (".TP", term(name), escaped(text))]
 
 
-def groups(sections: Iterable[tuple[str, Iterable[Entry]]]) -> list[str]:
+def groups(sections: Iterable[tuple[str, Iterable[tuple[str, str]]]]) -> list[str]:
     """Definitions under headings."""
     return [
         line
@@ -181,7 +180,7 @@ def program_manual(page: HelpPage, commands: Mapping[str, HelpPage]) -> str:
         "SYNOPSIS": synopsis(page),
         "DESCRIPTION": paragraphs((page.summary, DESCRIPTION)),
         "COMMANDS": groups(told),
-        "OPTIONS": definitions(entry for entry in entries if entry[0].startswith("-")),
+        "OPTIONS": definitions(entry for entry in entries if entry.term.startswith("-")),
         "EXIT STATUS": definitions(STATUSES),
         "ENVIRONMENT": definitions(entry for own in ENVIRONMENT.values() for entry in own),
         "SEE ALSO": [",\n".join(names), *paragraphs(page.closing[1:])],

@@ -290,13 +290,14 @@ def _of_vectors(
     if not _carried(arguments, task):
         return subject
     tried = [_with_noise(called, arguments, task, scale) for scale in (0.0, *_SCALES)]
-    rows = tried[0][1]
-    share = 4 * unit(max(tried[0][0].dtype, "float32", key=unit))
-    if all(_near(y, rows, share) for _, y, _ in tried):
+    silent = tried[0]
+    share = 4 * unit(max(silent.loaded.dtype, "float32", key=unit))
+    if all(_near(each.values, silent.values, share) for each in tried):
         return replace(subject, notes=(*subject.notes, _SHAPE_ONLY))
-    for loaded, y, x in tried:
-        if not _near(y - x, rows, share, np.abs(x)):
-            wrong = accepts(replace(loaded, values=y - x))
+    for each in tried:
+        x, added = each.noise, each.values - each.noise
+        if not _near(added, silent.values, share, np.abs(x)):
+            wrong = accepts(replace(each.loaded, values=added))
             e = replace(wrong.expected, slack=share * float(np.abs(x).max()))
             if task.form == "rows" and e.found.size == x.size:
                 e = replace(e, vectors=x.reshape(e.found.shape))
@@ -304,10 +305,18 @@ def _of_vectors(
     return subject
 
 
+class _OfNoise(Record):
+    """What a call returned, its values in float64, and the noise that it was given."""
+
+    loaded: Loaded
+    values: RealRows
+    noise: RealRows
+
+
 def _with_noise(
     called: CalledFunction, arguments: Arguments, task: FunctionTask, scale: float
-) -> tuple[Loaded, RealRows, RealRows]:
-    """The result of a call with noise for vectors or scores, as float64 too, and the noise."""
+) -> _OfNoise:
+    """The result of a call with noise for vectors or scores."""
     noise: NumberArray = np.zeros(1)
     given = []
     for own, value in _given(arguments, task):
@@ -318,7 +327,7 @@ def _with_noise(
         given.append((own, noise if _is_carried(value) else value))
     loaded, _ = _values(called, given, task)
     x = np.zeros(1) if noise.size != loaded.values.size else noise.reshape(loaded.values.shape)
-    return loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64)
+    return _OfNoise(loaded, np.asarray(loaded.values, np.float64), x.astype(np.float64))
 
 
 def _called_further(
@@ -466,12 +475,13 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     """
     task = call.tasks[0]
     results = [_with_noise(called, arguments, each, 1.0) for each in call.tasks]
-    loaded = results[0][0]
+    loaded = results[0].loaded
     if _format_in(arguments, task) and unit(loaded.dtype) < unit(task.dtype):
         raise _IgnoredFormat(f"dtype (results are {loaded.dtype}, not {task.dtype})")
-    added = results[0][1].size == results[0][2].size and _SHAPE_ONLY not in subject.notes
+    alike = results[0].values.size == results[0].noise.size
+    added = alike and _SHAPE_ONLY not in subject.notes
     with np.errstate(invalid="ignore"):
-        values = [y - x if added else y for _, y, x in results]
+        values = [each.values - each.noise if added else each.values for each in results]
     if len(values) > 1 and len({each.shape[-1] for each in values}) > 1:
         raise InvalidInput("returned arrays of other widths")
     if len(values) > 1:
@@ -479,22 +489,22 @@ def _of_call(called: CalledFunction, arguments: Arguments, subject: Any, call: F
     every = call.accepts(replace(loaded, values=_batch_first(arguments, task, values[0])))
     if added:
         share = 4 * unit(max(loaded.dtype, "float32", key=unit))
-        largest = max(float(np.abs(x).max()) for _, _, x in results)
+        largest = max(float(np.abs(each.noise).max()) for each in results)
         if task.form == "scores" and task.dtype != "float32":  # the added values are rounded too
             largest += float(np.abs(every[0].expected.right()).max())
         every = [
             replace(each, expected=replace(each.expected, slack=share * largest)) for each in every
         ]
     found = next((each for each in every if each.misfit or not is_right(each)), every[-1])
-    x = np.concatenate([x.reshape(-1, x.shape[-1]) for _, _, x in results])
+    x = np.concatenate([each.noise.reshape(-1, each.noise.shape[-1]) for each in results])
     if added and found.expected.form == "rows" and found.expected.found.shape == x.shape:
         found = replace(found, expected=replace(found.expected, vectors=x))
     if added and task.form == "rows" and task.dtype != "float32" and is_right(found):
         # noise hides one half precision in place of another
-        bare, rows, _ = _with_noise(called, arguments, task, 0.0)
-        dtype = max(bare.dtype, task.dtype, key=unit)
-        rows = _batch_first(arguments, task, rows)
-        every = call.accepts(replace(bare, values=rows, dtype=dtype))
+        bare = _with_noise(called, arguments, task, 0.0)
+        dtype = max(bare.loaded.dtype, task.dtype, key=unit)
+        rows = _batch_first(arguments, task, bare.values)
+        every = call.accepts(replace(bare.loaded, values=rows, dtype=dtype))
         found = next((each for each in every if not is_right(each)), found)
     return found
 

@@ -315,12 +315,13 @@ class Program(TyperGroup):
 
 def program_brief(context: Any, width: int) -> str:
     """Return the program's one-screen help page: first steps and the names of commands."""
-    from posenc_cli.cli.help.help_page import HelpPage
+    from posenc_cli.cli.help.help_page import Entry, HelpPage
 
+    groups = tuple(Entry(group, ", ".join(names)) for group, names in GROUPS.items())
     page = replace(
         HelpPage.of(context),
         examples=FIRST_STEPS,
-        sections=(("", tuple((group, ", ".join(names)) for group, names in GROUPS.items())),),
+        sections=(("", groups),),
         closing=(
             "posenc COMMAND -h shows how to use a command; posenc --help lists what each does",
         ),
@@ -330,19 +331,18 @@ def program_brief(context: Any, width: int) -> str:
 
 def program_page(context: Any) -> HelpPage:
     """Return the program's help page."""
-    from posenc_cli.cli.help.help_page import HelpPage, entry_of
+    from posenc_cli.cli.help.help_page import Entry, HelpPage, entry_of
     from posenc_cli.cli.help.known_answers import PAGE, address
 
     page = HelpPage.of(context)
-    place = address(PAGE)
-    commands = tuple(
-        (
-            f"{'' if place else group:<{max(map(len, GROUPS))}}  {name}",
-            (function_of(name).__doc__ or "").strip().partition("\n")[0],
-        )
-        for group, names in GROUPS.items()
-        for place, name in enumerate(names)
-    )
+    homepage = address(PAGE)
+    width = max(map(len, GROUPS))
+    commands = []
+    for group, names in GROUPS.items():
+        for place, name in enumerate(names):
+            summary = (function_of(name).__doc__ or "").strip().partition("\n")[0]
+            heading = "" if place else group
+            commands.append(Entry(f"{heading:<{width}}  {name}", summary))
     options = tuple(entry for _, entries in page.sections for entry in entries)
     shared = tuple(map(entry_of, Console.parameters().values()))
     status, _, statuses = page.paragraphs[0].partition(": ")
@@ -350,8 +350,8 @@ def program_page(context: Any) -> HelpPage:
         page,
         usage=f"{page.name} COMMAND [OPTIONS]",
         paragraphs=(),
-        sections=(("", (*commands, *options, *shared, (status, statuses))),),
-        closing=(place,) if place else (),
+        sections=(("", (*commands, *options, *shared, Entry(status, statuses))),),
+        closing=(homepage,) if homepage else (),
     )
 
 

@@ -80,6 +80,13 @@ class Rival(Record):
     held: str
 
 
+class Quantity(Record):
+    """What a key states, and its value in each group of layers."""
+
+    name: str
+    values: Sequence[Any]
+
+
 class Holding:
     """The values in use in the layers of a config, by the names that other code has for them."""
 
@@ -88,15 +95,15 @@ class Holding:
         self.text = text
         self.rotating = [group for group in layers if {"base", "dim"} <= group.params.keys()]
 
-    def values(self, key: str) -> tuple[str, list[Any]] | None:
-        """The quantity that a key states, and its value in each group of layers, if known."""
+    def quantity(self, key: str) -> Quantity | None:
+        """The quantity that a key states, if known."""
         if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
-            return "base", [group.params["base"].value for group in self._based(key)]
+            return Quantity("base", [group.params["base"].value for group in self._based(key)])
         if key in _ROTATES:
-            return "rotation", [bool(self.rotating)]
+            return Quantity("rotation", [bool(self.rotating)])
         for keys, quantity, value_in in _QUANTITIES:
             if key in keys:
-                return quantity, [*map(value_in, self.rotating)]
+                return Quantity(quantity, [*map(value_in, self.rotating)])
         return None
 
     def _based(self, key: str) -> list[Layers]:
@@ -110,12 +117,12 @@ class Holding:
 
     def agrees(self, key: str, value: Any) -> bool:
         """Whether a key agrees with the values in use."""
-        spoken = self.values(key)
+        stated = self.quantity(key)
         if _says_nothing_of_nope(self, key, value):
             return True
-        if spoken is not None and spoken[1]:
+        if stated is not None and stated.values:
             alike = any if self.text.has("layer_rope_theta") else all
-            return alike(_same(value, held) for held in spoken[1])
+            return alike(_same(value, held) for held in stated.values)
         return any(rule(self, key, value) for rule in _RULES)
 
 
@@ -356,21 +363,21 @@ def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str
     read = [(path.rpartition(".")[2], _value(top, path)) for path in sorted(top.read)]
     for path in paths:
         key, value = path.rpartition(".")[2], _value(top, path)
-        spoken = holding.values(key)
+        stated = holding.quantity(key)
         if holding.agrees(key, value):
             continue
         if (
-            spoken is None
-            or not spoken[1]
+            stated is None
+            or not stated.values
             or isinstance(value, Mapping | list | str)
-            or isinstance(value, bool) != isinstance(spoken[1][0], bool)
+            or isinstance(value, bool) != isinstance(stated.values[0], bool)
         ):
             own = _OBJECTS if key in _OBJECTS else (key,)
             if not any(name in own and _says_the_same(value, other) for name, other in read):
                 yield path
         else:
-            held = ", ".join(dict.fromkeys(map(_number_text, spoken[1])))
-            yield Rival(path, value, spoken[0], held)
+            held = ", ".join(dict.fromkeys(map(_number_text, stated.values)))
+            yield Rival(path, value, stated.name, held)
 
 
 def _number_text(value: Any) -> str:

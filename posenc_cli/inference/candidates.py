@@ -16,7 +16,7 @@ import math
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -85,9 +85,9 @@ class Proposal(Record):
 def presets() -> tuple[Proposal, ...]:
     """The rotary encodings of all models that posenc ships."""
     proposals = []
-    for _, _, name, params in layers_of_models():
-        given = {key: value for key, value in params.items() if key != "layout"}
-        scheme = catalogue.BUILT_IN[name]
+    for layers in layers_of_models():
+        given = {key: value for key, value in layers.params.items() if key != "layout"}
+        scheme = catalogue.BUILT_IN[layers.scheme]
         # Behind every rule that gives the same with numbers people use.
         proposal = proposal_of(scheme, Guess(given, cost=3.0))
         if proposal is not None and scheme.kind == "rotary":
@@ -352,8 +352,8 @@ def usual_values(parameter: Parameter) -> tuple[float, ...]:
 def _values_of_models() -> Mapping[str, tuple[float, ...]]:
     """The numbers that models give the parameters of their schemes, but widths."""
     values: dict[str, dict[float, None]] = {}
-    for *_, params in layers_of_models():
-        for name, value in params.items():
+    for layers in layers_of_models():
+        for name, value in layers.params.items():
             if type(value) in (int, float) and name not in ("dim", "heads", "partial"):
                 values.setdefault(name, {})[value] = None
     return {name: tuple(known) for name, known in values.items()}
@@ -393,9 +393,9 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
     kind = trial.bound.scheme.kind
-    for (model, layer_type, _, _), own in _bounds(trial.hypothesis.seq_len, kind):
+    for layers, own in _bounds(trial.hypothesis.seq_len, kind):
         if _same_encoding(trial, own):
-            layer_types.setdefault(model, []).append(layer_type)
+            layer_types.setdefault(layers.model, []).append(layers.layer_type)
     return tuple(_model_text(model, types) for model, types in layer_types.items())
 
 
@@ -419,8 +419,14 @@ def _or_none(positions: Integers | None) -> Integers:
     return np.empty(0, np.int64) if positions is None else positions
 
 
-ModelLayers = tuple[str, str | None, str, dict[str, Any]]
-"""A model that posenc ships, the type of some of its layers, their scheme and its parameters."""
+class ModelLayers(NamedTuple):
+    """Some layers of a model that posenc ships: their type, their scheme and its parameters."""
+
+    model: str
+    layer_type: str | None
+    scheme: str
+    params: Mapping[str, Any]
+
 
 _INDEX = "model_layers.json"
 """What posenc makes of each model's config: ``tools/pages.py`` writes it, for it takes 20 ms."""
@@ -430,10 +436,11 @@ _INDEX = "model_layers.json"
 def layers_of_models() -> tuple[ModelLayers, ...]:
     """The layers of all models that posenc ships, those of one type together."""
     rows = json.loads(Path(__file__).with_name(_INDEX).read_text("utf-8"))
-    return tuple(
-        (*of, {name: tuple(v) if type(v) is list else v for name, v in params.items()})
-        for *of, params in rows
-    )
+    found = []
+    for model, layer_type, scheme, params in rows:
+        given = {name: tuple(v) if type(v) is list else v for name, v in params.items()}
+        found.append(ModelLayers(model, layer_type, scheme, given))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4)
@@ -441,10 +448,10 @@ def _bounds(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound],
     """The encodings of one kind of all models for sequences of a length, where they have one."""
     bounds = []
     for layers in layers_of_models():
-        scheme = catalogue.BUILT_IN[layers[2]]
+        scheme = catalogue.BUILT_IN[layers.scheme]
         if scheme.kind == kind:
             with contextlib.suppress(PosencError):
-                bounds.append((layers, scheme.bind(layers[3], seq_len=seq_len)))
+                bounds.append((layers, scheme.bind(layers.params, seq_len=seq_len)))
     return tuple(bounds)
 
 
@@ -498,7 +505,7 @@ def _columns(content: Content, table: str | None) -> set[tuple[str, range, range
 
 def _model_text(model: str, layer_types: list[str | None]) -> str:
     """A model, and which of its layers where not all of them are alike."""
-    every = [layers for layers in layers_of_models() if layers[0] == model]
+    every = [layers for layers in layers_of_models() if layers.model == model]
     if len(layer_types) == len(every):
         return model
     return f"{model} ({', '.join(str(each) for each in layer_types)})"

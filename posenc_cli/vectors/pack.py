@@ -78,6 +78,13 @@ class Outcome(Record):
     reason: str = ""
 
 
+class ModelContext(Record):
+    """How many positions a model is for, and what says it."""
+
+    positions: int
+    source: str
+
+
 class PackContent(Record):
     """The outputs of an encoding at positions (n,), and their tolerances.
 
@@ -89,7 +96,7 @@ class PackContent(Record):
 
     choice: Choice
     request: Request
-    context: tuple[int, str]
+    context: ModelContext
     dtype: DType
     rule: ToleranceRule
     reason: str
@@ -122,7 +129,7 @@ class PackContent(Record):
         e, seen = self.expected, set[str]()
         rotates = e.form == "rotations"
         right = _values(e)
-        for bug, change in changes_of(e, solved=False, context=self.context[0]):
+        for bug, change in changes_of(e, solved=False, context=self.context.positions):
             if change.text in seen:
                 continue
             seen.add(change.text)
@@ -340,7 +347,7 @@ def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
         )
 
 
-def _at_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
+def _at_positions(choice: Choice) -> tuple[Choice, ModelContext]:
     """Return the choice at its positions or the default ones, and the context it is for.
 
     Raises: InvalidInput if positions are not integers.
@@ -353,12 +360,12 @@ def _at_positions(choice: Choice) -> tuple[Choice, tuple[int, str]]:
         context, source = most, "all its positions"
     if choice.positions is not None:
         choice.positions.whole("a pack")
-        return choice, (context, source)
+        return choice, ModelContext(context, source)
     growing = content.waves is not None and content.waves.growth is not None
     farthest = context + 1 if growing else None  # amplitudes grow or decay without bound
     few = _FEW_SCORES if content.heads is not None else _FEW
     positions = telling_positions(context, most, farthest=farthest, few=few)
-    return replace(choice, positions=positions), (context, source)
+    return replace(choice, positions=positions), ModelContext(context, source)
 
 
 def telling_positions(

@@ -74,7 +74,7 @@ def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages
         shown = [line.split("  ")[1] for line in lines if line.startswith(("  -", "  ["))]
         assert shown or not page.sections[:-1], page.name
         assert lines[-1].startswith(f"{page.name} --help explains ")
-        own = [entry[0] for heading, entries in page.sections for entry in entries]
+        own = [entry.term for heading, entries in page.sections for entry in entries]
         assert {*shown} <= {*own}
     rope = call("rope-check", "-h")[1]
     assert "--tables COS SIN" in rope

@@ -116,9 +116,7 @@ def _regridded(
     return ValuePlaces(np.asarray(np.ravel_multi_index(own, grid), np.int64))
 
 
-def renumbered(
-    text: str, rule: Callable[[Expected, Integers, Integers], Integers], code: str = ""
-) -> Change:
+def renumbered(text: str, rule: Callable[[Expected, Integers, Integers], Integers]) -> Change:
     """A change of the rows of a learned table that pairs of tokens read."""
 
     def make(e: Expected) -> NumberArray:
@@ -135,7 +133,7 @@ def renumbered(
         rows[held] = e.lookup(numbers[held])
         return np.asarray(e.of_heads(rows.T.reshape(-1, at.size, keys.size)))
 
-    return Change(text, make=make, code=code)
+    return Change(text, make=make)
 
 
 def _window_numbers(e: Expected) -> Iterator[Change]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import textwrap
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, NamedTuple
 
 from posenc_cli.cli.console import continued_command
 from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN, PARAMETERS
 from posenc_cli.records import Record
 
-Entry = tuple[str, str]
-"""An option, an argument or a command, and its description."""
+
+class Entry(NamedTuple):
+    """An option, an argument or a command, and its description."""
+
+    term: str
+    text: str
+
 
 HEADINGS = (
     "Arguments",
@@ -71,13 +76,13 @@ class HelpPage(Record):
         arguments, entries = ["[OPTIONS]"], dict[str, list[Entry]]()
         for parameter in command.params:
             heading = parameter.rich_help_panel or OWN
-            term, text = entry_of(declared[parameter.name])
+            entry = entry_of(declared[parameter.name])
             if parameter.param_type_name == "argument":
-                arguments.append(term)
+                arguments.append(entry.term)
                 heading = "Arguments"
             if "--help" not in parameter.opts:
-                entries.setdefault(heading, []).append((term, text))
-        entries.setdefault(EVERY_COMMANDS, []).append((_HELP_TERM, HELP))
+                entries.setdefault(heading, []).append(entry)
+        entries.setdefault(EVERY_COMMANDS, []).append(Entry(_HELP_TERM, HELP))
         order = {heading: place for place, heading in enumerate((*HEADINGS, EVERY_COMMANDS))}
         text, _, examples = (command.help or "").partition("Examples:\n")
         summary, *paragraphs = (" ".join(part.split()) for part in text.strip().split("\n\n"))
@@ -104,7 +109,7 @@ class HelpPage(Record):
             if not examples or len(examples) + len(lines) <= _EXAMPLES:
                 examples += lines
         shared = sorted(self.sections, key=lambda section: section[0] in _SHARED)
-        entries = [entry for _, entries in shared for entry in entries if entry[0] != _HELP_TERM]
+        entries = [entry for _, entries in shared for entry in entries if entry.term != _HELP_TERM]
         head = f"{_filled(self.summary, width)}\n\n" + "\n".join(examples)
         room = SCREEN - 4 - len(head.splitlines())
         shown = entries[: room + (room == len(entries) - 1)]
@@ -120,7 +125,8 @@ class HelpPage(Record):
         place = EXPLAINED.get(heading, self.name)
         if place == self.name or len(entries) < _FEWEST_NAMED:
             return entries
-        return (("; ".join(term for term, _ in entries), f"{place} --help explains these"),)
+        names = "; ".join(entry.term for entry in entries)
+        return (Entry(names, f"{place} --help explains these"),)
 
     def text(self, width: int) -> str:
         """Return the whole page; only text without spaces is wider than ``width``."""
@@ -153,7 +159,7 @@ def entry_of(option: Parameter) -> Entry:
     elif declared.show_default and default is not False and default not in (None, ()):
         extra = f"[default: {default}]"
     text = " ".join(f"{declared.help or ''} {extra}".split())
-    return " ".join(filter(None, [", ".join(flags), declared.metavar])), text
+    return Entry(" ".join(filter(None, [", ".join(flags), declared.metavar])), text)
 
 
 class _Wrapper(textwrap.TextWrapper):
@@ -176,7 +182,7 @@ def _filled(text: str, width: int, *, indent: int = 0, hanging: int | None = Non
 
 def _brief_entry(entry: Entry, column: int, width: int) -> str:
     """Return a term and the most of its description that is complete and fits one line."""
-    term, text = f"  {entry[0]}".ljust(column), entry[1]
+    term, text = f"  {entry.term}".ljust(column), entry.text
     term = term if len(term) <= column else f"{term}  "
     room = max(width - len(term), 5)
     stated = text.partition(" [")[0]

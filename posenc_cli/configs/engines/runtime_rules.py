@@ -523,7 +523,6 @@ def other_share(
     share: float | None,
     *,
     source: str = "partial_rotary_factor",
-    columns: int | None = None,
 ) -> Changes:
     """A share of a head's columns, where there is one and it is not that of transformers.
 
@@ -531,7 +530,7 @@ def other_share(
     """
     if share is None or share == reading.params.get("partial", 1.0):
         return {}
-    check_share(runtime, source, share, columns or reading.params["dim"])
+    check_share(runtime, source, share, reading.params["dim"])
     return {"partial": None if share == 1 else share}
 
 
