@@ -73,7 +73,7 @@ class Habits(Record):
     flat: bool = False
 
 
-class Mistake(Record):
+class PositionMistake(Record):
     """A mistake that a prompt can show: its ``cause``, what is said of it, and the habits."""
 
     cause: str
@@ -96,7 +96,7 @@ class PositionCheck(Record):
     sequence: int | None = None
     expected: int = 0
     found: int = 0
-    causes: tuple[Mistake, ...] = ()
+    causes: tuple[PositionMistake, ...] = ()
     several: bool = False
 
 
@@ -316,11 +316,13 @@ def check_ids(rule: PositionRule, prompt: Prompt, given: Ids) -> PositionCheck:
     )
 
 
-def _causes(rule: PositionRule, prompt: Prompt, found: Ids, kept: slice) -> tuple[Mistake, ...]:
+def _causes(
+    rule: PositionRule, prompt: Prompt, found: Ids, kept: slice
+) -> tuple[PositionMistake, ...]:
     """The causes that give all ids of wrong sequences: those without a measured number first."""
     candidates = [*_mistakes(rule, prompt)]
     for tier in (candidates, _measured(rule, prompt, found[:, 0], candidates)):
-        causes: dict[str, Mistake] = {}
+        causes: dict[str, PositionMistake] = {}
         for mistake in tier:
             ids = position_ids(rule, prompt, mistake.habits)[:, None, kept]
             if np.all(ids == found):
@@ -330,28 +332,28 @@ def _causes(rule: PositionRule, prompt: Prompt, found: Ids, kept: slice) -> tupl
     return ()
 
 
-def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[Mistake]:
+def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[PositionMistake]:
     """Known mistakes that a prompt can show."""
     if prompt.left:
         treated = "counted as tokens" if rule.skips else "skipped, the model counts it"
         text = f"left padding is {treated}"
-        yield Mistake("padding", text, Habits(skips_padding=not rule.skips))
+        yield PositionMistake("padding", text, Habits(skips_padding=not rule.skips))
     if not prompt.grids:
         if len(prompt.text) > 1:
             text = "ids do not restart at each packed sequence"
-            yield Mistake("packing", text, Habits(resets=False))
+            yield PositionMistake("packing", text, Habits(resets=False))
         return
     text = "each token has the same position on all three axes"
-    yield Mistake("one axis", text, Habits(flat=True))
+    yield PositionMistake("one axis", text, Habits(flat=True))
     for axes in [*permutations(range(3))][1:]:  # the first is the right one
         named = ", ".join(AXES[axis] for axis in axes)
         text = f"the axes are {named}, not {', '.join(AXES)}"
-        yield Mistake("grid order", text, Habits(axes=axes))
+        yield PositionMistake("grid order", text, Habits(axes=axes))
     text = "the tokens of a grid are numbered column by column, not row by row"
-    yield Mistake("grid order", text, Habits(by_columns=True))
+    yield PositionMistake("grid order", text, Habits(by_columns=True))
     for after in [each for each in _PLACES if each != rule.after]:
         text = f"text continues after {_PLACES[after]}, not after {_PLACES[rule.after]}"
-        yield Mistake("after a grid", text, Habits(after=after))
+        yield PositionMistake("after a grid", text, Habits(after=after))
     for seconds in {grid.seconds for grid in prompt.grids if grid.video}:
         steps = {1.0, rule.per_second, seconds, 2 * seconds, 4 * seconds, 25 * seconds}
         right = rule.per_second * seconds if rule.frames in (SECONDS, PAST) else 1.0
@@ -359,14 +361,14 @@ def _mistakes(rule: PositionRule, prompt: Prompt) -> Iterator[Mistake]:
             yield _stepped(step, right)
 
 
-def _stepped(step: float, right: float) -> Mistake:
+def _stepped(step: float, right: float) -> PositionMistake:
     text = f"frames are {step:g} apart, not {right:g}"
-    return Mistake("temporal step", text, Habits(step=step))
+    return PositionMistake("temporal step", text, Habits(step=step))
 
 
 def _measured(
-    rule: PositionRule, prompt: Prompt, found: Ids, mistakes: Sequence[Mistake]
-) -> Iterator[Mistake]:
+    rule: PositionRule, prompt: Prompt, found: Ids, mistakes: Sequence[PositionMistake]
+) -> Iterator[PositionMistake]:
     """The step that a video shows, and an offset: beside a known bug only if not alone."""
     at = 0
     for index, grid in enumerate(prompt.grids):
@@ -379,11 +381,11 @@ def _measured(
     own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
     alone = np.all(found - own == found[0, 0] - own[0, 0])
     others = () if alone else mistakes
-    for mistake in (Mistake("offset", "", Habits()), *others):
+    for mistake in (PositionMistake("offset", "", Habits()), *others):
         first = position_ids(rule, prompt, mistake.habits)[0, prompt.left]
         shift = int(found[0, 0] - first)
         if shift:
             text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
             if mistake.text:
                 text = f"{mistake.text}, and {text}"
-            yield Mistake(mistake.cause, text, replace(mistake.habits, shift=shift))
+            yield PositionMistake(mistake.cause, text, replace(mistake.habits, shift=shift))

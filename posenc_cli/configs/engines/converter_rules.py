@@ -30,9 +30,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always,
     any_share,
     check_share,
@@ -91,10 +91,10 @@ _ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
 onnx_fields = refusing(
     ONNX,
     *(
-        Refusal(not_read, key, when=lambda r, key=key: r.config.get(key) not in (None, 1))
+        RuntimeRefusal(not_read, key, when=lambda r, key=key: r.config.get(key) not in (None, 1))
         for key in ("rope_position_scale", "compression_ratio", "seq_length")
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: (
             f"architectures names {other_class(r, _ONNX_CLASSES)}, and its class of "
@@ -102,18 +102,18 @@ onnx_fields = refusing(
         ),
         when=lambda r: other_class(r, _ONNX_CLASSES),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn",
         when=lambda r: r.model_type in LIKE_MISTRAL and r.scheme not in _ONNX_SCHEMES,
     ),
     GPT_OSS_WITHOUT_YARN,
-    Refusal(
+    RuntimeRefusal(
         refused,
         "it has no class for ministral3 but within a mistral3 (text_config)",
         when=lambda r: r.model_type == "ministral3" and not r.prefix,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its Hunyuan fails on dynamic without alpha",
         when=lambda r: r.scheme == "rope-dynamic" and r.model_type == "hunyuan_v1_dense",
@@ -156,25 +156,25 @@ def _outside(reading: LayerReading) -> str | None:
 _check_onnx_yarn = refusing(
     ONNX,
     *(
-        Refusal(
+        RuntimeRefusal(
             refused,
             f"it fails on yarn without {name}, which it reads as 0",
             when=lambda r, name=name: r.rope and not r.entry.number(name),
         )
         for name in ("beta_fast", "beta_slow")
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "a share of the columns of gpt-oss",
         when=lambda r: r.model_type == "gpt_oss" and r.params.get("partial", 1.0) != 1,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "it fails on yarn where a share of the columns rotates",
         when=lambda r: r.params.get("partial", 1.0) != 1,
     ),
-    Refusal(refused, _outside),
-    Refusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
+    RuntimeRefusal(refused, _outside),
+    RuntimeRefusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
 )
 
 
@@ -184,7 +184,7 @@ def _onnx_original(reading: LayerReading) -> int:
 
 _check_phi3 = refusing(
     ONNX,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: (
             f"its Phi-3 is scaled only if max_position_embeddings ({r.length}) is not "
@@ -192,18 +192,18 @@ _check_phi3 = refusing(
         ),
         when=lambda r: (r.length == _onnx_original(r)) != (r.scheme == "rope"),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its Phi-3 fails if the rope object has rope_type without type",
         when=lambda r: r.scheme != "rope" and r.rope.get("type") is None,
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"type {r.rope['type']} in Phi-3",
         when=lambda r: r.scheme != "rope" and r.rope["type"] != "longrope",
     ),
     *(
-        Refusal(
+        RuntimeRefusal(
             not_read,
             key,
             when=lambda r, key=key: r.scheme != "rope" and r.rope.get(key) is not None,
@@ -247,13 +247,13 @@ def _without_beta(reading: LayerReading) -> str | None:
 megatron_fields = refusing(
     MEGATRON,
     WITHIN_ANOTHER,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"architectures {other_class(r, _MEGATRON_CLASSES)} of {r.model_type}",
         when=lambda r: other_class(r, _MEGATRON_CLASSES),
     ),
-    Refusal(refused, _without_beta),
-    Refusal(
+    RuntimeRefusal(refused, _without_beta),
+    RuntimeRefusal(
         refused,
         lambda r: fails_on_null(r, "factor", ORIGINAL),
         when=lambda r: r.scheme == "rope-yarn",
@@ -329,18 +329,18 @@ def _candle_scaling(reading: LayerReading) -> Any:
 candle_fields = refusing(
     CANDLE,
     WITHIN_ANOTHER,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "rope_scaling beside rope_parameters",
         when=lambda r: r.config.get("rope_scaling") and r.config.get("rope_parameters"),
     ),
-    Refusal(refused, _candle_missing),
-    Refusal(
+    RuntimeRefusal(refused, _candle_missing),
+    RuntimeRefusal(
         refused,
         "it fails if rope_theta is null",
         when=lambda r: r.config.get("rope_theta", 0) is None,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its llama knows only the rope types llama3 and default",
         when=lambda r: (

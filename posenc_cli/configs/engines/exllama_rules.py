@@ -18,9 +18,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     check_share,
     fails_on_null,
     full_every,
@@ -117,12 +117,12 @@ def _unknown_kinds(reading: LayerReading) -> str | None:
 
 exllama_fields = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"{r.model_type} as the text model of another",
         when=lambda r: r.prefix and r.model_type != "gemma3_text",
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: (
             f"architectures {r.config['architectures']}: it goes by one class, which is "
@@ -133,35 +133,35 @@ exllama_fields = refusing(
             and r.config["architectures"] != [CLASSES[r.model_type]]
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails if {_lacking(r, _FAILS_WITHOUT)} is missing",
         when=lambda r: _lacking(r, _FAILS_WITHOUT),
     ),
-    Refusal(refused, _unknown_kinds),
-    Refusal(
+    RuntimeRefusal(refused, _unknown_kinds),
+    RuntimeRefusal(
         not_read,
         lambda r: f"{r.model_type} without {_lacking(r, _NEEDED)}",
         when=lambda r: _lacking(r, _NEEDED),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "rope_scaling beside rope_parameters",
         when=lambda r: (
             r.config.get("rope_scaling") is not None and r.config.get("rope_parameters") is not None
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"rotary_dim in {r.model_type}",
         when=lambda r: r.config.get("rotary_dim") is not None and r.model_type != "minimax_m2",
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         f"{_SHARE} in Gemma 3",
         when=lambda r: r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"mscale_all_dim beside {r.scheme} in DeepSeek",
         when=lambda r: (
@@ -170,30 +170,32 @@ exllama_fields = refusing(
             and _object(r).get("mscale_all_dim")
         ),
     ),
-    Refusal(refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"),
-    Refusal(
+    RuntimeRefusal(
+        refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"
+    ),
+    RuntimeRefusal(
         refused,
         lambda r: fails_on_null(r, "beta_fast", "beta_slow"),
         when=lambda r: r.scheme == "rope-yarn",
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"rope_parameters of {r.model_type} that are for all layers",
         when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not",
         when=lambda r: (
             r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "a Gemma 3 with images whose full layers are not every sixth",
         when=lambda r: r.model_type == "gemma3_text" and r.prefix and not full_every(r, 6),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         f"minimax_m2 without rotary_dim and {_SHARE}",
         when=lambda r: (
@@ -203,7 +205,7 @@ exllama_fields = refusing(
             and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"llama_4_scaling_beta in {r.model_type}",
         when=lambda r: (

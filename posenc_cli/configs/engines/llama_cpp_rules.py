@@ -21,9 +21,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always,
     always_truncated,
     any_share,
@@ -193,7 +193,7 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
 
 _check_mpt = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "an mpt without ALiBi",
         when=lambda r: (r.config.get("attn_config") or {}).get("alibi", True) is False,
@@ -217,7 +217,7 @@ def llama_cpp_lfm2(reading: LayerReading) -> Changes:
 
 _check_lfm2_moe = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its converter needs layer_types of lfm2_moe in the file",
         when=lambda r: lacking(r, "layer_types"),
@@ -232,14 +232,14 @@ def _exaone4_layers(reading: LayerReading) -> int:
 
 llama_cpp_exaone4 = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         other_layers,
         "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
         when=lambda r: (
             _exaone4_layers(r) == _WINDOWED_EXAONE4 and r.config.get("sliding_window", True) is None
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         other_layers,
         (
             "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless of "
@@ -253,12 +253,12 @@ llama_cpp_exaone4 = refusing(
 
 check_by_type = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"rope_parameters of {r.model_type} that are for all layers",
         when=lambda r: {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())},
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"the type of {r.model_type}'s rope_scaling",
         when=lambda r: "type" in r.scaling and "rope_type" not in r.scaling,
@@ -275,14 +275,14 @@ def base_without(reading: LayerReading, base: float) -> Changes:
 
 check_gemma4 = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "a Gemma 4 whose last layer slides",
         when=lambda r: (
             r.config.get("layer_types") and r.config["layer_types"][-1] != "full_attention"
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its converter fails on a Gemma 4 whose full layers are not stated proportional",
         when=lambda r: (
@@ -322,12 +322,12 @@ def _lacks(reading: LayerReading) -> str | None:
 
 llama_cpp_ministral = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its converter reads ministral3 only with rope_type yarn",
         when=lambda r: r.scheme != "rope-yarn",
     ),
-    Refusal(refused, _lacks),
+    RuntimeRefusal(refused, _lacks),
 )
 """llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
 
@@ -336,18 +336,18 @@ _MIMO_SIZES = ("head_dim", "num_attention_heads", "v_head_dim")
 _MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
 check_mimo = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         ("its converter fails on a MiMo whose rope_parameters hold an object for each layer type"),
         when=lambda r: r.config.get("rope_parameters"),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file",
         when=lambda r: lacking(r, *_MIMO_NEEDED),
     ),
     *(
-        Refusal(
+        RuntimeRefusal(
             refused,
             f"its converter fails if swa_{key} is not {key}",
             when=lambda r, key=key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
@@ -410,7 +410,7 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
 
 _check_llama3 = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its converter fails on llama3 in {r.model_type}",
         when=lambda r: r.model_type in GRANITE,
@@ -418,7 +418,7 @@ _check_llama3 = refusing(
 )
 _check_head = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"{r.model_type} without head_dim",
         when=lambda r: r.config and r.top.count("head_dim") is None,

@@ -22,9 +22,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always,
     check_fourth,
     check_interval,
@@ -226,23 +226,23 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
 
 _check_keys = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         "rope_traditional is a key of its own files, which is not read here",
         when=lambda r: r.config.get("rope_traditional"),
     ),
-    Refusal(refused, _missing),
-    Refusal(
+    RuntimeRefusal(refused, _missing),
+    RuntimeRefusal(
         refused,
         "it fails if rope_theta is null",
         when=lambda r: r.config.get("rope_theta", 0) is None and r.model_type != "gemma4_text",
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its Gemma 3 does not read rope_parameters, and takes its own bases",
         when=lambda r: r.container == "rope_parameters" and r.model_type == "gemma3_text",
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
         when=lambda r: (
@@ -256,12 +256,12 @@ _check_keys = refusing(
 
 _check_seeing = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"it has no class for the text model of {r.model_type} by itself",
         when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "it fails on the type mrope without mrope_section",
         when=lambda r: (
@@ -270,7 +270,7 @@ _check_seeing = refusing(
             and "mrope_section" not in r.scaling
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "rope_scaling beside rope_parameters",
         when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
@@ -311,12 +311,12 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
 _check_step = refusing(
     NAME,
     WITHIN_ANOTHER,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "rope_scaling.type of step3p5",
         when=lambda r: "type" in r.scaling,
     ),
-    Refusal(refused, lambda r: fails_without(r, "head_dim")),
+    RuntimeRefusal(refused, lambda r: fails_without(r, "head_dim")),
 )
 
 
@@ -523,7 +523,7 @@ DIFFERENCES = (
         f"{_MLX}/rope_utils.py",
         refusing(
             NAME,
-            Refusal(
+            RuntimeRefusal(
                 refused,
                 "it fails if max_position_embeddings is missing",
                 when=lambda r: r.top.count("max_position_embeddings") is None,

@@ -199,7 +199,7 @@ def _always(_reading: LayerReading) -> bool:
     return True
 
 
-class Refusal(Record):
+class RuntimeRefusal(Record):
     """Why an engine takes no such config: the kind of ``error``, its words, and ``when``.
 
     ``words(reading)``, where they are not the same for all, are None where it takes the config.
@@ -220,7 +220,7 @@ class Refusal(Record):
                 raise self.error(runtime, words)
 
 
-def refusing(runtime: str, *refusals: Refusal) -> Callable[[LayerReading], Changes]:
+def refusing(runtime: str, *refusals: RuntimeRefusal) -> Callable[[LayerReading], Changes]:
     """The rule that changes nothing, and raises the first refusal that holds for a config."""
 
     def rule(reading: LayerReading) -> Changes:
@@ -231,7 +231,7 @@ def refusing(runtime: str, *refusals: Refusal) -> Callable[[LayerReading], Chang
     return rule
 
 
-WHOLE_FACTOR = Refusal(
+WHOLE_FACTOR = RuntimeRefusal(
     refused,
     lambda r: (
         f"it fails on the whole number {r.rope['factor']} as a factor, not on {r.rope['factor']}.0"
@@ -239,11 +239,11 @@ WHOLE_FACTOR = Refusal(
     when=lambda r: r.scheme == "rope-linear" and isinstance(r.rope.get("factor"), int),
 )
 """A linear factor that is written without a point."""
-WITHIN_ANOTHER = Refusal(
+WITHIN_ANOTHER = RuntimeRefusal(
     not_read, lambda r: f"{r.model_type} as the text model of another", when=lambda r: r.prefix
 )
 """A text model within a model of text and images or sound."""
-GPT_OSS_WITHOUT_YARN = Refusal(
+GPT_OSS_WITHOUT_YARN = RuntimeRefusal(
     refused,
     "its gpt-oss fails if it is not scaled by yarn",
     when=lambda r: r.model_type == "gpt_oss" and r.scheme != "rope-yarn",

@@ -22,9 +22,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always,
     check_fourth,
     check_interval,
@@ -138,20 +138,20 @@ def _columns(reading: LayerReading) -> str | None:
 sglang_keys = refusing(
     NAME,
     *(
-        Refusal(
+        RuntimeRefusal(
             refused,
             f"{key} is a key of its own, which is not read here",
             when=lambda r, key=key: r.top.get(key),
         )
         for key in ("rope_is_neox_style", "dual_chunk_attention_config")
     ),
-    Refusal(refused, _columns),
-    Refusal(
+    RuntimeRefusal(refused, _columns),
+    RuntimeRefusal(
         refused,
         f"it fails if {_SHARE} is null",
         when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         f"it fails on type su where rope_scaling has no {ORIGINAL}",
         when=lambda r: (
@@ -164,19 +164,19 @@ sglang_keys = refusing(
 
 _check_own_class = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known",
         when=lambda r: r.top.has(ORIGINAL),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails on scaled rope_parameters",
         when=lambda r: (
             (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
         when=lambda r: (
@@ -212,8 +212,8 @@ def sglang_share(reading: LayerReading) -> Changes:
 
 _check_hybrid = refusing(
     NAME,
-    Refusal(refused, lambda r: fails_without(r, INTERVAL)),
-    Refusal(
+    RuntimeRefusal(refused, lambda r: fails_without(r, INTERVAL)),
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails on a file without a rope object",
         when=lambda r: r.config and not r.rope,
@@ -264,8 +264,10 @@ def sglang_original(reading: LayerReading) -> Changes:
 
 _check_yarn = refusing(
     NAME,
-    Refusal(refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")),
-    Refusal(
+    RuntimeRefusal(
+        refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
+    ),
+    RuntimeRefusal(
         refused,
         "extrapolation_factor has no counterpart in rope-yarn",
         when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
@@ -285,7 +287,7 @@ def sglang_yarn(reading: LayerReading) -> Changes:
 
 _check_dynamic = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         refused,
         "what it makes of alpha has no counterpart in rope-dynamic",
         when=lambda r: "alpha" in r.rope,
@@ -307,18 +309,18 @@ def sglang_longrope(reading: LayerReading) -> Changes:
 sglang_step = refusing(
     NAME,
     WITHIN_ANOTHER,
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its step3p5 fails if rope_theta is not a list with one base per layer",
         when=lambda r: r.config and not isinstance(r.config.get("rope_theta"), list),
     ),
-    Refusal(refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
-    Refusal(
+    RuntimeRefusal(refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
+    RuntimeRefusal(
         not_read,
         "step3p5 with other layers scaled than full ones",
         when=lambda r: r.config.get("yarn_only_types") not in (None, [], ["full_attention"]),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"a rope_scaling of step3p5 with only {', '.join(r.scaling)}",
         when=lambda r: r.scaling and "rope_type" not in r.scaling,

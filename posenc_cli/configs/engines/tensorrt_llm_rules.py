@@ -20,9 +20,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always,
     always_truncated,
     any_share,
@@ -105,33 +105,33 @@ def _counting(reading: LayerReading) -> str | None:
 tensorrt_fields = refusing(
     NAME,
     WITHIN_ANOTHER,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
         when=lambda r: other_class(r, CLASSES),
     ),
-    Refusal(refused, _counting),
-    Refusal(
+    RuntimeRefusal(refused, _counting),
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
         when=lambda r: r.model_type in QWEN and r.scheme not in ("rope", "rope-yarn"),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its phi3 fails on a file without attention_bias",
         when=lambda r: r.model_type == "phi3" and r.config and "attention_bias" not in r.config,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "it knows no rope type su",
         when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: fails_on_null(r, *_NUMBERS),
         when=lambda r: r.scheme in ("rope", "rope-yarn"),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "it multiplies the frequencies of a plain rotation by a factor",
         when=lambda r: (
@@ -172,17 +172,17 @@ def tensorrt_base(reading: LayerReading) -> Changes:
 
 _check_gemma = refusing(
     NAME,
-    Refusal(
+    RuntimeRefusal(
         not_read,
         "rope_parameters of gemma3_text that are for all layers",
         when=lambda r: (
             r.config.get("rope_parameters") and "full_attention" not in r.config["rope_parameters"]
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read, f"{_SHARE} in one of Gemma 3's rope objects", when=lambda r: _SHARE in r.rope
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its gemma3_text fails on yarn, by the config class of transformers",
         when=lambda r: r.scheme == "rope-yarn",
@@ -203,19 +203,19 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
 _check_gpt_oss = refusing(
     NAME,
     *(
-        Refusal(
+        RuntimeRefusal(
             refused,
             f"its gpt-oss fails on a rope object without {name}",
             when=lambda r, name=name: r.rope and name not in r.rope,
         )
         for name in _GPT_OSS
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         f"its gpt-oss fails on a rope object without {ORIGINAL}",
         when=lambda r: r.scheme != "rope-yarn" and ORIGINAL not in r.rope,
     ),
-    Refusal(
+    RuntimeRefusal(
         not_read,
         lambda r: f"gpt-oss with {r.scheme} and the keys of yarn",
         when=lambda r: r.scheme != "rope-yarn",

@@ -20,9 +20,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always_truncated,
     fails_on_null,
     nested_truncate,
@@ -101,8 +101,8 @@ def _spelling(reading: LayerReading) -> str | None:
     return f"its Phi-3 {f'takes no {extra[0]} in rope_scaling' if extra else _PHI3_NEEDS}"
 
 
-_CONTAINER: tuple[Refusal, ...] = (
-    Refusal(
+_CONTAINER: tuple[RuntimeRefusal, ...] = (
+    RuntimeRefusal(
         refused,
         (
             "rope_parameters is a key it does not know: it would take the base of its own "
@@ -110,22 +110,22 @@ _CONTAINER: tuple[Refusal, ...] = (
         ),
         when=lambda r: r.container == "rope_parameters",
     ),
-    Refusal(refused, _spelling),
+    RuntimeRefusal(refused, _spelling),
 )
 """What each version refuses: they know ``rope_theta`` and ``rope_scaling`` alone."""
-_SPAN: tuple[Refusal, ...] = (
+_SPAN: tuple[RuntimeRefusal, ...] = (
     *_CONTAINER,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"partial_rotary_factor makes its {r.model_type} fail",
         when=lambda r: r.scheme == "rope" and stated_share(r),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         "its Cohere has another base where rope_theta is missing",
         when=lambda r: r.model_type == "cohere" and r.config and r.top.number("rope_theta") is None,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails on this scaling without head_dim",
         when=lambda r: (
@@ -274,7 +274,7 @@ DIFFERENCES = (
         refusing(
             _OLD,
             *_CONTAINER,
-            Refusal(
+            RuntimeRefusal(
                 refused,
                 "partial_rotary_factor makes its Llama fail",
                 when=lambda r: r.scheme == "rope" and stated_share(r),
@@ -295,7 +295,7 @@ DIFFERENCES = (
         LONGROPE,
         "accepts only a mapping of type, short_factor and long_factor",
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
-        refusing(_OLD, Refusal(refused, _spelling)),
+        refusing(_OLD, RuntimeRefusal(refused, _spelling)),
         frozenset({"phi3"}),
     ),
 )

@@ -24,9 +24,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     YARN,
     Changes,
     LayerReading,
-    Refusal,
     Runtime,
     RuntimeDifference,
+    RuntimeRefusal,
     always,
     always_truncated,
     any_share,
@@ -108,16 +108,16 @@ def _missing_of_gpt_oss(reading: LayerReading) -> str | None:
 
 vllm_fields = refusing(
     NAME,
-    Refusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
+    RuntimeRefusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
     WHOLE_FACTOR,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its {r.model_type} fails on {_SHARE}",
         when=lambda r: (
             r.model_type in SEEING and r.model_type.startswith("qwen3_vl") and stated_share(r)
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: (
             f"its {r.model_type} takes {divided_head(r)['dim']} columns for a head, which sections "
@@ -130,19 +130,19 @@ vllm_fields = refusing(
         ),
     ),
     GPT_OSS_WITHOUT_YARN,
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: f"its gpt-oss fails on a rope object without {_missing_of_gpt_oss(r)}",
         when=_missing_of_gpt_oss,
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         f"it fails on type su where rope_scaling has no {ORIGINAL}",
         when=lambda r: (
             r.model_type == "phi3" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
         ),
     ),
-    Refusal(
+    RuntimeRefusal(
         refused,
         lambda r: fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL),
         when=lambda r: r.scheme == "rope-yarn",
@@ -385,7 +385,7 @@ DIFFERENCES = (
         f"{_VLLM_11}/models/{{model}}.py",
         refusing(
             _OLD,
-            Refusal(
+            RuntimeRefusal(
                 refused,
                 "rope_parameters is a key it does not know",
                 when=lambda r: r.container == "rope_parameters",
