@@ -84,7 +84,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     found = alike.get(OTHER_NAMES.get(name.lower(), name.lower()))
     if found is None:
         bare = {text.lstrip("-"): text for text in names}  # hyphens make no option like another
-        near = get_close_matches(name.lstrip("-"), bare, n=1, cutoff=_SIMILAR)
+        near = get_close_matches(name.lstrip("-"), [*bare], n=1, cutoff=_SIMILAR)
         found = bare[near[0]] if near else None
     return None if found is None else f"did you mean {found!r}?"
 

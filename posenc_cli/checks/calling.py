@@ -75,6 +75,8 @@ from posenc_cli.rotary.result_reader import PairProbes, ResultReader
 from posenc_cli.rotary.subject import Subject, frequency_subject, table_subject
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from posenc_cli.calls.answers import Differs, Rows
     from posenc_cli.calls.call_form import CallForm
     from posenc_cli.calls.serving import FunctionTarget
@@ -167,6 +169,17 @@ def _other_axes(function: ServedFunction, why: str) -> Irregularity:
     )
 
 
+def _further_ways(*, vectors: bool, grid: bool) -> list[Callable[[Tried], None]]:
+    """The ways in which a function is called further, in order."""
+    if grid:
+        batches = [try_batches] if vectors else []
+        return [try_other_references, try_parameters, *batches, try_further]
+    if vectors:
+        every = [try_batches, try_rows_of_heads, try_shorter_queries, try_keys]
+        return [try_early, *every, try_further]
+    return [try_early, try_table_batches, try_further]
+
+
 def _with_further_calls(
     function: ServedFunction,
     subject: Subject,
@@ -188,14 +201,7 @@ def _with_further_calls(
         early,
         depends_on_length(reference.encoding.bound.scheme, {}),
     )
-    ways = [try_other_references, try_parameters] if grid else [try_early]
-    if vectors:
-        ways.append(try_batches)
-    if vectors and not grid:
-        ways += [try_rows_of_heads, try_shorter_queries, try_keys]
-    elif not grid:
-        ways.append(try_table_batches)
-    for way in (*ways, try_further):
+    for way in _further_ways(vectors=vectors, grid=grid):
         way(tried)
     if not grid:
         calls.untried += function.found.untried

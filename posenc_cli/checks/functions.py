@@ -645,8 +645,11 @@ def _by_name(name: str, task: FunctionTask) -> Any:
         **{name: own for name, own in task.settings.items() if name != "seq_len"},
     }
     key = _SETTINGS.get(key, key)
-    if named.get(key) is not None:
-        return named[key]
+    return _by_role(name, task) if named.get(key) is None else named[key]
+
+
+def _by_role(name: str, task: FunctionTask) -> Any:
+    """The argument for what a parameter seems to be for; None if that is not known."""
     of_roles = {
         "dtype": _DtypeName(task.dtype),
         "x": _vectors(task),

@@ -107,7 +107,7 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
     groups = [{**group.params, **group.derived} for group in resolved.layers]
-    rows = []
+    rows: list[Any] = []
     for each in groups:
         rows += [each[key].value for key in ("offset", "first_position") if key in each]
     counted = kind in PADDING["counted"]

@@ -80,7 +80,7 @@ def rotary_placements(
         if layout == "interleaved":
             return Placement(function, alternate[0]), Placement(function, alternate[1])
         count = pairs // blocks
-        found = []
+        found: list[Placement] = []
         for start in range(0, pairs, count):
             waves = slice(start, start + count)
             found += [
