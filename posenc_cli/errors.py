@@ -100,6 +100,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("--length", "--seq-len", "--seqlen", "--max-len"), "--len"),
     **dict.fromkeys(("--len", "--context"), "--to"),
     "--tokens": "--text",
+    **dict.fromkeys(("--no-color", "--colour"), "--color"),
     **dict.fromkeys(("--head-dim", "--d-model", "--hidden-size"), "--dim"),
     **dict.fromkeys(("--num-heads", "--n-heads"), "--heads"),
     **dict.fromkeys(("--output", "--file"), "--out"),

@@ -62,6 +62,7 @@ def test_what_is_no_whole_number_is_refused(call, length):
         ("order-check --impl a.py:f", "posenc order-check --help shows how it is used"),
         ("rope-check --input a.npy", "posenc rope-check --help shows how it is used"),
         ("heatmap --tilte x", "did you mean '--title'?"),
+        ("heatmap --no-color", "did you mean '--color'?"),
         ("plan --context 5", "did you mean '--to'?"),
         ("positions --tokens 5", "did you mean '--text'?"),
         ("compare --config a.json", "posenc compare takes it as an argument, without --config"),
