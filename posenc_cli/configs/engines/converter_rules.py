@@ -88,10 +88,22 @@ _ONNX_CLASSES = {
 _ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
 
 
+def _is_changed(key: str, reading: LayerReading) -> bool:
+    return reading.config.get(key) not in (None, 1)
+
+
+def _reads_zero(key: str, reading: LayerReading) -> bool:
+    return bool(reading.rope) and not reading.entry.number(key)
+
+
+def _has_own_factor(key: str, reading: LayerReading) -> bool:
+    return reading.scheme != "rope" and reading.rope.get(key) is not None
+
+
 onnx_fields = refusing(
     ONNX,
     *(
-        RuntimeRefusal(not_read, key, when=lambda r, key=key: r.config.get(key) not in (None, 1))
+        RuntimeRefusal(not_read, key, when=partial(_is_changed, key))
         for key in ("rope_position_scale", "compression_ratio", "seq_length")
     ),
     RuntimeRefusal(
@@ -159,7 +171,7 @@ _check_onnx_yarn = refusing(
         RuntimeRefusal(
             refused,
             f"it fails on yarn without {name}, which it reads as 0",
-            when=lambda r, name=name: r.rope and not r.entry.number(name),
+            when=partial(_reads_zero, name),
         )
         for name in ("beta_fast", "beta_slow")
     ),
@@ -206,7 +218,7 @@ _check_phi3 = refusing(
         RuntimeRefusal(
             not_read,
             key,
-            when=lambda r, key=key: r.scheme != "rope" and r.rope.get(key) is not None,
+            when=partial(_has_own_factor, key),
         )
         for key in ("short_mscale", "long_mscale")
     ),

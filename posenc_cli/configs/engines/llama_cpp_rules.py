@@ -332,6 +332,10 @@ llama_cpp_ministral = refusing(
 """llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
 
 
+def _has_own_size(key: str, reading: LayerReading) -> bool:
+    return reading.config.get(f"swa_{key}") not in (None, reading.config.get(key))
+
+
 _MIMO_SIZES = ("head_dim", "num_attention_heads", "v_head_dim")
 _MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
 check_mimo = refusing(
@@ -350,7 +354,7 @@ check_mimo = refusing(
         RuntimeRefusal(
             refused,
             f"its converter fails if swa_{key} is not {key}",
-            when=lambda r, key=key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
+            when=partial(_has_own_size, key),
         )
         for key in _MIMO_SIZES
     ),

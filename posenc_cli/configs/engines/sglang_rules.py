@@ -135,13 +135,17 @@ def _columns(reading: LayerReading) -> str | None:
     return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
 
 
+def _is_set(key: str, reading: LayerReading) -> bool:
+    return bool(reading.top.get(key))
+
+
 sglang_keys = refusing(
     NAME,
     *(
         RuntimeRefusal(
             refused,
             f"{key} is a key of its own, which is not read here",
-            when=lambda r, key=key: r.top.get(key),
+            when=partial(_is_set, key),
         )
         for key in ("rope_is_neox_style", "dual_chunk_attention_config")
     ),

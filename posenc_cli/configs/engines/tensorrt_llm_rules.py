@@ -200,13 +200,17 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
+def _lacks(key: str, reading: LayerReading) -> bool:
+    return bool(reading.rope) and key not in reading.rope
+
+
 _check_gpt_oss = refusing(
     NAME,
     *(
         RuntimeRefusal(
             refused,
             f"its gpt-oss fails on a rope object without {name}",
-            when=lambda r, name=name: r.rope and name not in r.rope,
+            when=partial(_lacks, name),
         )
         for name in _GPT_OSS
     ),
