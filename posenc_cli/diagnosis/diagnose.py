@@ -74,6 +74,12 @@ _MOST_CELLS = 1 << 24
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
 """What is said of a width that nothing explains."""
 
+_NEVER_WRITTEN = Explanation(
+    Cause.UNINITIALISED,
+    "all values are 0, as in a buffer that was never written",
+    "at every position, in every pair",
+)
+
 _FEWER = 2
 """Times as many entries that one rounding leaves over as another: it was the other."""
 
@@ -284,8 +290,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         if examination.subject.is_tables:
-            message = "all values are 0, as in a buffer that was never written"
-            return [Explanation(Cause.UNINITIALISED, message, "at every position, in every pair")]
+            return [_NEVER_WRITTEN]
         message = zeros_text(examination.reference, "all values become 0")
         return [Explanation(Cause.UNKNOWN, message, "nothing is left to compare")]
     amplitude = amplitude_cause(sample)
@@ -374,6 +379,8 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     """A subject that rotates more or fewer columns than the reference."""
     own = subject.own
+    if subject.is_tables and not any(block.turned.any() for block in own.blocks()):
+        return _NEVER_WRITTEN  # transposed, too, each row of zeros would be left out
     transposed = _transposed_cause(subject, reference)
     if transposed is not None:
         return transposed

@@ -295,6 +295,16 @@ def test_a_recipe_that_improves_one_column_and_worsens_another_is_not_recommende
     assert answer.next is None
 
 
+def test_scaling_that_reaches_the_length_is_kept(call):
+    asked = ("plan", "--model", "qwen2.5-7b-yarn", "--bases", "2", "--json", "--to")
+    found = json.loads(call(*asked, "131072")[1])
+    assert found["verdict"].startswith("qwen2: set yarn, factor 4, for 131072 positions")
+    assert '"max_position_embeddings": 131072}' in found["next"]
+    found = json.loads(call(*asked, "100000")[1])
+    assert found["verdict"].startswith("qwen2: leave it as it is for 100000 positions")
+    assert "the config's own scaling reaches this length" in found["cause"]
+
+
 VICUNA = {"model_type": "llama", "hidden_size": 256, "num_attention_heads": 4}
 VICUNA |= {"max_position_embeddings": 256, "rope_scaling": {"type": "linear", "factor": 4.0}}
 

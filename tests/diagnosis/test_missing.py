@@ -124,3 +124,10 @@ def test_where_cells_are_no_numbers_is_told_and_that_the_others_are_right(lost, 
     assert "the other values are right, to " in cause.evidence
     told = None if cause.where is None else (cause.where.positions, cause.where.pairs)
     assert told == where
+
+
+@pytest.mark.parametrize("shape", [(64, 16), (32, 16), (50, 16), (64, 128)])
+def test_zeros_of_any_shape_are_a_buffer_that_was_never_written(shape):
+    zeros = np.zeros(shape, np.float32)
+    (cause,) = diagnose(rope.of_tables(zeros, zeros, RIGHT, f"0:{shape[0]}"))
+    assert cause.cause == "uninitialised"

@@ -125,6 +125,11 @@ class LengthPlan(Record):
     recipes: tuple[Recipe, ...]
     left_out: Mapping[str, str]
 
+    @property
+    def served(self) -> bool:
+        """Whether the config's own scaling reaches the length, whatever context it states."""
+        return self.longer and (self.lengths.reach or 0) >= self.to
+
 
 class Planner:
     """Plans the rotation of some layers for a length."""

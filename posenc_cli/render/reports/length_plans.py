@@ -168,14 +168,25 @@ def plan_text(
 def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
     """The recipe whose keys are shown: the named one, else YaRN or the first that improves.
 
-    If none improves, ``as-is``; None if there are no recipes.
+    If none improves, ``as-is``; None if there are no recipes. If the config's own scaling reaches
+    the length, that scaling with the context stated, else ``as-is``.
     """
     by_name = {recipe.name: recipe for recipe in planned.recipes}
     if name is not None:
         return by_name.get(name)
     as_is, *others = planned.recipes
+    if planned.served:
+        return next((own for own in others if _is_same(own, as_is)), as_is)
     better = {own.name: own for own in others if _improves(own, as_is)}
     return better.get(_PREFERRED) or next(iter(better.values()), as_is if others else None)
+
+
+def _is_same(recipe: Recipe, as_is: Recipe) -> bool:
+    """Whether a recipe only states what the config does already."""
+    logits = math.isclose(recipe.logit_multiplier, as_is.logit_multiplier)
+    pairs = (recipe.pairs, recipe.unseen, recipe.negative_from, recipe.step)
+    of_config = (as_is.pairs, as_is.unseen, as_is.negative_from, as_is.step)
+    return recipe.scheme == as_is.scheme and logits and pairs == of_config
 
 
 def _improves(recipe: Recipe, as_is: Recipe) -> bool:
@@ -201,8 +212,10 @@ def plan_answer(
         return Answer(planned.fits is not False, verdict, planned.reason)
     shown = shown_recipe(planned, recipe)
     lengths = f"{'original context' if planned.told else 'the config states'} {planned.trained}"
-    if planned.lengths.context not in (None, planned.trained):
-        lengths += f", extended to {planned.lengths.context}"
+    serves = planned.served
+    extended = int(planned.lengths.reach or 0) if serves else planned.lengths.context
+    if extended not in (None, planned.trained):
+        lengths += f", extended to {extended}"
     if not planned.longer or shown is None:
         todo = "no recipe" if planned.longer else "set nothing"
     elif shown.name == AS_IS:
@@ -214,11 +227,14 @@ def plan_answer(
     why = _unseen(planned, shown)
     if planned.longer and recipe is None and shown is planned.recipes[0]:
         good = not shown.unseen and shown.negative_from is None
-        why += "; the sum of cosines is never negative" if good else _NO_BETTER
+        no_better = _SERVES if serves else _NO_BETTER
+        why += "; the sum of cosines is never negative" if good else no_better
     return Answer(True, verdict, why, next=step)
 
 
 _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without worsening the other"
+
+_SERVES = "; the config's own scaling reaches this length: only its stated context is shorter"
 
 
 def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
