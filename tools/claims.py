@@ -194,7 +194,7 @@ CLAIMS = (
     Claim(
         "length",
         f"{_BARBERO}, 6.1",
-        "RoPE loses nothing if the lowest-frequency quarter of pairs is unrotated",
+        "Without its lowest-frequency quarter of pairs, RoPE loses nothing at the trained length",
         "2B parameters, 8192 tokens",
         (Alike(Row("p-rope", "rope-proportional partial=0.75"), _ROPE, 1),),
     ),
@@ -230,7 +230,7 @@ CLAIMS = (
         "stretch",
         "bloc97 2023, NTK-aware scaled RoPE",
         "Without fine-tuning, a larger base is better than interpolation",
-        "LLaMA 7B, 2048 tokens, factor 4",
+        "LLaMA 7B, 2048 tokens, factor 4; here too",
         (Lower(_rope("ntk"), _rope("linear"), 4),),
     ),
     Claim(
@@ -251,7 +251,7 @@ CLAIMS = (
         "stretch",
         "Han et al. 2023 (LM-Infinite), arXiv:2308.16137; Jin et al. 2024 (Self-Extend), "
         "arXiv:2401.01325",
-        "RoPE works at longer lengths if distances are clipped",
+        "RoPE works at longer lengths if distances are clipped to those of training",
         "Llama 2, MPT-7B, GPT-J; Mistral, Phi-2, Solar",
         (Rise(_rope("clip"), 2, holds=True), Rise(_rope("clip"), 4, holds=True)),
     ),
@@ -338,7 +338,7 @@ CLAIMS = (
     Claim(
         "task",
         _PENG,
-        "YaRN keeps retrieval beyond the trained length",
+        "YaRN keeps retrieval beyond the trained length without fine-tuning",
         "LLaMA 2, passkeys, after 400 steps of fine-tuning; here without",
         (Right(Row("first", "rope", "yarn"), 8, 0.9, more=True),),
     ),
@@ -375,7 +375,7 @@ CLAIMS = (
         (
             Value(
                 "posenc inspect -s rope -d 128",
-                "distance from which it stays below half",
+                "distance from which it stays below half of its value at 0",
                 ("schemes", 0, "properties", "name=decay", "value"),
                 512,
                 least=False,

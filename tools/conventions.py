@@ -381,7 +381,7 @@ posenc has no scheme for these functions:
   frequencies, so its dot products do not depend on the distance alone.
 
 All `equinox:RotaryPositionalEmbedding` objects of one size share a table, and thus the `theta` of
-the first object.
+the object that was called first.
 """
 _HEADS = ("library", "function", "columns", "frequency i", "base", "first position", "length",
           "error", "options of the same table")  # fmt: skip

@@ -401,8 +401,14 @@ class _Calls:
         """How much was compared."""
         count, others = sum(call.rows for call in self._wrong), len(self._made) - len(self._wrong)
         calls = "1 call" if len(self._wrong) == 1 else f"{len(self._wrong)} calls"
-        text = f"this reproduces all {count} rows of {calls}"
-        return text + (f"; the other {others} calls are right" if others else "")
+        text = f"this reproduces {'the row' if count == 1 else f'all {count} rows'} of {calls}"
+        if others:
+            text += (
+                "; the other call is right"
+                if others == 1
+                else f"; the other {others} calls are right"
+            )
+        return text
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:

@@ -194,8 +194,8 @@ def _fault(
     if not differs(values, wanted):
         return None
     off, first = np.abs(values - wanted).max(), _first_row(values, wanted, differs)
-    rows = f", from row {first} on" if len(values) > 1 else ""
-    evidence = f"called with {text}: results differ by up to {off:.2g}{rows}"
+    rows = f", first at row {first}" if len(values) > 1 else ""
+    evidence = f"called with {text}: results differ from other calls by up to {off:.2g}{rows}"
     return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 
 

@@ -187,7 +187,10 @@ def _likeliest(
     ]
     if unknown:
         names = ", ".join(unknown)
-        raise called.invalid(f"needs {names}, whose name does not show its role", hint=_WRAP)
+        show = (
+            "name does not show its role" if len(unknown) == 1 else "names do not show their roles"
+        )
+        raise called.invalid(f"needs {names}, whose {show}", hint=_WRAP)
     refused, accepted, usual_refused = list[InvalidInput](), list[tuple[Any, str]](), False
     for arguments in islice(_calls(called, task), _MOST_TRIES):
         carried = [value for _, value in _given(arguments, task) if _is_carried(value)]

@@ -114,8 +114,8 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
         )
     if len(prompt.text) != len(prompt.grids) + 1:
         raise InvalidInput(
-            f"--text needs {len(prompt.grids) + 1} numbers: the tokens before, between and after "
-            f"{len(prompt.grids)} grids"
+            f"--text needs {len(prompt.grids) + 1} numbers for {len(prompt.grids)} of --grid: the "
+            "text tokens before, between and after the grids"
         )
     if not all(prompt.text[1:-1]):
         raise InvalidInput("--text: without text between two grids, the model reads them as one")
@@ -166,7 +166,7 @@ def _check_rows(rule: PositionRule, prompt: Prompt) -> None:
         padding = ", padding among them" if max(lengths) > max(prompt.text) else ""
         raise InvalidInput(
             f"--text: {max(lengths)} tokens{padding}: the table of {rule.model_type} has "
-            f"{rule.rows} rows, {room} from that of the first token"
+            f"{rule.rows} rows, of which {room} are for tokens"
         )
 
 
@@ -283,7 +283,7 @@ def read_ids(path: str, rule: PositionRule, tokens: int) -> Ids:
         )
     real = values.dtype.kind in "iuf" and np.all(np.abs(ids.astype(np.float64)) < 2**53)
     if not real or np.any(ids != np.rint(ids)):
-        raise InvalidInput(f"{where}: ids are whole numbers below 2^53")
+        raise InvalidInput(f"{where}: ids must be whole numbers below 2^53")
     return ids.astype(np.int64).reshape(axes, -1, tokens)
 
 

@@ -328,7 +328,7 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
     "its grid is that of the edited image, which is not in the config": (
         *("JoyImageEditPlusTransformer3DModel", "JoyImageEditTransformer3DModel"),
     ),
-    "it rotates by four axes (frame, row, column, text), and no scheme does": (
+    "its sizes are not in the config (use -s rope-axial --set convention=flux2)": (
         *("Flux2Transformer2DModel", "Flux3Transformer2DModel"),
     ),
     "it rotates interleaved pairs by row and column, without frames, and no scheme does": (

@@ -188,10 +188,10 @@ def _words_of_roundings(
         )
     if defect.cells:
         right = residual.of_cells - residual.cells
-        last = suspect.examination.subject.returned_half == defect.cells
+        subject = suspect.examination.subject
+        last = subject.returned_half == defect.cells
         rounded = "all values returned" if last else "cosines and sines"
-        dtype = suspect.examination.subject.dtype
-        wider = "" if dtype == defect.cells else f", then stored as {dtype}"
+        wider = "" if subject.dtype == defect.cells else ", then stored in a wider format"
         message = f"{rounded} were rounded to {defect.cells}{wider}"
         yield Explanation(
             Cause.TABLE_PRECISION,

@@ -131,7 +131,7 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
     right = "the other causes explain it" if others else "it is right"
     return Explanation(
         Cause.TABLE_PRECISION,
-        f"{what} were rounded to {half}, then stored as {subject.dtype}",
+        f"{what} were rounded to {half}, then stored in a wider format",
         f"every value is a {half} number; {right} within that rounding",
         half,
     )

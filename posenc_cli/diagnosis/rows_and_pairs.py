@@ -99,7 +99,9 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         f"{own.size} of {rows} positions get the rotation of another position, first at {own[0]}"
     )
     if own.size == 1:
-        message = f"1 of {rows} positions gets the rotation of another position: {own[0]}"
+        message = (
+            f"position {own[0]} gets the rotation of another position; no other of {rows} does"
+        )
     words = Explanation(
         Cause.POSITION_OFFSET,
         message,

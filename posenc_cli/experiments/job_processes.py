@@ -20,6 +20,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli import interrupts
 from posenc_cli.encoding.engine import processors
 from posenc_cli.errors import InvalidInput, PosencError, Unavailable
 from posenc_cli.experiments.request import ExperimentRequest, JobResult
@@ -154,6 +155,8 @@ def _answer(
     assert process.stdin is not None
     assert process.stdout is not None
     answer = None
+    # Its input ends with this process, but it reads no input while it imports torch.
+    interrupts.clean_up_by(process.kill)
     with process:
         try:
             process.stdin.write(json.dumps(asked).encode() + b"\n")
@@ -169,6 +172,7 @@ def _answer(
         except (BrokenPipeError, ValueError):
             answer = None  # it died within a line, or before its first
         finally:
+            interrupts.clean_up_no_more_by(process.kill)
             process.stdout.close()
     return answer, process.returncode
 

@@ -165,7 +165,7 @@ def _version(data: _Bytes) -> tuple[int, bool]:
         if 1 <= version <= 3:
             return version, order == "big"
     raise InvalidInput(
-        f"{data.name} is GGUF of version {int.from_bytes(number, 'little')}; 1, 2 and 3 are read"
+        f"{data.name} is GGUF of version {int.from_bytes(number, 'little')}; posenc reads 1 to 3"
     )
 
 

@@ -285,7 +285,7 @@ def _format(source: Source) -> Format | InputFormat:
         source.start(1)
         if inside is None:
             known = ", ".join(READ_BY_SUFFIX)
-            raise InvalidInput(f"{source.name} has an unsupported format: {known}")
+            raise InvalidInput(f"{source.name} has an unsupported format; posenc reads {known}")
         form = inside
     elif inside is not None and inside.binary and inside is not form:
         raise InvalidInput(

@@ -601,7 +601,7 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     for axis in range(len(sections)):
         on_axis = axes == axis
         own[on_axis] = plain_ladder(xp, params["base"], int(on_axis.sum()))
-    yield Mistake("each axis has a ladder of its own", own, "huggingface/transformers#48671")
+    yield Mistake("each axis has its own frequencies", own, "huggingface/transformers#48671")
 
 
 @rotary(
@@ -614,9 +614,10 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     ),
     convention=(
         "Qwen2-VL, Qwen2.5-VL: layout=half; Qwen3-VL: layout=half interleaved=true "
-        "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20. XD-RoPE: four sections "
-        "and four rows in the file (HunYuan: position, width, height, image). For TMRoPE, pass a"
-        " file of times in units of 40 ms (integers in Qwen2.5-Omni, fractions in Qwen3-Omni)."
+        "sections=24,20,20. Ernie 4.5 VL: order=hwt sections=22,22,20; the pairs of h and w "
+        "alternate before those of t. XD-RoPE: four sections and four rows in the file (HunYuan: "
+        "position, width, height, image). For TMRoPE, pass a file of times in units of 40 ms "
+        "(Qwen2.5-Omni truncates them to integers, Qwen3-Omni does not)."
     ),
     inverse=unguessed,
     mistakes=_mrope_mistakes,

@@ -136,7 +136,7 @@ def swin(
         "weights=FILE:PREFIX names the tensors of a checkpoint, such as "
         "encoder.layers.0.blocks.0.attention.self.continuous_position_bias_mlp or "
         "layers.0.blocks.0.attn.cpb_mlp. Without a file, all weights are random. posenc computes"
-        " the network in float64."
+        " the network in float64. A side of length 1 divides by 1."
     ),
     weights=WeightsShape(
         "hidden",

@@ -219,7 +219,7 @@ def test_of_many_rows_the_nearest_neighbours_are_a_sample_and_equal_rows_are_fou
     assert judged.ok
     bounded = posenc.inspect(rows[:150], require="unique>=0")
     assert not bounded.ok
-    assert "of a sample" in bounded.judgements[0].message
+    assert "only in a sample" in bounded.judgements[0].message
 
 
 def test_alibi_falls_to_half_of_the_weight_where_its_gentlest_slope_says():

@@ -187,10 +187,10 @@ def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(b
 
 
 ROUNDING = {
-    "all values returned were rounded to float16, then stored as float32": (
+    "all values returned were rounded to float16, then stored in a wider format": (
         "return good(x, p).astype(np.float16).astype(np.float32)"
     ),
-    "cosines and sines were rounded to float16, then stored as float32": """
+    "cosines and sines were rounded to float16, then stored in a wider format": """
         angles = np.asarray(p)[:, None] * inv_freq
         tables = np.stack([np.cos(angles), np.sin(angles)])
         cos, sin = tables.astype(np.float16).astype(np.float32)

@@ -154,7 +154,7 @@ def test_columns_that_come_out_in_another_order_are_no_fault_but_said(golden):
     x, y = (np.asarray(arrays[each])[0, 0] for each in ("q", "q_out"))
     found = rope.of_rotated(x, y, right, spec(arrays["positions"]))
     message = next(f.message for f in found.findings if f.check == "reference")
-    assert "come out as half" in message
+    assert "output dimensions are half" in message
     # … but pairing them the other way going in is one.
     wrong = rope.reference(YARN, **DEEPSEEK, layout="half")
     found = rope.of_rotated(x, y, wrong, spec(arrays["positions"]))

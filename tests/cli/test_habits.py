@@ -38,6 +38,9 @@ def test_what_is_no_whole_number_is_refused(call, length):
     assert "--len" in err
 
 
+TWO_TABLES = "--tables COS SIN takes the two tables of a rotary encoding"
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -52,8 +55,14 @@ def test_what_is_no_whole_number_is_refused(call, length):
         ("heatmap cos.npy", "did you mean --in cos.npy?"),
         ("heatmap config.json", "did you mean --config config.json?"),
         ("generate extra", "posenc generate --help shows how it is used"),
-        ("rope-check cos.npy sin.npy", "give cos and sin tables as --tables COS SIN"),
-        ("check cos.npy sin.npy -s rope", "give cos and sin tables as --tables COS SIN"),
+        (
+            "rope-check cos.npy sin.npy",
+            "--tables COS SIN takes the two tables of a rotary encoding",
+        ),
+        (
+            "check cos.npy sin.npy -s rope",
+            "--tables COS SIN takes the two tables of a rotary encoding",
+        ),
         ("explain --config a.json", "posenc explain takes it as an argument, without --config"),
         ("check --file a.npy -s rope", "posenc check takes it as an argument, without --file"),
         ("extrapolate --len 5", "posenc extrapolate --help shows how it is used"),

@@ -116,8 +116,8 @@ def test_what_cannot_be_asked_is_one_line_of_status_2(call, asked, said):
     ("values", "said"),
     [
         (np.arange(4), "the prompt has 3 tokens"),
-        (np.array([0, 1, 1.5]), "ids are whole numbers"),
-        (np.array([0, 1, np.nan]), "ids are whole numbers below 2^53"),
+        (np.array([0, 1, 1.5]), "ids must be whole numbers"),
+        (np.array([0, 1, np.nan]), "ids must be whole numbers below 2^53"),
         (np.arange(12).reshape(2, 2, 3), "holds an array of shape 2×2×3"),
     ],
 )

@@ -59,7 +59,10 @@ def test_a_class_name_is_never_taken_for_another_family_and_nearly_always_for_it
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Cohere2MoeForCausalLM", "my.json: cohere2_moe reads rope_scaling in a way of its own"),
+        (
+            "Cohere2MoeForCausalLM",
+            "my.json: cohere2_moe reads rope_scaling differently from other models",
+        ),
         ("NanoChatForCausalLM", "my.json: nanochat rotates the other way"),
     ],
 )

@@ -145,7 +145,9 @@ def test_what_is_added_or_left_out_besides_is_said():
 
 
 def test_a_video_encoder_that_turns_no_pairs_is_refused():
-    with pytest.raises(InvalidInput, match="vjepa2 gives the two columns of a pair different ang"):
+    with pytest.raises(
+        InvalidInput, match="vjepa2 gives the two dimensions of a pair different ang"
+    ):
         resolve({"model_type": "vjepa2", "hidden_size": 1024})
 
 

@@ -188,7 +188,7 @@ def test_frequencies_of_several_axes_are_held_along_their_axes(tmp_path):
     assert (cause.cause, cause.message) == (Cause.BASE, "the base is 10000, not 1000000")
     own = np.concatenate([ladder(2 * count, 1e6) for count in (16, 24, 24)])
     (cause,) = diagnose(rope.of_frequencies(own.astype(np.float32), right, "0:64"))
-    assert cause.message == "each axis has a ladder of its own"
+    assert cause.message == "each axis has its own frequencies"
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,12 +189,38 @@ def test_a_signal_ends_the_process_of_a_function_too(number, tmp_path):
         out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (128 + number, "", "")
     assert not (tmp_path / "a.xml").exists()
-    state = Path("/proc", (tmp_path / "reached").read_text(), "stat")
-    deadline = time.monotonic() + PATIENCE
+    assert ends((tmp_path / "reached").read_text(), within=PATIENCE)
+
+
+def ends(process: str, *, within: float) -> bool:
+    """Whether a process ends in so many seconds."""
+    state = Path("/proc", process, "stat")
+    deadline = time.monotonic() + within
     # What ended may wait for the first process of the system to ask how.
     while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline, "the process of the function lives on"
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0.01)
+    return True
+
+
+@pytest.mark.long
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_a_signal_ends_the_jobs_of_an_experiment_too(tmp_path):
+    """At once: importing torch, which takes a second or more, a job reads no end of its input."""
+    asked = ("extrapolate", "-s", "rope", "--size", "1x1x8", "--train", "8", "--seeds", "1")
+    with posenc(*asked, folder=tmp_path) as process:
+        lists = Path("/proc", str(process.pid), "task")
+
+        def jobs() -> list[str]:
+            return [job for tasks in lists.glob("*/children") for job in tasks.read_text().split()]
+
+        await_that(jobs, process)
+        (job,) = jobs()
+        time.sleep(0.3)  # it has its request, and imports torch
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+        assert ends(job, within=0.5)
 
 
 @contextlib.contextmanager

@@ -368,7 +368,11 @@ HOSTILE = {
         "single number",
     ),
     # other names
-    "unknown suffix": ("x.bin", b"\xde\xad\xbe\xef", "has an unsupported format: .npy, .npz, .csv"),
+    "unknown suffix": (
+        "x.bin",
+        b"\xde\xad\xbe\xef",
+        "unsupported format; posenc reads .npy, .npz",
+    ),
     "no suffix and empty": ("x", b"", "is empty: it holds no bytes"),
     "prose": ("README.md", b"Read me.\n", "has an unsupported format"),
 }

@@ -83,7 +83,7 @@ def _meant(words: list[str], flags: set[str]) -> str | None:
         }
         options += [(flag, word) for flag, meant in kinds.items() if meant][:1]
     if "--tables" in flags and {flag for flag, _ in options} == {"--in"}:
-        return "give cos and sin tables as --tables COS SIN"
+        return "--tables COS SIN takes the two tables of a rotary encoding"
     if len(options) < len(words) or any(flag not in flags for flag, _ in options):
         return None
     return f"did you mean {' '.join(f'{flag} {word}' for flag, word in options)}?"

@@ -431,8 +431,8 @@ DIFFERENCES = (
         ONNX,
         "attention factor",
         YARN,
-        "never truncates; uses the amplitude g(mscale)/g(mscale_all_dim), or mscale alone; ignores"
-        " attention_factor",
+        "never truncates; ignores attention_factor; uses g(mscale)/g(mscale_all_dim) if both are "
+        "given, or mscale if it stands alone",
         f"{_ONNX_FILES}/base.py",
         onnx_yarn,
         LIKE_MISTRAL | {"gpt_oss"},
@@ -495,8 +495,9 @@ DIFFERENCES = (
         MEGATRON,
         "truncate",
         YARN,
-        "truncates only if truncate is true; ignores attention_factor if mscale and mscale_all_dim"
-        " are given",
+        "truncates only if truncate is true; ignores attention_factor if mscale and "
+        "mscale_all_dim are given; reads the original length from the rope object, else "
+        "max_position_embeddings",
         f"{_CORE}/yarn_rotary_pos_embedding.py",
         megatron_yarn,
         _MEGATRON_QWEN,

@@ -408,8 +408,8 @@ DIFFERENCES = (
         NAME,
         "factor",
         YARN,
-        "replaces factor by max_position_embeddings / original length; reads mscale only for "
-        "DeepSeek",
+        "replaces factor by max_position_embeddings / the rope object's original length, if it "
+        "has one; reads mscale only for DeepSeek",
         f"{_EXLLAMA}/util/rope.py",
         exllama_yarn,
     ),
@@ -425,8 +425,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by the context (here seq_len); ignores "
-        "attention_factor",
+        "chooses short or long factors once, by the context (here seq_len); prefers the rope "
+        "object's original length; ignores factor and attention_factor",
         f"{_EXLLAMA}/util/rope.py",
         exllama_longrope,
     ),

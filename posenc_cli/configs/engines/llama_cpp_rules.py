@@ -825,8 +825,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "ignores attention_factor and uses 1 + 0.1 ln(factor), except in Ministral 3 and DeepSeek; "
-        "always truncates",
+        "ignores attention_factor; uses the amplitude 1 + 0.1 ln(factor), in Ministral 3 divided "
+        "by g(mscale_all_dim), in DeepSeek 1; always truncates",
         f"{_LLAMA_CPP}/pull/17945",
         llama_cpp_yarn,
     ),
@@ -846,7 +846,7 @@ DIFFERENCES = (
         "choice of factors",
         LONGROPE,
         "chooses short or long factors once, by the allocated context (here seq_len); ignores "
-        "attention_factor",
+        "factor and attention_factor",
         f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
         lambda r: of_two_contexts(r, seq_len=r.length),
     ),

@@ -556,8 +556,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "uses short_mscale and long_mscale as amplitudes; switches to long factors one position "
-        "later",
+        "uses short_mscale and long_mscale as amplitudes; ignores factor and attention_factor; "
+        "switches to long factors one position later",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_longrope,
     ),

@@ -344,7 +344,8 @@ DIFFERENCES = (
         NAME,
         "attention factor",
         YARN,
-        "uses the amplitude g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always truncates",
+        "ignores attention_factor and uses g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always"
+        " truncates",
         f"{_SECOND}/attention_backend/interface.py",
         partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
@@ -367,8 +368,8 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by max_seq_len (here seq_len); ignores "
-        "attention_factor",
+        "chooses short or long factors once, by max_seq_len (here seq_len; default: long); "
+        "ignores factor and attention_factor",
         f"{_FIRST}/functional_enums.py",
         tensorrt_longrope,
     ),

@@ -222,8 +222,8 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             runtime,
             "original length",
             YARN,
-            "computes the ramp from the rope object's length, or max_position_embeddings"
-            + _MORE[runtime],
+            "computes the ramp from the rope object's original length, else from "
+            "max_position_embeddings" + _MORE[runtime],
             f"{folder}/modeling_rope_utils.py",
             partial(span_yarn, runtime=runtime),
         ),

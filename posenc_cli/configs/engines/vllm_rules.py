@@ -348,7 +348,7 @@ DIFFERENCES = (
         NAME,
         "choice of factors",
         LONGROPE,
-        "chooses short or long factors once, by max_model_len (here seq_len); ignores "
+        "chooses short or long factors once, by max_model_len (here seq_len); ignores factor and "
         "attention_factor",
         f"{_VLLM}/{_ROTARY}/phi3_long_rope_scaled_rope.py",
         vllm_longrope,
@@ -396,7 +396,8 @@ DIFFERENCES = (
         _OLD,
         "attention factor",
         YARN,
-        "reads attn_factor instead of attention_factor (in gpt-oss, neither); always truncates",
+        "reads attn_factor instead of attention_factor (in gpt-oss, neither), and mscale only for"
+        " DeepSeek; always truncates",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         vllm11_yarn,
     ),

@@ -104,7 +104,11 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     all_three = xp.where(between, 1 - by_wavelength, slowed)
     for message, share, of_wavelengths in (
         ("the blend is linear in the wavelength, not in its inverse", by_wavelength, False),
-        ("the blend between kept and slowed pairs runs the wrong way", reversed_share, False),
+        (
+            "the blend between high- and low-frequency pairs runs the wrong way",
+            reversed_share,
+            False,
+        ),
         ("the blend is one of wavelengths, not of frequencies", slowed, True),
         (
             "the blend is one of wavelengths, linear in the wavelength, and runs the wrong way",

@@ -392,7 +392,7 @@ def rope_proportional(
     ] = 1.0,
     factor: Factor = 1.0,
 ) -> Rotation:
-    """p-RoPE: only a share of high-frequency pairs rotates.
+    """p-RoPE: only a share of the pairs rotates, those of the highest frequencies.
 
     >>> from posenc_cli.numerics import exact
     >>> waves = rope_proportional.bind({"dim": 4, "partial": 0.5}).content.waves
