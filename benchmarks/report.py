@@ -201,7 +201,7 @@ def truths(results: Results) -> tuple[list[str], ...]:
         ],
         *(
             [
-                f"time for {size}, in {memory}, as a multiple of posenc's time",
+                f"time for {size} in {memory}, relative to posenc",
                 "1×",
                 ", ".join(f"{short} {_short(times[name])}×" for name, short in used.items()),
             ]

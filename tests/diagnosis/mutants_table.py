@@ -49,7 +49,7 @@ def caught() -> list[str]:
     every, passing, named = _totals()
     return [
         f"wrong implementations detected, of the {every} in posenc's tests",
-        f"{every}, {named} with the cause",
+        f"{every} ({named} with the cause)",
         f"at most {every - passing} for a test that checks only whether q·k depends on m − n alone",
     ]
 
