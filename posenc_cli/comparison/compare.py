@@ -299,8 +299,8 @@ class ArrayComparison(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether they are no further apart than allowed."""
-        return self.difference.within(self.tolerance)
+        """Whether they are no further apart than allowed, and some value is a number."""
+        return self.difference.within(self.tolerance) and not self.difference.all_nan
 
     @property
     def is_small(self) -> bool:

@@ -98,6 +98,11 @@ class Difference:
     _compared: int = 0
 
     @property
+    def all_nan(self) -> bool:
+        """Whether all entries are NaN in both arrays: neither holds a result."""
+        return 0 < self.both_nan == self.cells
+
+    @property
     def at(self) -> tuple[int, ...] | None:
         """The entry whose values are ``a`` and ``b``."""
         if self._place is None:
@@ -190,7 +195,7 @@ def difference(a: Operand, b: Operand) -> Difference:
     if a.shape != b.shape:
         raise InvalidInput(
             f"the shapes differ: {shape_text(a.shape)} and {shape_text(b.shape)}",
-            hint="--len, --dim, --head and --table choose the array of a scheme",
+            hint="for a scheme, --len, --dim, --head and --table choose the array",
         )
     formats = (_format(operand.dtype) for operand in (a, b))
     tally = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))

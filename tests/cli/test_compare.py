@@ -87,6 +87,12 @@ def test_values_that_are_nan_in_both_are_counted(call, tmp_path):
     assert "1 of 4 values differs (4; 2 NaN in both)" in call("compare", "a.npy", "b.npy")[1]
 
 
+def test_arrays_of_nan_alone_are_not_called_equal(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.full((2, 2), np.nan))
+    status, out = call("compare", "a.npy", "a.npy")[:2]
+    assert (status, out.splitlines()[0]) == (1, "FAILED: all 4 values are NaN in both (2 × 2)")
+
+
 def test_nan_against_a_number_fails_any_tolerance(call, tmp_path):
     np.save(tmp_path / "a.npy", np.array([1.0, np.nan, np.inf]))
     np.save(tmp_path / "b.npy", np.array([1.0, 2.0, np.inf]))

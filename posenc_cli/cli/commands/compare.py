@@ -134,8 +134,9 @@ def compare(
     config and a GGUF file, posenc lists the settings that the conversion lost. It does the same for
     a config and a checkpoint that stores frequencies, and for a model and its draft model. Without
     positions, posenc compares two rotary encodings by frequency pair, and --tol is relative. The
-    status is 1 if A and B differ by more than --tol; NaN equals NaN. If you give only A and --as,
-    posenc reads A both as transformers and as the other engine does, and compares the results.
+    status is 1 if A and B differ by more than --tol; NaN equals NaN, unless all values are NaN. If
+    you give only A and --as, posenc reads A both as transformers and as the other engine does, and
+    compares the results.
     --plot and --out draw A − B, and always show the largest difference.
 
     Examples:

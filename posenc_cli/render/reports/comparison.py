@@ -71,6 +71,8 @@ def comparison_answer(
     )
     difference, shape = result.difference, shape_text(result.difference.shape)
     nan = f"; {difference.both_nan} NaN in both" if difference.both_nan else ""
+    if difference.all_nan:
+        return Answer(False, f"FAILED: all {difference.cells} values are NaN in both ({shape})")
     if difference.at is None:
         return Answer(True, f"equal: all {difference.cells} values ({shape}{nan})")
     within = f", within the tolerance of {result.tolerance:g}" if result.ok else ""
