@@ -148,9 +148,8 @@ def find(name: str) -> Scheme:
     if (what := _OF_CONTENT.get(name.lower())) is not None:
         raise InvalidInput(
             f"unknown scheme {name!r}",
-            hint=f"{what} depends on what the tokens hold; a table of positions cannot hold it"
-            + ("; clipped RoPE, CoPE too, is rope-clipped" if what == _CONTEXTUAL else ""),
-            code="unknown scheme",
+            hint=f"{what} depends on the tokens, so it has no table of positions"
+            + ("; clipped RoPE, also called CoPE, is rope-clipped" if what == _CONTEXTUAL else ""),
         )
     raise unknown_name("scheme", name, [*BUILT_IN, *entries])
 

@@ -94,6 +94,7 @@ def test_parameters_replace_those_of_a_config():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda: posenc.encode("cope", 4), "contextual position encoding depends on the tokens"),
         (lambda: posenc.encode("rop", 4), "'rop' is neither a scheme nor a model (did you mean"),
         (lambda: posenc.encode("rope", 4, dim=3), "dim 3: rotary encodings rotate pairs"),
         (lambda: posenc.encode("rope", 4, dmi=4), "dmi: rope has no parameter 'dmi'"),

@@ -78,10 +78,10 @@ def test_a_broken_plugin_is_a_row_and_everything_else_works(call):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("cope", "contextual position encoding depends on what the tokens hold"),
-        ("CoPE", "clipped RoPE, CoPE too, is rope-clipped"),
-        ("path", "PaTH attention depends on what the tokens hold"),
-        ("fox", "the Forgetting Transformer depends on what the tokens hold"),
+        ("cope", "contextual position encoding depends on the tokens"),
+        ("CoPE", "clipped RoPE, also called CoPE, is rope-clipped"),
+        ("path", "PaTH attention depends on the tokens"),
+        ("fox", "the Forgetting Transformer depends on the tokens"),
     ],
 )
 def test_what_depends_on_content_is_said_to_be_out_of_reach(name, said, call):
