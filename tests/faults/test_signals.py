@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -205,9 +204,9 @@ def ends(process: str, *, within: float) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 def test_a_signal_ends_the_jobs_of_an_experiment_too(tmp_path):
     """At once: importing torch, which takes a second or more, a job reads no end of its input."""
+    pytest.importorskip("torch")
     asked = ("extrapolate", "-s", "rope", "--size", "1x1x8", "--train", "8", "--seeds", "1")
     with posenc(*asked, folder=tmp_path) as process:
         lists = Path("/proc", str(process.pid), "task")

@@ -263,7 +263,7 @@ HOSTILE = {
     "words under an upper-case suffix": ("x.CSV", b"a,b\n", "'a' is not a number"),
     "ragged": ("x.csv", b"1,2\n3,4\n5,6,7\n", "line 3: 3 fields, but the first line has 2"),
     "ragged by a comma": ("x.csv", b"1,2\n3,4,\n", "line 2: 3 fields"),
-    "ragged by one": ("x.csv", b"1,2\n3\n4,5,6\n", "line 2: 1 field, where"),
+    "ragged by one": ("x.csv", b"1,2\n3\n4,5,6\n", "line 2: 1 field, but the first line has"),
     "a word": ("x.csv", b"1,2\n3,four\n", "line 2, column 2: 'four' is not a number"),
     "another header": ("x.csv", b"pos,a,b\n1,2,3\n", "line 1, column 1: 'pos' is not a number"),
     "a header's middle": ("x.csv", b"position,d0,d2\n1,2,3\n", "'position' is not a number"),
@@ -287,7 +287,7 @@ HOSTILE = {
     "two numbers in a field": ("x.csv", b"1,2\n1 2,3\n", "line 2, column 1: '1 2' is not"),
     "complex": ("x.csv", b"(1+2j),1\n", "'(1+2j)' is not a number"),
     "semicolons": ("x.csv", b"1,5;2,5\n", "line 1: the fields are separated by semicolons"),
-    "comma after spaces": ("x.csv", b"1 2\n3,4\n", "line 2: 1 field, where"),
+    "comma after spaces": ("x.csv", b"1 2\n3,4\n", "line 2: 1 field, but the first line has"),
     "comma within spaces": ("x.csv", b"1 2\n3, 4\n", "line 2, column 1: '3,' is not a number"),
     "late word": (
         "x.csv",
