@@ -378,8 +378,8 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     """A subject that rotates more or fewer columns than the reference."""
-    own = subject.own
-    if subject.is_tables and not any(block.turned.any() for block in own.blocks()):
+    own, far_wider = subject.own, subject.far_wider(reference)
+    if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
         return _NEVER_WRITTEN  # transposed, too, each row of zeros would be left out
     transposed = _transposed_cause(subject, reference)
     if transposed is not None:
@@ -391,11 +391,7 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
         for twice in (np.tile(right, 2), np.repeat(right, 2))
     ):
         evidence = "each frequency is given twice, once per dimension; give one per pair"
-    elif (
-        not subject.far_wider(reference)
-        and (wider := of_width(reference, own.pairs))
-        and fits(own, wider.reference)
-    ):
+    elif not far_wider and (wider := of_width(reference, own.pairs)) and fits(own, wider.reference):
         evidence = f"every value is right with {wider.options}"
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; paired dimensions are {own.pairing.text}"

@@ -174,7 +174,7 @@ def test_rope_like_keys_that_nothing_reads_are_listed():
          ["mrope_section [16, 24]", "64"]),
         ({"model_type": "nanochat"}, ["nanochat rotates the other way"]),
         ({"model_type": "sam"}, ["sam combines an image encoder and a prompt decoder"]),
-        ({"model_type": "deberta-v2"}, ["deberta-v2 scores", "depend on content"]),
+        ({"model_type": "deberta-v2"}, ["deberta-v2 uses disentangled", "depend on content"]),
         ({"model_type": "smollm3", "no_rope_layers": [1, 0]}, ["2 numbers for 4 layers"]),
         ({"model_type": "smollm3", "no_rope_layers": [2, 0, 0, 0]}, ["list of 0 and 1"]),
     ],

@@ -115,7 +115,7 @@ def test_a_class_alone_takes_its_defaults(name):
         ({"_class_name": "FluxPipeline"}, "reads no configs of diffusers' class FluxPipeline"),
         (
             {"_class_name": "Flux2Transformer2DModel"},
-            "Flux2Transformer2DModel: it rotates by four axes",
+            "Flux2Transformer2DModel: its sizes are not in the config",
         ),
         ({"_class_name": "UNet1DModel"}, "default of UNet1DModel fourier: its timesteps"),
         ({"_class_name": 3}, "_class_name 3: must be a text"),
