@@ -643,19 +643,12 @@ def unlike_heads(log: CallLog, which: int, context: int) -> tuple[Irregularity, 
         return ()
     fault = together.fault(f"{heads} heads")
     assert fault is not None
-    if fault.message == NO_MAP:
-        fault = replace(
-            fault,
-            message=f"rows of {together.where} are rotated differently from the other heads",
-        )
-    return (
-        replace(
-            fault,
-            evidence=f"called with {heads} heads: results for {together.where} differ from the "
-            "reference",
-            unlike="the function rotates heads differently",
-        ),
-    )
+    message, where = fault.message, together.where
+    if message == NO_MAP:
+        message = f"rows of {where} are rotated differently from the other heads"
+    evidence = f"called with {heads} heads: results for {where} differ from the reference"
+    unlike = "the function rotates heads differently"
+    return (replace(fault, message=message, evidence=evidence, unlike=unlike),)
 
 
 def _rotated(reference: Reference, _: int, x: NumberArray, places: Integers) -> NumberArray:

@@ -39,12 +39,12 @@ def _module_file(module: str) -> Path | None:
     asked = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     own = [folder for folder in sys.path if folder and Path(folder) != Path.cwd()]
     *packages, last = module.split(".")
-    paths = (
-        Path(folder, *packages, file)
-        for folder in (*asked, *own, *FURTHER_FOLDERS.get())
-        for file in (f"{last}.py", f"{last}/__init__.py")
-    )
-    return next((path for path in paths if path.is_file()), None)
+    for folder in (*asked, *own, *FURTHER_FOLDERS.get()):
+        for file in (f"{last}.py", f"{last}/__init__.py"):
+            path = Path(folder, *packages, file)
+            if path.is_file():
+                return path
+    return None
 
 
 def _line(path: Path, name: str) -> int | None:

@@ -114,8 +114,8 @@ def check_prompt(rule: PositionRule, prompt: Prompt) -> None:
         )
     if len(prompt.text) != len(prompt.grids) + 1:
         raise InvalidInput(
-            f"--text needs {len(prompt.grids) + 1} numbers for {len(prompt.grids)} of --grid: the "
-            "text tokens before, between and after the grids"
+            f"--text needs {len(prompt.grids) + 1} numbers, one more than --grid: the text tokens "
+            "before, between and after the grids"
         )
     if not all(prompt.text[1:-1]):
         raise InvalidInput("--text: without text between two grids, the model reads them as one")

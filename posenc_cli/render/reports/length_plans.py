@@ -176,17 +176,10 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
         return by_name.get(name)
     as_is, *others = planned.recipes
     if planned.served:
-        return next((own for own in others if _is_same(own, as_is)), as_is)
+        current = as_is.scheme, as_is.params
+        return next((own for own in others if (own.scheme, own.params) == current), as_is)
     better = {own.name: own for own in others if _improves(own, as_is)}
     return better.get(_PREFERRED) or next(iter(better.values()), as_is if others else None)
-
-
-def _is_same(recipe: Recipe, as_is: Recipe) -> bool:
-    """Whether a recipe only states what the config does already."""
-    logits = math.isclose(recipe.logit_multiplier, as_is.logit_multiplier)
-    pairs = (recipe.pairs, recipe.unseen, recipe.negative_from, recipe.step)
-    of_config = (as_is.pairs, as_is.unseen, as_is.negative_from, as_is.step)
-    return recipe.scheme == as_is.scheme and logits and pairs == of_config
 
 
 def _improves(recipe: Recipe, as_is: Recipe) -> bool:
