@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULT = ROOT / "tests" / "mutants.json"
-PACKAGES = (
-    *("formulas", "configs", "encoding", "cli", "render", "analysis", "files"),
-    *("checks", "calls", "rotary", "diagnosis", "identification", "comparison", "vectors"),
+PACKAGES = tuple(
+    sorted(
+        path.parent.name
+        for path in (ROOT / "posenc_cli").glob("*/__init__.py")
+        if path.parent.name != "examples"
+    )
 )
 SEED = 11
 EACH = 50

@@ -360,7 +360,7 @@ def test_every_end_of_every_parameter_alone(folder):
 
 
 @pytest.mark.slow
-@examples(1000)
+@examples(400)
 @given(words=commands(tried=values, backends=("auto", "torch")))
 def test_any_size_of_parameters(words, folder):
     check_run(words, folder)
