@@ -164,7 +164,7 @@ def note_drafter(top: Keys, notes: Notes) -> None:
     verifier = config.get("verifier") if isinstance(config, dict) else None
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
     whose = f" of {quoted_name(name)}" if isinstance(name, str) and name else ""
-    notes.warn(
+    notes.warnings.append(
         f"it is a draft model ({kind}){whose}: posenc compare VERIFIER DRAFTER checks that both "
         "rotate alike"
     )

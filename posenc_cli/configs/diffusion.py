@@ -409,7 +409,7 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
     reader = _DiffusionReader(keys, family, notes)
     found = list(getattr(reader, reader.family.read)())
     if reader.family.note:
-        notes.warn(reader.family.note)
+        notes.warnings.append(reader.family.note)
     return name, found
 
 
@@ -488,9 +488,9 @@ class _DiffusionReader(FamilyReader):
         grid = self._pipeline_grid(patch.value)
         most, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
         if most is not None and max(grid.value) > most.value:
-            self.notes.warn(f"{most.source} {most.value}: no axis may be longer")
+            self.notes.warnings.append(f"{most.source} {most.value}: no axis may be longer")
         if skipped is not None:
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{skipped.source} {skipped.value}: with only two frames, the second is at "
                 "position "
                 f"{skipped.value - 1}"
@@ -512,13 +512,15 @@ class _DiffusionReader(FamilyReader):
         if rotates:
             yield self._rotated("cogvideox", **self._cogvideox_grid())
         else:
-            self.notes.warn(
+            self.notes.warnings.append(
                 "left out: the sines of frames, rows and columns added to the patches, which no "
                 "scheme has"
             )
         table = self.keys.flag("use_learned_positional_embeddings")
         if table is not None and table.value:
-            self.notes.warn(f"{table.source}: a learned table of the patches is added too")
+            self.notes.warnings.append(
+                f"{table.source}: a learned table of the patches is added too"
+            )
         yield self._timesteps("timestep" if rotates else None, self._width(), **self._sines())
 
     def glm_image(self) -> Iterator[Layers]:
@@ -573,7 +575,7 @@ class _DiffusionReader(FamilyReader):
         most = side
         if cropped in self.family.defaults and not self._is_null(cropped):
             most = self._count(cropped)
-            self.notes.warn(
+            self.notes.warnings.append(
                 "an image uses the rows in the middle of this table; the sample size is "
                 f"{side.value} x {side.value}"
             )
@@ -648,7 +650,7 @@ class _DiffusionReader(FamilyReader):
         size = self.family.size
         assert size is not None
         grid = tuple(max(count // side, 1) for count, side in zip(size.grid, patch, strict=True))
-        self.notes.warn(
+        self.notes.warnings.append(
             f"the config holds no size: the grid is of {size.text}, which its pipeline makes by "
             f"default (--set grid={axes} is another)"
         )

@@ -70,7 +70,7 @@ def groups(keys: FamilyKeys) -> list[Group]:
     types = _types(keys)
     if types and family.last and types[-1] != family.last:
         if keys.text.has("layer_types"):
-            keys.notes.warn(
+            keys.notes.warnings.append(
                 f"{keys.text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
                 f"layer of {family.model_type} {family.last}, and warns"
             )

@@ -183,7 +183,7 @@ class Reader(FamilyReader):
         if self.family.offset:
             start = self._first_row()
             derived["first_position"] = start
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
             )
         dim = {"dim": self._count(self.family.dim)}
@@ -217,7 +217,7 @@ class Reader(FamilyReader):
         }
         local = self.keys.text("encoder_attention_type")
         if local is not None and local.value != "local":
-            self.notes.warn("the side bias of longt5's global tokens is left out")
+            self.notes.warnings.append("the side bias of longt5's global tokens is left out")
         encoder = self._indices()
         decoder = self.keys.count("num_decoder_layers", minimum=0)
         tables = self.fixed(**{BIAS_TABLES: SEPARATE if self.model_type == "umt5" else SHARED})
@@ -257,7 +257,9 @@ class Reader(FamilyReader):
         """ALiBi by key, which Falcon scales."""
         held = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
         layers = self._alibi("bloom", {"head_dim": self._head(), "slope_format": held})
-        self.notes.warn("falcon divides the bias by √head_dim and rounds its slopes to bfloat16")
+        self.notes.warnings.append(
+            "falcon divides the bias by √head_dim and rounds its slopes to bfloat16"
+        )
         yield layers
 
     def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
@@ -294,7 +296,7 @@ class Reader(FamilyReader):
         """Sinusoids of offsets, which queries meet."""
         clamp = self.keys.get("clamp_len")
         if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{clamp.source} {clamp.value} is left out: farther offsets share its row"
             )
         yield Layers(None, self._indices(), "transformer-xl", {"dim": self._count(self.family.dim)})

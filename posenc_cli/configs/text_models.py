@@ -172,7 +172,9 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
     stated, keys = _stated_model(top, notes)
     own = top.text("model_type")
     if own is not None and own.value in SAME:
-        notes.warn(f"model type {own.value} is read as {SAME[own.value]}, whose code it shares")
+        notes.warnings.append(
+            f"model type {own.value} is read as {SAME[own.value]}, whose code it shares"
+        )
     container = _container(top, keys)
     model_type = _known_model_type(stated, keys, notes)
     family = _rotary_family(model_type, keys, notes)
@@ -220,7 +222,7 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
     inner = text.text("model_type")
     if inner and outer and default != inner.value and families.has_fixed_text(outer):
         if inner.value != outer:
-            notes.warn(
+            notes.warnings.append(
                 f"{inner.source} {abbreviated(inner.value)} has no effect: transformers reads the "
                 f"text model of {outer} as {default}"
             )
@@ -228,11 +230,11 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
     model_type = inner.value if inner else default
     class_ = next(named_classes(text), None) if model_type is None else None
     if class_ is not None:  # as of DeepSeek-OCR
-        notes.headline(
+        notes.headlines.append(
             f"{text.path('model_type')} is missing: it is read as {class_.model_type}, whose class "
             f"{class_.text()} is"
         )
-        notes.default("model_type")
+        notes.defaulted.append("model_type")
         model_type = class_.model_type
     return model_type
 
@@ -276,11 +278,11 @@ def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
     class_ = substitute_class(model_type, keys)
     if class_ is None:
         return model_type
-    notes.headline(
+    notes.headlines.append(
         f"model type {abbreviated(model_type)} is unknown: it is read as {class_.model_type}, "
         f"whose class {class_.text()} is"
     )
-    notes.default("model_type")
+    notes.defaulted.append("model_type")
     return families.text_model_type(class_.model_type) or class_.model_type
 
 
@@ -293,7 +295,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
     if family is not None:
         remote = families.remotes().get(model_type)
         if remote is not None:
-            notes.headline(
+            notes.headlines.append(
                 f"transformers has no {model_type}; posenc follows the model's own code "
                 f"({remote.evidence})"
             )
@@ -314,11 +316,11 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
     if not any(keys.has(key) for key in _ROPE_KEYS):
         raise _unknown(model_type, keys)
     near = _nearest(model_type)
-    notes.headline(
+    notes.headlines.append(
         f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
         f"{'' if near is None else f' ({near})'}"
     )
-    notes.default("model_type")
+    notes.defaulted.append("model_type")
     return families.unknown(model_type)
 
 

@@ -308,7 +308,7 @@ def note_unread(
     family, own_code = model.family, _own_code(top)
     for finding in findings:
         if isinstance(finding, Rival) and not _is_told(finding.source, notes):
-            notes.headline(_rival_text(finding, family, own_code))
+            notes.headlines.append(_rival_text(finding, family, own_code))
     silent = [path for path in findings if isinstance(path, str) and not _is_told(path, notes)]
     code = ": transformers does not either"
     if family is not None and not family.known:
@@ -321,7 +321,7 @@ def note_unread(
     if any(map(tells_window, silent)):
         code = ""
     if silent:
-        notes.warn(f"nothing read {', '.join(silent)}{code}")
+        notes.warnings.append(f"nothing read {', '.join(silent)}{code}")
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
 
 

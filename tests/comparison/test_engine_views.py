@@ -216,15 +216,18 @@ def layers(scheme, softmax=None, **params):
     ],
 )
 def test_layers_are_the_same_where_all_that_is_compared_is(one, other, alike):
-    assert _agree(EngineView(("one",), one), "other", other) is alike
+    assert _agree(EngineView(("one",), one), EngineView(("other",), other)) is alike
 
 
 def test_two_rules_that_follow_the_length_for_ever_are_never_found_to_be_the_same(monkeypatch):
     """No compared length tells them apart here, and there are more."""
     monkeypatch.setattr(RotationComparison, "ok", True)
-    one = layers("rope-dynamic", dim=8, factor=2.0)
-    assert not _agree(EngineView(("one",), one), "other", layers("rope-dynamic", dim=8, factor=4.0))
-    assert _agree(EngineView(("one",), one), "other", layers("rope-dynamic", dim=8, factor=2.0))
+    one, same, other = (
+        EngineView(("engine",), layers("rope-dynamic", dim=8, factor=factor))
+        for factor in (2.0, 2.0, 4.0)
+    )
+    assert _agree(one, same)
+    assert not _agree(one, other)
 
 
 def test_one_position_and_three_axes_are_apart_though_text_alone_hides_it():

@@ -361,9 +361,11 @@ class GGUFStretches(GGUFLayers):
         more = {"factor": stretch.factor, ORIGINAL: original}
         if original.source.startswith("DEFAULT"):
             key = "rope.scaling.original_context_length"
-            self.notes.default(self.keys.path(key))
+            self.notes.defaulted.append(self.keys.path(key))
             given = "0" if original.source.startswith("DEFAULT: key is 0") else "not given"
-            self.notes.warn(f"{self.keys.path(key)} is {given}: llama.cpp takes the context")
+            self.notes.warnings.append(
+                f"{self.keys.path(key)} is {given}: llama.cpp takes the context"
+            )
         for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
             if key in self.architecture.yarn:
                 beta = self.keys.number(f"rope.scaling.{key}")
@@ -373,7 +375,7 @@ class GGUFStretches(GGUFLayers):
         if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
             more["attention_factor"] = stretch.amplitude
         if rule != 1 and math.isclose(stretch.amplitude.value, rule**2, rel_tol=SINGLE):
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{stretch.amplitude.source} is YaRN's own attention factor, which llama.cpp "
                 "multiplies by again: older converters wrote it for OLMo 3; convert the model again"
             )
@@ -505,7 +507,7 @@ class GGUFStretches(GGUFLayers):
         if " or " in turns and not self._has_axes():
             return scheme, more
         if scheme != "rope" or numbers[3] or sum(numbers) != sizes.turning // 2:
-            self.notes.warn(
+            self.notes.warnings.append(
                 "the axes of images and video are left out: the encoding is that of text"
             )
             return scheme, more

@@ -72,7 +72,7 @@ class _GGUFModel(GGUFStretches):
         found = self.keys.unread(self.context.value)
         unread = tuple(key for key in found if rotating or not PLAIN.search(key))
         if unread:
-            self.notes.warn(f"llama.cpp reads nothing of {', '.join(unread)} here")
+            self.notes.warnings.append(f"llama.cpp reads nothing of {', '.join(unread)} here")
         latent = self._latent(unread, layers)
         return self.notes.resolved(self.architecture_name, layers, unread, noun=NOUN, latent=latent)
 
@@ -160,11 +160,11 @@ class _GGUFModel(GGUFStretches):
         if self.architecture.table:
             raise self.error(f"the tensor {_POSITIONS} is missing")
         if self.architecture.bias == "key":
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{self.keys.path('attention.max_alibi_bias')} is not given, nor is {_POSITIONS}: "
                 "llama.cpp adds no bias"
             )
-            self.notes.default(self.keys.path("attention.max_alibi_bias"))
+            self.notes.defaulted.append(self.keys.path("attention.max_alibi_bias"))
         return Layers(None, layers, "nope", {"dim": self.embedding}, {"context": self.context})
 
     def _heads(self) -> Sourced:
@@ -377,8 +377,10 @@ class _GGUFModel(GGUFStretches):
         return Sourced(base.value * alpha.value ** (width / (width - 2)), source)
 
     def _note_default(self, key: str, default: Sourced) -> None:
-        self.notes.default(self.keys.path(key))
-        self.notes.warn(f"{self.keys.path(key)} is not given: llama.cpp takes {default.value:g}")
+        self.notes.defaulted.append(self.keys.path(key))
+        self.notes.warnings.append(
+            f"{self.keys.path(key)} is not given: llama.cpp takes {default.value:g}"
+        )
 
     def _layout(self) -> Sourced:
         turns = self.architecture.turns.split()[0]
@@ -400,14 +402,14 @@ class _GGUFModel(GGUFStretches):
             if len(header.absent) > 4:
                 shards += " …"
             notes.lacking.append(f"shards {shards}")
-            notes.headline(
+            notes.headlines.append(
                 f"shards are not beside the file ({shards}): their tensors, which may divide "
                 "frequencies, were not seen"
             )
         if header.missing:
             which = f"{header.missing} of its {len(header.tensors)} tensors"
             notes.lacking.append(which)
-            notes.headline(f"the file ends before {which} do: llama.cpp does not load it")
+            notes.headlines.append(f"the file ends before {which} do: llama.cpp does not load it")
 
     def _note_tensors(self) -> None:
         """Warn of tensors that llama.cpp does not use, and of factors that are not there."""
@@ -416,11 +418,11 @@ class _GGUFModel(GGUFStretches):
         for name in FACTOR_TENSORS:
             unused = name not in wanted or self.architecture.divided == "none"
             if name in self.header.tensors and unused:
-                self.notes.headline(
+                self.notes.headlines.append(
                     f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
                     f"{name} (rope.scaling.type {kind})"
                 )
-                self.notes.contradict(name)
+                self.notes.contradicted.append(name)
         if kind == "longrope" and set(wanted) - {*self.header.tensors}:
             path = self.keys.path("rope.scaling.type")
             self.notes.doubt(
