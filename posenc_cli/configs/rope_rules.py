@@ -320,7 +320,16 @@ def softmax_multiplier(factor: float, over_all: float) -> Sourced:
     >>> round(softmax_multiplier(40.0, 1.0).value, 4)
     1.8739
     """
+    multiplier = yarn_factor(factor, over_all)
+    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
+
+
+def yarn_factor(factor: float, weight: float = 1.0) -> float:
+    """What YaRN multiplies cosines and sines by, of a factor and a weight of its logarithm.
+
+    >>> round(yarn_factor(40.0), 4), yarn_factor(0.5)
+    (1.3689, 1.0)
+    """
     from posenc_cli.formulas.context_extension.yarn import yarn_magnitude
 
-    multiplier = float(yarn_magnitude(factor, over_all)) if factor > 1 else 1.0
-    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
+    return float(yarn_magnitude(factor, weight))

@@ -12,6 +12,7 @@ from typing import Any
 
 from posenc_cli.configs.families import container
 from posenc_cli.configs.keys import Keys, first
+from posenc_cli.configs.rope_rules import yarn_factor
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh
 
@@ -342,13 +343,6 @@ def null_is_plain(reading: LayerReading) -> Changes:
     return plain(reading) if reading.config.get("rope_scaling", 0) is None else {}
 
 
-def magnitude(factor: float, weight: float) -> float:
-    """YaRN's g: what cosines and sines are multiplied by, of a factor and a weight."""
-    from posenc_cli.formulas.context_extension.yarn import yarn_magnitude
-
-    return float(yarn_magnitude(factor, weight))
-
-
 def stated(reading: LayerReading, key: str, *places: str) -> float | None:
     """The number above 0 that the first of some places has: ``entry``, the rope object, or ``top``.
 
@@ -558,8 +552,8 @@ def yarn_amplitude(
     if own == 1 and weight == 1:  # the rule's own amplitude
         return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
     return {
-        "attention_factor": magnitude(reading.factor, weight)
-        / magnitude(reading.factor, all_dim)
+        "attention_factor": yarn_factor(reading.factor, weight)
+        / yarn_factor(reading.factor, all_dim)
         * own,
         "mscale": None,
         "mscale_all_dim": None,

@@ -34,6 +34,7 @@ from posenc_cli.configs.resolved import (
     check_values,
 )
 from posenc_cli.configs.rope_rules import magnitude
+from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -151,7 +152,6 @@ class _GGUFModel(GGUFStretches):
     def _not_turning(self) -> Layers:
         """A table of trained rows, or no positions at all."""
         table = self.header.tensors.get(_POSITIONS)
-        layers = self.attending()
         if table is not None and len(table.shape) == 2:
             rows, columns = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
             return Layers(
@@ -165,7 +165,8 @@ class _GGUFModel(GGUFStretches):
                 "llama.cpp adds no bias"
             )
             self.notes.defaulted.append(self.keys.path("attention.max_alibi_bias"))
-        return Layers(None, layers, "nope", {"dim": self.embedding}, {"context": self.context})
+        context = {"context": self.context}
+        return Layers(None, self.attending(), "nope", {"dim": self.embedding}, context)
 
     def _heads(self) -> Sourced:
         heads = self.keys.counts("attention.head_count")
@@ -178,16 +179,10 @@ class _GGUFModel(GGUFStretches):
     def _equal_share(self) -> Sourced:
         """The columns of a head where no key states them: its share of the embedding.
 
-        Raises: InvalidInput where there are more heads than columns.
+        More heads than columns leave it 1, which no rotation takes.
         """
-        heads = self._heads()
-        if heads.value > self.embedding.value:
-            raise self.error(
-                f"{heads.source} {heads.value}: must be at most the {self.embedding.value} of "
-                f"{self.embedding.source}"
-            )
         return Sourced(
-            self.embedding.value // heads.value,
+            max(self.embedding.value // self._heads().value, 1),
             f"DEFAULT: key absent ({self.keys.path('attention.key_length')}): "
             "embedding_length / head_count",
         )
@@ -221,7 +216,7 @@ class _GGUFModel(GGUFStretches):
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
         derived["scaling_type"], derived["scaling_factor"] = stretch.kind, stretch.factor
-        wanted = self._wanted_in(group, stretch.kind.value)
+        wanted = self._wanted(stretch.kind.value, slides=group.slides)
         if wanted:
             found = [name for name in wanted if name in self.header.numbers]
             derived["divisors"] = (
@@ -288,18 +283,15 @@ class _GGUFModel(GGUFStretches):
 
         Raises: InvalidInput where llama.cpp refuses them.
         """
-        head = self.keys.count("attention.key_length")
-        if head is None:
-            head = self._equal_share()
+        head = self.keys.count("attention.key_length") or self._equal_share()
         turning = self.keys.count("rope.dimension_count")
-        own = turning
         if slides:
             head = self.keys.count("attention.key_length_swa") or head
             turning = self.keys.count("rope.dimension_count_swa") or turning
         stated = turning
         if turning is None:
             source = f"DEFAULT: key absent ({self.keys.path('rope.dimension_count')})"
-            turning = Sourced(head.value if own is None else own.value, source)
+            turning = Sourced(head.value, source)
         if self.architecture.slice:
             whole = self.keys.count("attention.key_length_mla") or head
             beside = Sourced(whole.value - turning.value, f"derived: {whole.source} − the slice")
@@ -398,9 +390,7 @@ class _GGUFModel(GGUFStretches):
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
         if header.absent:
-            shards = ", ".join(map(str, header.absent[:4]))
-            if len(header.absent) > 4:
-                shards += " …"
+            shards = ", ".join(range_texts(header.absent))
             notes.lacking.append(f"shards {shards}")
             notes.headlines.append(
                 f"shards are not beside the file ({shards}): their tensors, which may divide "
@@ -416,8 +406,7 @@ class _GGUFModel(GGUFStretches):
         kind = self._type().value
         wanted = self._wanted(kind)
         for name in FACTOR_TENSORS:
-            unused = name not in wanted or self.architecture.divided == "none"
-            if name in self.header.tensors and unused:
+            if name in self.header.tensors and name not in wanted:
                 self.notes.headlines.append(
                     f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
                     f"{name} (rope.scaling.type {kind})"
