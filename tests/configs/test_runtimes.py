@@ -320,7 +320,7 @@ LONG = {"type": "longrope", "short_factor": [1.0] * 32, "long_factor": [2.0] * 3
         (
             "vllm",
             config("llama", None, partial_rotary_factor=2),
-            "partial_rotary_factor 2: must be at most 1",
+            "partial_rotary_factor 2 of 64 columns rotates 128: pairs need an even number",
         ),
         (
             "vllm",

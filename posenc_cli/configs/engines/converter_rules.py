@@ -38,6 +38,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_share,
     divided,
     fails_on_null,
+    for_keys,
     lacking,
     not_read,
     of_two_contexts,
@@ -52,6 +53,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     yarn_weight,
 )
 
+_BETAS = ("beta_fast", "beta_slow")
 ONNX = "onnxruntime-genai"
 _ONNX_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
 LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
@@ -88,23 +90,13 @@ _ONNX_CLASSES = {
 _ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
 
 
-def _is_changed(key: str, reading: LayerReading) -> bool:
-    return reading.config.get(key) not in (None, 1)
-
-
-def _reads_zero(key: str, reading: LayerReading) -> bool:
-    return bool(reading.rope) and not reading.entry.number(key)
-
-
-def _has_own_factor(key: str, reading: LayerReading) -> bool:
-    return reading.scheme != "rope" and reading.rope.get(key) is not None
-
-
 onnx_fields = refusing(
     ONNX,
-    *(
-        RuntimeRefusal(not_read, key, when=partial(_is_changed, key))
-        for key in ("rope_position_scale", "compression_ratio", "seq_length")
+    *for_keys(
+        not_read,
+        "{}",
+        ("rope_position_scale", "compression_ratio", "seq_length"),
+        lambda r, key: r.config.get(key) not in (None, 1),
     ),
     RuntimeRefusal(
         refused,
@@ -167,13 +159,11 @@ def _outside(reading: LayerReading) -> str | None:
 
 _check_onnx_yarn = refusing(
     ONNX,
-    *(
-        RuntimeRefusal(
-            refused,
-            f"it fails on yarn without {name}, which it reads as 0",
-            when=partial(_reads_zero, name),
-        )
-        for name in ("beta_fast", "beta_slow")
+    *for_keys(
+        refused,
+        "it fails on yarn without {}, which it reads as 0",
+        _BETAS,
+        lambda r, key: r.rope and not r.entry.number(key),
     ),
     RuntimeRefusal(
         not_read,
@@ -214,13 +204,11 @@ _check_phi3 = refusing(
         lambda r: f"type {r.rope['type']} in Phi-3",
         when=lambda r: r.scheme != "rope" and r.rope["type"] != "longrope",
     ),
-    *(
-        RuntimeRefusal(
-            not_read,
-            key,
-            when=partial(_has_own_factor, key),
-        )
-        for key in ("short_mscale", "long_mscale")
+    *for_keys(
+        not_read,
+        "{}",
+        ("short_mscale", "long_mscale"),
+        lambda r, key: r.scheme != "rope" and r.rope.get(key) is not None,
     ),
 )
 
@@ -246,16 +234,6 @@ _MEGATRON_QWEN = frozenset(_MEGATRON_CLASSES) - {"llama"}
 _SHARE = "partial_rotary_factor"
 
 
-def _without_beta(reading: LayerReading) -> str | None:
-    """The words for a YaRN whose rope object does not state its betas."""
-    if reading.scheme != "rope-yarn" or not reading.rope:
-        return None
-    missing = [key for key in ("beta_fast", "beta_slow") if reading.rope.get(key) is None]
-    return (
-        f"it fails on yarn without {missing[0]}, for which it has no default" if missing else None
-    )
-
-
 megatron_fields = refusing(
     MEGATRON,
     WITHIN_ANOTHER,
@@ -264,7 +242,12 @@ megatron_fields = refusing(
         lambda r: f"architectures {other_class(r, _MEGATRON_CLASSES)} of {r.model_type}",
         when=lambda r: other_class(r, _MEGATRON_CLASSES),
     ),
-    RuntimeRefusal(refused, _without_beta),
+    *for_keys(
+        refused,
+        "it fails on yarn without {}, for which it has no default",
+        _BETAS,
+        lambda r, key: r.scheme == "rope-yarn" and r.rope and r.rope.get(key) is None,
+    ),
     RuntimeRefusal(
         refused,
         lambda r: fails_on_null(r, "factor", ORIGINAL),

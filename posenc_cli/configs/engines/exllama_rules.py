@@ -23,6 +23,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeRefusal,
     check_share,
     fails_on_null,
+    fails_without,
     full_every,
     lacking,
     no_beta_of_zero,
@@ -36,7 +37,7 @@ from posenc_cli.configs.engines.runtime_rules import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 NAME = "exllamav3"
@@ -103,11 +104,6 @@ _BY_TYPE = ("gemma3_text", "olmo3")
 _SHARE = "partial_rotary_factor"
 
 
-def _lacking(reading: LayerReading, needed: Mapping[str, Sequence[str]]) -> str | None:
-    """The first key of a model type's that a file does not state."""
-    return lacking(reading, *needed.get(reading.model_type, ()))
-
-
 def _unknown_kinds(reading: LayerReading) -> str | None:
     """The first layer type that a class does not know."""
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
@@ -133,16 +129,12 @@ exllama_fields = refusing(
             and r.config["architectures"] != [CLASSES[r.model_type]]
         ),
     ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails if {_lacking(r, _FAILS_WITHOUT)} is missing",
-        when=lambda r: _lacking(r, _FAILS_WITHOUT),
-    ),
+    RuntimeRefusal(refused, lambda r: fails_without(r, *_FAILS_WITHOUT.get(r.model_type, ()))),
     RuntimeRefusal(refused, _unknown_kinds),
     RuntimeRefusal(
         not_read,
-        lambda r: f"{r.model_type} without {_lacking(r, _NEEDED)}",
-        when=lambda r: _lacking(r, _NEEDED),
+        lambda r: f"{r.model_type} without {lacking(r, *_NEEDED[r.model_type])}",
+        when=lambda r: lacking(r, *_NEEDED.get(r.model_type, ())),
     ),
     RuntimeRefusal(
         not_read,

@@ -33,6 +33,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_share,
     divided,
     divided_head,
+    for_keys,
     lacking,
     no_beta_of_zero,
     not_read,
@@ -112,16 +113,24 @@ def llama_cpp_cohere(reading: LayerReading) -> Changes:
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
-def llama_cpp_cohere2(reading: LayerReading) -> Changes:
-    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling.
+_check_cohere2 = refusing(
+    NAME,
+    RuntimeRefusal(
+        refused,
+        "its converter needs rotary_pct of cohere2 in the file",
+        when=lambda r: lacking(r, "rotary_pct"),
+    ),
+    RuntimeRefusal(
+        refused,
+        "its converter fails if sliding_window of cohere2 is null",
+        when=lambda r: r.config.get("sliding_window", 0) is None,
+    ),
+)
 
-    Raises: InvalidInput.
-    """
-    top = reading.top
-    if reading.config and top.number("rotary_pct") is None:
-        raise refused(NAME, "its converter needs rotary_pct of cohere2 in the file")
-    if top.has("sliding_window") and top.count("sliding_window") is None:
-        raise refused(NAME, "its converter fails if sliding_window of cohere2 is null")
+
+def llama_cpp_cohere2(reading: LayerReading) -> Changes:
+    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling."""
+    _check_cohere2(reading)
     _check_yarn_length(reading)
     if reading.scheme == "nope":
         return {}
@@ -137,9 +146,8 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     _check_yarn_length(reading)
-    top, dim = reading.top, reading.params["dim"]
-    hidden = top.count("hidden_size")
-    heads = top.count("num_attention_heads")
+    dim = reading.params["dim"]
+    hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
     width = hidden.value if hidden else _WIDTH_OF_NEMOTRON
     columns = int(reading.params.get("partial", 1.0) * width)
     columns //= heads.value if heads else _HEADS_OF_NEMOTRON
@@ -154,13 +162,10 @@ def llama_cpp_minimax(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    top = reading.top
-    columns = top.count("rotary_dim")
-    if columns is None:
-        if reading.config:
-            raise refused(NAME, "its converter needs rotary_dim of minimax_m2 in the file")
-        return {}
-    share = _columns_share(columns.value, reading.params["dim"])
+    if lacking(reading, "rotary_dim"):
+        raise refused(NAME, "its converter needs rotary_dim of minimax_m2 in the file")
+    columns = reading.top.count("rotary_dim")
+    share = _columns_share(columns.value, reading.params["dim"]) if columns else {}
     return {**share, **base_without(reading, BASE)}
 
 
@@ -332,11 +337,6 @@ llama_cpp_ministral = refusing(
 """llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
 
 
-def _has_own_size(key: str, reading: LayerReading) -> bool:
-    return reading.config.get(f"swa_{key}") not in (None, reading.config.get(key))
-
-
-_MIMO_SIZES = ("head_dim", "num_attention_heads", "v_head_dim")
 _MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
 check_mimo = refusing(
     NAME,
@@ -350,13 +350,11 @@ check_mimo = refusing(
         lambda r: f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file",
         when=lambda r: lacking(r, *_MIMO_NEEDED),
     ),
-    *(
-        RuntimeRefusal(
-            refused,
-            f"its converter fails if swa_{key} is not {key}",
-            when=partial(_has_own_size, key),
-        )
-        for key in _MIMO_SIZES
+    *for_keys(
+        refused,
+        "its converter fails if swa_{0} is not {0}",
+        ("head_dim", "num_attention_heads", "v_head_dim"),
+        lambda r, key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
     ),
 )
 """What its converter asserts of a MiMo V2 Flash."""

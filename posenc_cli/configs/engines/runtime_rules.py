@@ -196,19 +196,16 @@ def other_layers(runtime: str, why: str) -> OtherLayers:
     return OtherLayers(f"--as {runtime}: {why}")
 
 
-def _always(_reading: LayerReading) -> bool:
-    return True
-
-
 class RuntimeRefusal(Record):
     """Why an engine takes no such config: the kind of ``error``, its words, and ``when``.
 
     ``words(reading)``, where they are not the same for all, are None where it takes the config.
+    By default ``when`` holds of every reading.
     """
 
     error: Callable[[str, str], InvalidInput]
     words: str | Callable[[LayerReading], str | None]
-    when: Callable[[LayerReading], object] = _always
+    when: Callable[[LayerReading], object] = bool
 
     def check(self, runtime: str, reading: LayerReading) -> None:
         """Refuse a config.
@@ -232,6 +229,19 @@ def refusing(runtime: str, *refusals: RuntimeRefusal) -> Callable[[LayerReading]
     return rule
 
 
+def for_keys(
+    error: Callable[[str, str], InvalidInput],
+    words: str,
+    keys: Sequence[str],
+    when: Callable[[LayerReading, str], object],
+) -> tuple[RuntimeRefusal, ...]:
+    """A refusal for each of some keys, whose words name the key."""
+    return tuple(
+        RuntimeRefusal(error, words.format(key), when=lambda reading, key=key: when(reading, key))
+        for key in keys
+    )
+
+
 WHOLE_FACTOR = RuntimeRefusal(
     refused,
     lambda r: (
@@ -249,6 +259,13 @@ GPT_OSS_WITHOUT_YARN = RuntimeRefusal(
     "its gpt-oss fails if it is not scaled by yarn",
     when=lambda r: r.model_type == "gpt_oss" and r.scheme != "rope-yarn",
 )
+GPT_OSS_KEYS = for_keys(
+    refused,
+    "its gpt-oss fails on a rope object without {}",
+    ("factor", "beta_fast", "beta_slow"),
+    lambda r, key: r.model_type == "gpt_oss" and r.config and r.rope and key not in r.rope,
+)
+"""A rope object of gpt-oss without all that its class hands on."""
 
 
 def lacking(reading: LayerReading, *keys: str) -> str | None:
@@ -384,13 +401,8 @@ def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
 
 def stated_share(reading: LayerReading) -> float | None:
     """A partial_rotary_factor that the file states and transformers ignores."""
-    key = "partial_rotary_factor"
-    share = stated(reading, key, "entry", "top")
-    if share is None or share == reading.params.get("partial", 1.0):
-        return None
-    if share > 1:
-        raise InvalidInput(f"{reading.name}: {key} {share:g}: must be at most 1")
-    return share
+    share = stated(reading, "partial_rotary_factor", "entry", "top")
+    return None if share == reading.params.get("partial", 1.0) else share
 
 
 def any_share(reading: LayerReading, *, runtime: str) -> Changes:
@@ -462,15 +474,20 @@ def own_mimo(
     """
     sliding = reading.layer_type == "sliding_attention"
     pattern = [*reading.config.get("hybrid_layer_pattern", ())]
-    if reading.prefix:
-        raise not_read(runtime, "mimo_v2_flash as the text model of another")
-    if missing := fails_without(reading, *needed):
-        raise refused(runtime, missing)
-    for key in nulls:
-        if reading.config.get(key, 0) is None:
-            raise refused(runtime, f"it fails if {key} is null")
-    if any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers):
-        raise other_layers(runtime, "it goes by hybrid_layer_pattern, regardless of layer_types")
+    check = refusing(
+        runtime,
+        WITHIN_ANOTHER,
+        RuntimeRefusal(refused, lambda r: fails_without(r, *needed)),
+        *for_keys(
+            refused, "it fails if {} is null", nulls, lambda r, key: r.config.get(key, 0) is None
+        ),
+        RuntimeRefusal(
+            other_layers,
+            "it goes by hybrid_layer_pattern, regardless of layer_types",
+            when=lambda r: any(pattern[layer : layer + 1] != [int(sliding)] for layer in r.layers),
+        ),
+    )
+    check(reading)
     theta = stated(reading, "rope_theta", "top")
     if sliding:
         theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)

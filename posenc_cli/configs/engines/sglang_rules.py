@@ -32,6 +32,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     divided,
     fails_on_null,
     fails_without,
+    for_keys,
     half_share,
     magnitude_ratio,
     nested_truncate,
@@ -135,19 +136,13 @@ def _columns(reading: LayerReading) -> str | None:
     return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
 
 
-def _is_set(key: str, reading: LayerReading) -> bool:
-    return bool(reading.top.get(key))
-
-
 sglang_keys = refusing(
     NAME,
-    *(
-        RuntimeRefusal(
-            refused,
-            f"{key} is a key of its own, which is not read here",
-            when=partial(_is_set, key),
-        )
-        for key in ("rope_is_neox_style", "dual_chunk_attention_config")
+    *for_keys(
+        refused,
+        "{} is a key of its own, which is not read here",
+        ("rope_is_neox_style", "dual_chunk_attention_config"),
+        lambda r, key: r.top.get(key),
     ),
     RuntimeRefusal(refused, _columns),
     RuntimeRefusal(

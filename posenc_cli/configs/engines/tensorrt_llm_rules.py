@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from posenc_cli.configs.engines.runtime_rules import (
+    GPT_OSS_KEYS,
     HUB,
     LONGROPE,
     ORIGINAL,
@@ -88,8 +89,7 @@ _BY_KEY = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
 _SHARE = "partial_rotary_factor"
 _SHARED = frozenset({"nemotron", "phi3"})
 """Those in whose rope parameters transformers puts a share of the columns, so that they stay."""
-_GPT_OSS = ("factor", "beta_fast", "beta_slow")
-_NUMBERS = (*_GPT_OSS, ORIGINAL)
+_NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
 _BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
 _PATTERN = 4
 """Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
@@ -200,20 +200,9 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
-def _lacks(key: str, reading: LayerReading) -> bool:
-    return bool(reading.rope) and key not in reading.rope
-
-
 _check_gpt_oss = refusing(
     NAME,
-    *(
-        RuntimeRefusal(
-            refused,
-            f"its gpt-oss fails on a rope object without {name}",
-            when=partial(_lacks, name),
-        )
-        for name in _GPT_OSS
-    ),
+    *GPT_OSS_KEYS,
     RuntimeRefusal(
         refused,
         f"its gpt-oss fails on a rope object without {ORIGINAL}",

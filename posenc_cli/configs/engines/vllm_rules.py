@@ -12,6 +12,7 @@ from functools import partial
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
+    GPT_OSS_KEYS,
     GPT_OSS_WITHOUT_YARN,
     HUB,
     LLAMA_LIKE,
@@ -94,16 +95,8 @@ _NEEDED = {
     "minimax_m2": ("rotary_dim",),
 }
 """Keys without which a class cannot be built, by its model type."""
-_GPT_OSS = ("factor", "beta_fast", "beta_slow")
 _PHI3_ORIGINAL = 4096
 """The original length of transformers' Phi3Config where a config has none."""
-
-
-def _missing_of_gpt_oss(reading: LayerReading) -> str | None:
-    """The first key that its gpt-oss needs in a rope object and does not find."""
-    if reading.model_type != "gpt_oss" or not reading.config or not reading.rope:
-        return None
-    return next((name for name in _GPT_OSS if name not in reading.rope), None)
 
 
 vllm_fields = refusing(
@@ -130,11 +123,7 @@ vllm_fields = refusing(
         ),
     ),
     GPT_OSS_WITHOUT_YARN,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its gpt-oss fails on a rope object without {_missing_of_gpt_oss(r)}",
-        when=_missing_of_gpt_oss,
-    ),
+    *GPT_OSS_KEYS,
     RuntimeRefusal(
         refused,
         f"it fails on type su where rope_scaling has no {ORIGINAL}",
