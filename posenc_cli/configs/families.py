@@ -193,11 +193,6 @@ def names() -> tuple[str, ...]:
     return tuple(packaged("rotary.json")["families"])
 
 
-def unknown(model_type: str) -> Rotary:
-    """A model type that nothing is known of, read like Llama's."""
-    return Rotary(model_type, known=False, any_names=True)
-
-
 def text_model_type(model_type: str) -> str | None:
     """The model type of the text model within a model of text and images or sound.
 
@@ -218,11 +213,6 @@ def container(model_type: str) -> Container | None:
     if row is None:
         return None
     return Container(model_type, **({"text": row} if isinstance(row, str) else row))
-
-
-def has_fixed_text(model_type: object) -> bool:
-    """Whether transformers reads the text model of a container as one type, whatever it states."""
-    return model_type in packaged("rotary.json")["fixed"]
 
 
 def containers() -> tuple[str, ...]:

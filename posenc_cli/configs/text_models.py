@@ -51,15 +51,6 @@ def family_of(name: str) -> str | None:
     return _model_types().get(_plain(_WHAT_FOR.sub("", name)))
 
 
-def model_type_of(name: str) -> str | None:
-    """The model type that a name spells otherwise: with other capitals, dashes or dots.
-
-    >>> model_type_of("Llama"), model_type_of("gpt-neox"), model_type_of("lama")
-    ('llama', 'gpt_neox', None)
-    """
-    return _model_types().get(_plain(name))
-
-
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]", "", name).lower()
 
@@ -135,6 +126,8 @@ _SECTIONS = (
     LAYER,
 )
 """Where a model of text and something else keeps its text model."""
+_AROUND = ("vlm_config", "thinker_config")
+"""Where a model of several models keeps the one that has the text model."""
 _OF_OWN_CODE = ("llm_config", "language_config")
 """Those of models with code of their own; transformers reads the second of unlimited_ocr alone."""
 _CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
@@ -193,23 +186,19 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
     outer = top.text("model_type")
     if outer is None and top.has("model_type"):
         raise top.invalid("model_type", "must be a text")
-    around = top.section("vlm_config")
-    if around is not None:
-        return _stated_model(around, notes)
+    for key in _AROUND:
+        around = top.section(key)
+        if around is not None:
+            return _stated_model(around, notes)
     nested = [key for key in _SECTIONS if isinstance(top.values.get(key), dict)]
-    thinker = top.values.get("thinker_config")
-    if isinstance(thinker, dict) and isinstance(thinker.get("text_config"), dict):
-        section = top.section("thinker_config")
-        text = section.section("text_config") if section else None
-    elif len(nested) > 1:
+    if len(nested) > 1:
         raise InvalidInput(
             f"{top.name} has several text models: {', '.join(nested)}",
             hint="save the one you need as a separate config",
         )
-    else:
-        text = top.section(nested[0]) if nested else None
+    text = top.section(nested[0]) if nested else None
     stated = outer.value if outer else None
-    if nested and not isinstance(thinker, dict):
+    if nested:
         _check_section(top, stated or "", nested[0])
     if text is None:
         return _printable_type(top, stated and (families.text_model_type(stated) or stated)), top
@@ -220,7 +209,9 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
     """The model type of the text model within another: its own, the other's, or its class's."""
     default = families.text_model_type(outer) if outer else None
     inner = text.text("model_type")
-    if inner and outer and default != inner.value and families.has_fixed_text(outer):
+    # whose text model transformers reads as one type, whatever it states
+    fixed = families.packaged("rotary.json")["fixed"]
+    if inner and outer and default != inner.value and outer in fixed:
         if inner.value != outer:
             notes.warnings.append(
                 f"{inner.source} {abbreviated(inner.value)} has no effect: transformers reads the "
@@ -321,7 +312,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         f"{'' if near is None else f' ({near})'}"
     )
     notes.defaulted.append("model_type")
-    return families.unknown(model_type)
+    return families.Rotary(model_type, known=False, any_names=True)
 
 
 def _unknown(model_type: str, keys: Keys) -> InvalidInput:
@@ -342,10 +333,11 @@ def _nearest(model_type: str) -> str | None:
     """A hint at the model type that one is another spelling of: the same letters and digits.
 
     One that is only alike is no evidence: internlm3 reads other keys than internlm2.
+
+    >>> _nearest("gpt-neox"), _nearest("lama")
+    ("transformers calls it 'gpt_neox'", None)
     """
-    if model_type in _CALLED:
-        return f"transformers calls it {_CALLED[model_type]!r}"
-    same = model_type_of(model_type)
+    same = _CALLED.get(model_type) or _model_types().get(_plain(model_type))
     return None if same is None else f"transformers calls it {same!r}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
+from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
 from posenc_cli.configs.keys import Keys, printable, tells_layers, tells_window
 from posenc_cli.configs.layer_types import KNOWN
 from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
@@ -310,18 +310,11 @@ def note_unread(
         if isinstance(finding, Rival) and not _is_told(finding.source, notes):
             notes.headlines.append(_rival_text(finding, family, own_code))
     silent = [path for path in findings if isinstance(path, str) and not _is_told(path, notes)]
-    code = ": transformers does not either"
     if family is not None and not family.known:
-        code = f": the code of {family.model_type} is not known, and may"
-    elif own_code is not None:
-        code = f", nor does transformers' own code; that of {own_code} may"
-    elif model.model_type in remotes():
-        code = ": its own code does not read it either"
-    # transformers reads some windows for its cache alone
-    if any(map(tells_window, silent)):
-        code = ""
+        own_code = f"the code of {family.model_type}, which is not known,"
     if silent:
-        notes.warnings.append(f"nothing read {', '.join(silent)}{code}")
+        other = f"; {own_code} may" if own_code else ""
+        notes.warnings.append(f"nothing read {', '.join(silent)}{other}")
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
 
 

@@ -448,7 +448,7 @@ def test_what_has_no_positional_encoding_is_neither_drawn_nor_recommended_to_dra
 
 def test_a_key_that_nothing_reads_is_told_once(call, config):
     out = call("explain", config({**GEMMA, "rope_teta": 3.0}))[1]
-    assert "! nothing read rope_teta: transformers does not either" in out
+    assert "! nothing read rope_teta" in out
     assert out.count("rope_teta") == 1
 
 

@@ -31,7 +31,7 @@ def test_rope_scaling_takes_the_place_of_a_rope_parameters_that_says_otherwise()
     second = {"rope_type": "yarn", "factor": 8}
     resolved = resolve({**LLAMA, "rope_scaling": LINEAR, "rope_parameters": second})
     assert resolved.layer().scheme == "rope-linear"
-    assert resolved.warnings == ("nothing read rope_parameters: transformers does not either",)
+    assert resolved.warnings == ("nothing read rope_parameters",)
     assert resolved.unread == ("rope_parameters",)
 
 
@@ -80,7 +80,7 @@ def test_heads_that_do_not_divide_the_hidden_size_are_rounded_down_where_transfo
 def test_a_rope_key_that_nothing_reads_is_warned_of_once():
     typo = {**LINEAR, "beta_fats": 32}
     resolved = resolve({**LLAMA, "rope_scaling": typo})
-    assert "nothing read rope_scaling.beta_fats: transformers does not either" in resolved.warnings
+    assert "nothing read rope_scaling.beta_fats" in resolved.warnings
     (warning,) = resolve({**LLAMA, "partial_rotary_factor": 0.5}).warnings
     assert "partial_rotary_factor 0.5 has no effect" in warning
 
