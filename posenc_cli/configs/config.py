@@ -308,10 +308,9 @@ def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:
         return vision.layers(keys, model_type, notes)
     family = nonrotary.FAMILIES.get(model_type)
     if family is not None:
-        if container is not None and container.defaults:
-            family = nonrotary.within(family, container.defaults)
-            model_type = container.model_type
-        return nonrotary.Reader(keys, model_type, family, notes).layers()
+        defaults = container.defaults if container is not None else {}
+        whose = container.model_type if container is not None and defaults else model_type
+        return nonrotary.Reader(keys, whose, family, notes, defaults).layers()
     rotary = families.rotary(model_type)
     hidden = keys.count("hidden_size")
     if hidden is None and rotary is not None:

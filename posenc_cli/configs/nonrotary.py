@@ -55,19 +55,6 @@ class NonRotaryFamily(Record):
     window: tuple[str, int] | None = None
 
 
-def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFamily:
-    """A family with the defaults that it has in a larger model.
-
-    >>> within(NonRotaryFamily("learned"), {"hidden_size": 1024}).dim
-    ('hidden_size', 1024)
-    """
-    dim, rows, heads, layers = (
-        (key, defaults.get(key, default))
-        for key, default in (family.dim, family.rows, family.heads, family.layers)
-    )
-    return replace(family, dim=dim, rows=rows, heads=heads, layers=layers)
-
-
 FAMILIES: Mapping[str, NonRotaryFamily] = {
     model_type: NonRotaryFamily(**row) for model_type, row in packaged("nonrotary.json").items()
 }
@@ -82,11 +69,18 @@ SYNONYMS = (
 
 
 class Reader(FamilyReader):
-    """Reads the config of a family without rope."""
+    """Reads the config of a family without rope, with the ``defaults`` of the model around it."""
 
-    def __init__(self, keys: Keys, model_type: str, family: NonRotaryFamily, notes: Notes) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        model_type: str,
+        family: NonRotaryFamily,
+        notes: Notes,
+        defaults: Mapping[str, int],
+    ) -> None:
         super().__init__(keys, model_type, notes)
-        self.family = family
+        self.family, self.defaults = family, defaults
 
     def layers(self) -> Iterator[Layers]:
         """The layers of each type.
@@ -100,7 +94,7 @@ class Reader(FamilyReader):
         also = next((names for names in SYNONYMS if key in names), (key,))
         count = first(*(self.keys.count(name, minimum=minimum) for name in (key, *also)))
         if count is None:
-            count = self.default(default)
+            count = self.default(self.defaults.get(key, default))
             if key in (self.family.dim[0], self.family.heads[0]):
                 self.notes.size(self.keys.path(key), count)
         return count
