@@ -21,6 +21,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     RuntimeRefusal,
+    always,
     check_share,
     fails_on_null,
     fails_without,
@@ -31,7 +32,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     original_length,
     plain,
     refused,
-    refusing,
     stated,
     yarn_weight,
 )
@@ -109,105 +109,6 @@ def _unknown_kinds(reading: LayerReading) -> str | None:
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
     unknown = sorted({*kinds} - _KINDS.get(reading.model_type, {*kinds}))
     return f"its {reading.model_type} fails on layer_types {unknown[0]}" if unknown else None
-
-
-exllama_fields = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"{r.model_type} as the text model of another",
-        when=lambda r: r.prefix and r.model_type != "gemma3_text",
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: (
-            f"architectures {r.config['architectures']}: it goes by one class, which is "
-            f"{CLASSES[r.model_type]} here"
-        ),
-        when=lambda r: (
-            r.config.get("architectures") is not None
-            and r.config["architectures"] != [CLASSES[r.model_type]]
-        ),
-    ),
-    RuntimeRefusal(refused, lambda r: fails_without(r, *_FAILS_WITHOUT.get(r.model_type, ()))),
-    RuntimeRefusal(refused, _unknown_kinds),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"{r.model_type} without {lacking(r, *_NEEDED[r.model_type])}",
-        when=lambda r: lacking(r, *_NEEDED.get(r.model_type, ())),
-    ),
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling beside rope_parameters",
-        when=lambda r: (
-            r.config.get("rope_scaling") is not None and r.config.get("rope_parameters") is not None
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"rotary_dim in {r.model_type}",
-        when=lambda r: r.config.get("rotary_dim") is not None and r.model_type != "minimax_m2",
-    ),
-    RuntimeRefusal(
-        not_read,
-        f"{_SHARE} in Gemma 3",
-        when=lambda r: r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"mscale_all_dim beside {r.scheme} in DeepSeek",
-        when=lambda r: (
-            r.model_type == "deepseek_v3"
-            and r.scheme != "rope-yarn"
-            and _object(r).get("mscale_all_dim")
-        ),
-    ),
-    RuntimeRefusal(
-        refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, "beta_fast", "beta_slow"),
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"rope_parameters of {r.model_type} that are for all layers",
-        when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not",
-        when=lambda r: (
-            r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        "a Gemma 3 with images whose full layers are not every sixth",
-        when=lambda r: r.model_type == "gemma3_text" and r.prefix and not full_every(r, 6),
-    ),
-    RuntimeRefusal(
-        not_read,
-        f"minimax_m2 without rotary_dim and {_SHARE}",
-        when=lambda r: (
-            r.model_type == "minimax_m2"
-            and lacking(r, "rotary_dim")
-            and lacking(r, _SHARE)
-            and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"llama_4_scaling_beta in {r.model_type}",
-        when=lambda r: (
-            r.scheme == "rope-yarn"
-            and r.rope.get("llama_4_scaling_beta")
-            and r.model_type != "ministral3"
-        ),
-    ),
-)
-"""What it cannot read, and what was not read of it."""
 
 
 def _object(reading: LayerReading) -> Mapping[str, Any]:
@@ -370,7 +271,111 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "chooses the class by architectures, and fails on dynamic",
         f"{_EXLLAMA}/util/rope.py",
-        exllama_fields,
+        always(),
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"{r.model_type} as the text model of another",
+                when=lambda r: r.prefix and r.model_type != "gemma3_text",
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"architectures {r.config['architectures']}: it goes by one class, which is "
+                    f"{CLASSES[r.model_type]} here"
+                ),
+                when=lambda r: (
+                    r.config.get("architectures") is not None
+                    and r.config["architectures"] != [CLASSES[r.model_type]]
+                ),
+            ),
+            RuntimeRefusal(
+                refused, lambda r: fails_without(r, *_FAILS_WITHOUT.get(r.model_type, ()))
+            ),
+            RuntimeRefusal(refused, _unknown_kinds),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"{r.model_type} without {lacking(r, *_NEEDED[r.model_type])}",
+                when=lambda r: lacking(r, *_NEEDED.get(r.model_type, ())),
+            ),
+            RuntimeRefusal(
+                not_read,
+                "rope_scaling beside rope_parameters",
+                when=lambda r: (
+                    r.config.get("rope_scaling") is not None
+                    and r.config.get("rope_parameters") is not None
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"rotary_dim in {r.model_type}",
+                when=lambda r: (
+                    r.config.get("rotary_dim") is not None and r.model_type != "minimax_m2"
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                f"{_SHARE} in Gemma 3",
+                when=lambda r: (
+                    r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1)
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"mscale_all_dim beside {r.scheme} in DeepSeek",
+                when=lambda r: (
+                    r.model_type == "deepseek_v3"
+                    and r.scheme != "rope-yarn"
+                    and _object(r).get("mscale_all_dim")
+                ),
+            ),
+            RuntimeRefusal(
+                refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, "beta_fast", "beta_slow"),
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"rope_parameters of {r.model_type} that are for all layers",
+                when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not"
+                ),
+                when=lambda r: (
+                    r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                "a Gemma 3 with images whose full layers are not every sixth",
+                when=lambda r: r.model_type == "gemma3_text" and r.prefix and not full_every(r, 6),
+            ),
+            RuntimeRefusal(
+                not_read,
+                f"minimax_m2 without rotary_dim and {_SHARE}",
+                when=lambda r: (
+                    r.model_type == "minimax_m2"
+                    and lacking(r, "rotary_dim")
+                    and lacking(r, _SHARE)
+                    and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"llama_4_scaling_beta in {r.model_type}",
+                when=lambda r: (
+                    r.scheme == "rope-yarn"
+                    and r.rope.get("llama_4_scaling_beta")
+                    and r.model_type != "ministral3"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,

@@ -35,6 +35,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     divided_head,
     for_keys,
     lacking,
+    mimo_refusals,
     no_beta_of_zero,
     not_read,
     null_is_plain,
@@ -44,7 +45,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     own_mimo,
     plain,
     refused,
-    refusing,
     stated,
     stated_base,
     yarn_weight,
@@ -113,24 +113,8 @@ def llama_cpp_cohere(reading: LayerReading) -> Changes:
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
-_check_cohere2 = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "its converter needs rotary_pct of cohere2 in the file",
-        when=lambda r: lacking(r, "rotary_pct"),
-    ),
-    RuntimeRefusal(
-        refused,
-        "its converter fails if sliding_window of cohere2 is null",
-        when=lambda r: r.config.get("sliding_window", 0) is None,
-    ),
-)
-
-
 def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling."""
-    _check_cohere2(reading)
     _check_yarn_length(reading)
     if reading.scheme == "nope":
         return {}
@@ -196,16 +180,6 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
     return {**plain(reading), **base} if null else base
 
 
-_check_mpt = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        "an mpt without ALiBi",
-        when=lambda r: (r.config.get("attn_config") or {}).get("alibi", True) is False,
-    ),
-)
-
-
 def llama_cpp_mpt(reading: LayerReading) -> Changes:
     """MPT's class writes the largest bias that a file states, which transformers' model ignores."""
     attention = reading.top.section("attn_config")
@@ -220,85 +194,15 @@ def llama_cpp_lfm2(reading: LayerReading) -> Changes:
     return {"base": base} if base and not inner else {}
 
 
-_check_lfm2_moe = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "its converter needs layer_types of lfm2_moe in the file",
-        when=lambda r: lacking(r, "layer_types"),
-    ),
-)
-
-
 def _exaone4_layers(reading: LayerReading) -> int:
     count = reading.top.count("num_hidden_layers")
     return count.value if count else _LAYERS_OF_EXAONE4
-
-
-llama_cpp_exaone4 = refusing(
-    NAME,
-    RuntimeRefusal(
-        other_layers,
-        "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
-        when=lambda r: (
-            _exaone4_layers(r) == _WINDOWED_EXAONE4 and r.config.get("sliding_window", True) is None
-        ),
-    ),
-    RuntimeRefusal(
-        other_layers,
-        (
-            "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless of "
-            "layer_types"
-        ),
-        when=lambda r: _exaone4_layers(r) != _WINDOWED_EXAONE4 and r.scheme == "nope",
-    ),
-)
-"""An EXAONE 4 of 64 layers slides, and no other does."""
-
-
-check_by_type = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"rope_parameters of {r.model_type} that are for all layers",
-        when=lambda r: {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())},
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"the type of {r.model_type}'s rope_scaling",
-        when=lambda r: "type" in r.scaling and "rope_type" not in r.scaling,
-    ),
-)
-"""Rope objects of all layers that transformers 5 takes otherwise, or leaves unread."""
 
 
 def base_without(reading: LayerReading, base: float) -> Changes:
     """The base of a file that states none."""
     found = stated(reading, "rope_theta", "top", "entry")
     return {} if found or not reading.config else {"base": base}
-
-
-check_gemma4 = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        "a Gemma 4 whose last layer slides",
-        when=lambda r: (
-            r.config.get("layer_types") and r.config["layer_types"][-1] != "full_attention"
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        "its converter fails on a Gemma 4 whose full layers are not stated proportional",
-        when=lambda r: (
-            r.config
-            and ((r.config.get("rope_parameters") or {}).get("full_attention") or {}).get(
-                "rope_type"
-            )
-            != "proportional"
-        ),
-    ),
-)
 
 
 def llama_cpp_olmo3(reading: LayerReading) -> Changes:
@@ -325,39 +229,7 @@ def _lacks(reading: LayerReading) -> str | None:
     return key and f"its converter needs {key} of ministral3 in the file"
 
 
-llama_cpp_ministral = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "its converter reads ministral3 only with rope_type yarn",
-        when=lambda r: r.scheme != "rope-yarn",
-    ),
-    RuntimeRefusal(refused, _lacks),
-)
-"""llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
-
-
 _MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
-check_mimo = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        ("its converter fails on a MiMo whose rope_parameters hold an object for each layer type"),
-        when=lambda r: r.config.get("rope_parameters"),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file",
-        when=lambda r: lacking(r, *_MIMO_NEEDED),
-    ),
-    *for_keys(
-        refused,
-        "its converter fails if swa_{0} is not {0}",
-        ("head_dim", "num_attention_heads", "v_head_dim"),
-        lambda r, key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
-    ),
-)
-"""What its converter asserts of a MiMo V2 Flash."""
 
 
 OF_LLAMA = frozenset(
@@ -408,24 +280,6 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
     if reading.model_type == "gpt_neox":
         changes["partial"] = stated(reading, "rotary_pct", "top") or _SHARE_OF_NEOX
     return changes
-
-
-_check_llama3 = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its converter fails on llama3 in {r.model_type}",
-        when=lambda r: r.model_type in GRANITE,
-    ),
-)
-_check_head = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"{r.model_type} without head_dim",
-        when=lambda r: r.config and r.top.count("head_dim") is None,
-    ),
-)
 
 
 def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
@@ -514,8 +368,29 @@ DIFFERENCES = (
         frozenset({"rope"}),
         "fails without MiMo's own keys, or if sliding layers use another head size",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
-        check_mimo,
+        always(),
         frozenset({"mimo_v2_flash"}),
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter fails on a MiMo whose rope_parameters hold an object for each "
+                "layer type",
+                when=lambda r: r.config.get("rope_parameters"),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file"
+                ),
+                when=lambda r: lacking(r, *_MIMO_NEEDED),
+            ),
+            *for_keys(
+                refused,
+                "its converter fails if swa_{0} is not {0}",
+                ("head_dim", "num_attention_heads", "v_head_dim"),
+                lambda r, key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -523,8 +398,9 @@ DIFFERENCES = (
         frozenset({"rope"}),
         MIMO_KEYS + " (default base: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
-        partial(own_mimo, runtime=NAME, needed=(), base=BASE, shared=False, nulls=()),
+        partial(own_mimo, runtime=NAME, base=BASE, shared=False),
         frozenset({"mimo_v2_flash"}),
+        refusals=mimo_refusals(nulls=()),
     ),
     RuntimeDifference(
         NAME,
@@ -532,9 +408,16 @@ DIFFERENCES = (
         frozenset({"alibi"}),
         "reads alibi_bias_max, which transformers ignores",
         f"{_LLAMA_CPP}/blob/master/conversion/mpt.py",
-        lambda r: {**_check_mpt(r), **llama_cpp_mpt(r)},
+        llama_cpp_mpt,
         frozenset({"mpt"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "an mpt without ALiBi",
+                when=lambda r: (r.config.get("attn_config") or {}).get("alibi", True) is False,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -561,9 +444,16 @@ DIFFERENCES = (
         SCALED,
         "uses base 10000 if there is none, and fails without layer_types",
         f"{_LLAMA_CPP}/blob/master/conversion/lfm2.py",
-        lambda r: {**_check_lfm2_moe(r), **base_without(r, BASE)},
+        partial(base_without, base=BASE),
         frozenset({"lfm2_moe"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter needs layer_types of lfm2_moe in the file",
+                when=lambda r: lacking(r, "layer_types"),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -603,8 +493,15 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "finds the attention layers by full_attention_interval, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/qwen35.cpp",
-        lambda r: {**_check_head(r), **check_interval(r, runtime=NAME)},
+        partial(check_interval, runtime=NAME),
         HYBRID,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"{r.model_type} without head_dim",
+                when=lambda r: r.config and r.top.count("head_dim") is None,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -632,8 +529,20 @@ DIFFERENCES = (
         PLAIN_ROPE | YARN,
         "reads one rope object per layer type; a single object was not checked",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
-        check_by_type,
+        always(),
         frozenset({"gemma3_text", "olmo3"}),
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"rope_parameters of {r.model_type} that are for all layers",
+                when=lambda r: {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())},
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"the type of {r.model_type}'s rope_scaling",
+                when=lambda r: "type" in r.scaling and "rope_type" not in r.scaling,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -682,6 +591,18 @@ DIFFERENCES = (
         llama_cpp_cohere2,
         frozenset({"cohere2"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter needs rotary_pct of cohere2 in the file",
+                when=lambda r: lacking(r, "rotary_pct"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its converter fails if sliding_window of cohere2 is null",
+                when=lambda r: r.config.get("sliding_window", 0) is None,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -719,8 +640,24 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer unrotated if there are 64 layers, and otherwise none",
         f"{_LLAMA_CPP}/blob/master/src/models/exaone4.cpp",
-        llama_cpp_exaone4,
+        always(),
         frozenset({"exaone4"}),
+        refusals=(
+            RuntimeRefusal(
+                other_layers,
+                "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
+                when=lambda r: (
+                    _exaone4_layers(r) == _WINDOWED_EXAONE4
+                    and r.config.get("sliding_window", True) is None
+                ),
+            ),
+            RuntimeRefusal(
+                other_layers,
+                "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless "
+                "of layer_types",
+                when=lambda r: _exaone4_layers(r) != _WINDOWED_EXAONE4 and r.scheme == "nope",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -738,9 +675,16 @@ DIFFERENCES = (
         frozenset({"rope-llama3"}),
         "ignores scaling, because its converter writes divisors only for Llama-like models",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
-        lambda r: {**_check_llama3(r), **plain(r)},
+        plain,
         STRETCHED | GRANITE,
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its converter fails on llama3 in {r.model_type}",
+                when=lambda r: r.model_type in GRANITE,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -758,12 +702,29 @@ DIFFERENCES = (
         PLAIN_ROPE | {"rope-proportional"},
         "ignores factor of proportional layers; fails without such layers",
         f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
-        lambda r: {
-            **check_gemma4(r),
-            **({"factor": None} if r.scheme == "rope-proportional" else {}),
-        },
+        lambda r: {"factor": None} if r.scheme == "rope-proportional" else {},
         frozenset({"gemma4_text"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "a Gemma 4 whose last layer slides",
+                when=lambda r: (
+                    r.config.get("layer_types") and r.config["layer_types"][-1] != "full_attention"
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its converter fails on a Gemma 4 whose full layers are not stated proportional",
+                when=lambda r: (
+                    r.config
+                    and ((r.config.get("rope_parameters") or {}).get("full_attention") or {}).get(
+                        "rope_type"
+                    )
+                    != "proportional"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -799,8 +760,16 @@ DIFFERENCES = (
         PLAIN_ROPE | YARN,
         "reads ministral3 only with rope_type yarn, mscale_all_dim and llama_4_scaling_beta",
         f"{_LLAMA_CPP}/blob/master/conversion/mistral3.py",
-        llama_cpp_ministral,
+        always(),
         frozenset({"ministral3"}),
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter reads ministral3 only with rope_type yarn",
+                when=lambda r: r.scheme != "rope-yarn",
+            ),
+            RuntimeRefusal(refused, _lacks),
+        ),
     ),
     RuntimeDifference(
         NAME,

@@ -34,6 +34,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_on_null,
     fails_without,
     magnitude_ratio,
+    mimo_refusals,
     no_beta_of_zero,
     not_read,
     of_types,
@@ -43,7 +44,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     own_mimo,
     plain,
     refused,
-    refusing,
     stated,
 )
 from posenc_cli.records import Record
@@ -176,9 +176,6 @@ def mlx_container(reading: LayerReading) -> Changes:
     Raises: InvalidInput where the class fails.
     """
     known = _class(reading)
-    if reading.model_type in OWN_KEYS:
-        return {}
-    _check_keys(reading)
     if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
         return {}
     whole = reading.config.get("rope_scaling")
@@ -224,61 +221,6 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     return base
 
 
-_check_keys = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "rope_traditional is a key of its own files, which is not read here",
-        when=lambda r: r.config.get("rope_traditional"),
-    ),
-    RuntimeRefusal(refused, _missing),
-    RuntimeRefusal(
-        refused,
-        "it fails if rope_theta is null",
-        when=lambda r: r.config.get("rope_theta", 0) is None and r.model_type != "gemma4_text",
-    ),
-    RuntimeRefusal(
-        refused,
-        "its Gemma 3 does not read rope_parameters, and takes its own bases",
-        when=lambda r: r.container == "rope_parameters" and r.model_type == "gemma3_text",
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
-        when=lambda r: (
-            r.model_type in ("gemma3_text", "olmo3")
-            and "type" in r.scaling
-            and "rope_type" not in r.scaling
-        ),
-    ),
-)
-"""What a class cannot be built from, or takes otherwise."""
-
-_check_seeing = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"it has no class for the text model of {r.model_type} by itself",
-        when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
-    ),
-    RuntimeRefusal(
-        refused,
-        "it fails on the type mrope without mrope_section",
-        when=lambda r: (
-            r.model_type in SEEING
-            and (r.scaling.get("type") or r.scaling.get("rope_type")) == "mrope"
-            and "mrope_section" not in r.scaling
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling beside rope_parameters",
-        when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
-    ),
-)
-"""What its classes of text and images fail on."""
-
-
 def _stands_alone(reading: LayerReading) -> bool:
     """Whether a text model that mlx-lm has within another alone is a file's own."""
     own = reading.config.get("model_type", "") in SEEING
@@ -291,7 +233,6 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     Raises: InvalidInput.
     """
     check_interval(reading, runtime=NAME)
-    _check_seeing(reading)
     nested = bool(reading.config.get("rope_parameters"))
     if nested:
         places: tuple[str, ...] = ("entry",)
@@ -308,24 +249,11 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     return changes
 
 
-_check_step = refusing(
-    NAME,
-    WITHIN_ANOTHER,
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling.type of step3p5",
-        when=lambda r: "type" in r.scaling,
-    ),
-    RuntimeRefusal(refused, lambda r: fails_without(r, "head_dim")),
-)
-
-
 def mlx_step(reading: LayerReading) -> Changes:
     """Step 3.5: base and share of each layer by its number, and scaling of the named types.
 
     Raises: InvalidInput where layers of one type differ, or what was not read.
     """
-    _check_step(reading)
     theta = reading.config.get("rope_theta", CLASSES["step3p5"].base)
     shares = reading.config.get("partial_rotary_factors") or ()
     own = {
@@ -376,6 +304,58 @@ def mlx_longrope(reading: LayerReading) -> Changes:
     }
 
 
+_KEYS = (
+    RuntimeRefusal(
+        refused,
+        "rope_traditional is a key of its own files, which is not read here",
+        when=lambda r: r.config.get("rope_traditional"),
+    ),
+    RuntimeRefusal(refused, _missing),
+    RuntimeRefusal(
+        refused,
+        "it fails if rope_theta is null",
+        when=lambda r: r.config.get("rope_theta", 0) is None and r.model_type != "gemma4_text",
+    ),
+    RuntimeRefusal(
+        refused,
+        "its Gemma 3 does not read rope_parameters, and takes its own bases",
+        when=lambda r: r.container == "rope_parameters" and r.model_type == "gemma3_text",
+    ),
+    RuntimeRefusal(
+        refused,
+        lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
+        when=lambda r: (
+            r.model_type in ("gemma3_text", "olmo3")
+            and "type" in r.scaling
+            and "rope_type" not in r.scaling
+        ),
+    ),
+)
+"""What a class cannot be built from, or takes otherwise."""
+
+_AXES = (
+    RuntimeRefusal(
+        refused,
+        lambda r: f"it has no class for the text model of {r.model_type} by itself",
+        when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
+    ),
+    RuntimeRefusal(
+        refused,
+        "it fails on the type mrope without mrope_section",
+        when=lambda r: (
+            r.model_type in SEEING
+            and (r.scaling.get("type") or r.scaling.get("rope_type")) == "mrope"
+            and "mrope_section" not in r.scaling
+        ),
+    ),
+    RuntimeRefusal(
+        not_read,
+        "rope_scaling beside rope_parameters",
+        when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
+    ),
+)
+"""What its classes of text and images fail on."""
+
 _MLX = f"{HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
 
 RUNTIME = Runtime(
@@ -424,8 +404,9 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "rotates every pair by one position; reads only rope_theta and rope_scaling",
         f"{_MLX}/qwen2_vl.py",
-        lambda r: {**_check_seeing(r), **mlx_container(r), **plain(r), "partial": None},
+        lambda r: {**mlx_container(r), **plain(r), "partial": None},
         SEEING,
+        refusals=(*_AXES, *_KEYS),
     ),
     RuntimeDifference(
         NAME,
@@ -436,6 +417,7 @@ DIFFERENCES = (
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
+        refusals=_AXES,
     ),
     RuntimeDifference(
         NAME,
@@ -443,8 +425,9 @@ DIFFERENCES = (
         SCALED,
         MIMO_KEYS,
         f"{_MLX}/mimo_v2_flash.py",
-        partial(own_mimo, runtime=NAME, needed=_NEEDED["mimo_v2_flash"]),
+        partial(own_mimo, runtime=NAME),
         frozenset({"mimo_v2_flash"}),
+        refusals=mimo_refusals(*_NEEDED["mimo_v2_flash"]),
     ),
     RuntimeDifference(
         NAME,
@@ -454,6 +437,15 @@ DIFFERENCES = (
         f"{_MLX}/step3p5.py",
         mlx_step,
         frozenset({"step3p5"}),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                not_read,
+                "rope_scaling.type of step3p5",
+                when=lambda r: "type" in r.scaling,
+            ),
+            RuntimeRefusal(refused, lambda r: fails_without(r, "head_dim")),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -489,6 +481,8 @@ DIFFERENCES = (
         "reads only the keys of its model class, mostly rope_theta and rope_scaling",
         f"{_MLX}/{{model}}.py",
         mlx_container,
+        frozenset(CLASSES) - OWN_KEYS,
+        refusals=_KEYS,
     ),
     RuntimeDifference(
         NAME,
@@ -521,8 +515,8 @@ DIFFERENCES = (
         DYNAMIC,
         "needs max_position_embeddings",
         f"{_MLX}/rope_utils.py",
-        refusing(
-            NAME,
+        always(),
+        refusals=(
             RuntimeRefusal(
                 refused,
                 "it fails if max_position_embeddings is missing",

@@ -150,7 +150,7 @@ class RuntimeDifference(Record):
     ``evidence`` is where that can be read, as `Runtime.place` takes it. ``rule(reading)`` gives the
     changes, empty where the difference makes none for this config. ``model_types`` limits it, empty
     to none. ``converted`` says that it comes of the converter to the runtime's own files, which
-    could hold what is lost.
+    could hold what is lost. Of the ``refusals`` the first that holds is raised before the rule.
     """
 
     runtime: str
@@ -161,6 +161,7 @@ class RuntimeDifference(Record):
     rule: Callable[[LayerReading], Changes]
     model_types: frozenset[str] = frozenset()
     converted: bool = False
+    refusals: tuple[RuntimeRefusal, ...] = ()
 
     def applies(self, reading: LayerReading) -> bool:
         """Whether it concerns this kind of layer."""
@@ -216,17 +217,6 @@ class RuntimeRefusal(Record):
             words = self.words if isinstance(self.words, str) else self.words(reading)
             if words is not None:
                 raise self.error(runtime, words)
-
-
-def refusing(runtime: str, *refusals: RuntimeRefusal) -> Callable[[LayerReading], Changes]:
-    """The rule that changes nothing, and raises the first refusal that holds for a config."""
-
-    def rule(reading: LayerReading) -> Changes:
-        for refusal in refusals:
-            refusal.check(runtime, reading)
-        return {}
-
-    return rule
 
 
 def for_keys(
@@ -455,27 +445,12 @@ MIMO_KEYS = "reads only top-level keys, not rope_parameters"
 _MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
 
 
-def own_mimo(
-    reading: LayerReading,
-    *,
-    runtime: str,
-    needed: Sequence[str],
-    base: float | None = None,
-    shared: bool = True,
-    nulls: Sequence[str] = _MIMO_NUMBERS,
-) -> Changes:
-    """MiMo V2 Flash by the model's own keys, of which transformers reads none.
+def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[RuntimeRefusal, ...]:
+    """Why a class takes no MiMo V2 Flash: keys that it ``needed``, or that may not be null.
 
-    ``base`` is that of a file without, None where the class ``needed`` it, and of its sliding
-    layers, too, where they have no ``shared`` one; a head rotates whole where no share is stated.
-    It fails if one of ``nulls`` is null.
-
-    Raises: InvalidInput where the class fails, or has other layers than transformers.
+    It has other layers than transformers where the model's own list of them says so.
     """
-    sliding = reading.layer_type == "sliding_attention"
-    pattern = [*reading.config.get("hybrid_layer_pattern", ())]
-    check = refusing(
-        runtime,
+    return (
         WITHIN_ANOTHER,
         RuntimeRefusal(refused, lambda r: fails_without(r, *needed)),
         *for_keys(
@@ -484,10 +459,24 @@ def own_mimo(
         RuntimeRefusal(
             other_layers,
             "it goes by hybrid_layer_pattern, regardless of layer_types",
-            when=lambda r: any(pattern[layer : layer + 1] != [int(sliding)] for layer in r.layers),
+            when=lambda r: any(
+                [*r.config.get("hybrid_layer_pattern", ())][layer : layer + 1]
+                != [int(r.layer_type == "sliding_attention")]
+                for layer in r.layers
+            ),
         ),
     )
-    check(reading)
+
+
+def own_mimo(
+    reading: LayerReading, *, runtime: str, base: float | None = None, shared: bool = True
+) -> Changes:
+    """MiMo V2 Flash by the model's own keys, of which transformers reads none.
+
+    ``base`` is that of a file without, None where the class needs it, and of its sliding layers,
+    too, where they have no ``shared`` one; a head rotates whole where no share is stated.
+    """
+    sliding = reading.layer_type == "sliding_attention"
     theta = stated(reading, "rope_theta", "top")
     if sliding:
         theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)

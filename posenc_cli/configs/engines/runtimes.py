@@ -104,6 +104,8 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
         if difference.converted and not converted:
             continue
         asked = replace(reading, read=set())
+        for refusal in difference.refusals:
+            refusal.check(runtime, asked)
         changes = dict(difference.rule(asked))
         if changes:
             read |= asked.read

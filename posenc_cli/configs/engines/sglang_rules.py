@@ -44,7 +44,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     other_share,
     plain,
     refused,
-    refusing,
     stated,
     stated_base,
     stated_sections,
@@ -136,60 +135,8 @@ def _columns(reading: LayerReading) -> str | None:
     return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
 
 
-sglang_keys = refusing(
-    NAME,
-    *for_keys(
-        refused,
-        "{} is a key of its own, which is not read here",
-        ("rope_is_neox_style", "dual_chunk_attention_config"),
-        lambda r, key: r.top.get(key),
-    ),
-    RuntimeRefusal(refused, _columns),
-    RuntimeRefusal(
-        refused,
-        f"it fails if {_SHARE} is null",
-        when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
-    ),
-    RuntimeRefusal(
-        refused,
-        f"it fails on type su where rope_scaling has no {ORIGINAL}",
-        when=lambda r: (
-            r.scheme == "rope-longrope" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
-        ),
-    ),
-)
-"""What a class cannot be built from, and keys of sglang's own."""
-
-
-_check_own_class = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known",
-        when=lambda r: r.top.has(ORIGINAL),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on scaled rope_parameters",
-        when=lambda r: (
-            (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
-        when=lambda r: (
-            r.config.get("rope_parameters") is not None
-            and "full_attention" not in r.config["rope_parameters"]
-            and r.config["rope_parameters"].get("rope_type") is None
-        ),
-    ),
-)
-
-
 def sglang_own_class(reading: LayerReading) -> Changes:
     """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
-    _check_own_class(reading)
     base = stated(reading, "rope_theta", "top") or _BASE_OF_OWN_CLASS
     lost = reading.container == "rope_parameters"
     return {**(plain(reading) if lost else {}), "base": base}
@@ -209,17 +156,6 @@ def sglang_share(reading: LayerReading) -> Changes:
     return changes
 
 
-_check_hybrid = refusing(
-    NAME,
-    RuntimeRefusal(refused, lambda r: fails_without(r, INTERVAL)),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on a file without a rope object",
-        when=lambda r: r.config and not r.rope,
-    ),
-)
-
-
 def sglang_seeing(reading: LayerReading) -> Changes:
     """The share of GLM-OCR and Qwen 3.5, to which sections are cut where they do not fill it.
 
@@ -228,7 +164,6 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     changes = {**half_share(reading, runtime=NAME)}
     if reading.model_type in HYBRID:
         check_interval(reading, runtime=NAME)
-        _check_hybrid(reading)
         changes = {"partial": stated(reading, _SHARE, "top") or 0.25}
         check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
         if reading.config and not {"rope_type", "type"} & {*reading.rope}:
@@ -261,37 +196,12 @@ def sglang_original(reading: LayerReading) -> Changes:
     return {} if own is None else {ORIGINAL: own.value}
 
 
-_check_yarn = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
-    ),
-    RuntimeRefusal(
-        refused,
-        "extrapolation_factor has no counterpart in rope-yarn",
-        when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
-    ),
-)
-"""What its YaRN fails on, and what has no counterpart."""
-
-
 def sglang_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim) where both are stated, else g(1), times ``attn_factor``."""
-    _check_yarn(reading)
     weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
     if weight is None or all_dim is None:
         weight, all_dim = 1.0, 0.0
     return yarn_amplitude(reading, weight, all_dim, stated(reading, "attn_factor", "entry") or 1.0)
-
-
-_check_dynamic = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "what it makes of alpha has no counterpart in rope-dynamic",
-        when=lambda r: "alpha" in r.rope,
-    ),
-)
 
 
 def sglang_longrope(reading: LayerReading) -> Changes:
@@ -305,28 +215,17 @@ def sglang_longrope(reading: LayerReading) -> Changes:
     return of_two_contexts(reading, **more)
 
 
-sglang_step = refusing(
-    NAME,
-    WITHIN_ANOTHER,
+_YARN = (
+    RuntimeRefusal(
+        refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
+    ),
     RuntimeRefusal(
         refused,
-        "its step3p5 fails if rope_theta is not a list with one base per layer",
-        when=lambda r: r.config and not isinstance(r.config.get("rope_theta"), list),
-    ),
-    RuntimeRefusal(refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
-    RuntimeRefusal(
-        not_read,
-        "step3p5 with other layers scaled than full ones",
-        when=lambda r: r.config.get("yarn_only_types") not in (None, [], ["full_attention"]),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"a rope_scaling of step3p5 with only {', '.join(r.scaling)}",
-        when=lambda r: r.scaling and "rope_type" not in r.scaling,
+        "extrapolation_factor has no counterpart in rope-yarn",
+        when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
     ),
 )
-"""What its class of Step 3.5 cannot be built from, and what was not read of it."""
-
+"""What its YaRN fails on, and what has no counterpart."""
 
 _SGLANG = f"{HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
 
@@ -366,6 +265,16 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_seeing,
         HYBRID | {"glm_ocr_text"},
+        refusals=(
+            RuntimeRefusal(
+                refused, lambda r: fails_without(r, INTERVAL), when=lambda r: r.model_type in HYBRID
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on a file without a rope object",
+                when=lambda r: r.model_type in HYBRID and r.config and not r.rope,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -413,7 +322,30 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "uses hidden_size / num_attention_heads in some models, and only head_dim in others",
         f"{_SGLANG}/models/{{model}}.py",
-        sglang_keys,
+        always(),
+        refusals=(
+            *for_keys(
+                refused,
+                "{} is a key of its own, which is not read here",
+                ("rope_is_neox_style", "dual_chunk_attention_config"),
+                lambda r, key: r.top.get(key),
+            ),
+            RuntimeRefusal(refused, _columns),
+            RuntimeRefusal(
+                refused,
+                f"it fails if {_SHARE} is null",
+                when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
+            ),
+            RuntimeRefusal(
+                refused,
+                f"it fails on type su where rope_scaling has no {ORIGINAL}",
+                when=lambda r: (
+                    r.scheme == "rope-longrope"
+                    and r.rope.get("type") == "su"
+                    and ORIGINAL not in r.rope
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -421,8 +353,31 @@ DIFFERENCES = (
         SCALED,
         "needs a list rope_theta, layer_types and partial_rotary_factors in Step 3.5",
         f"{_SGLANG}/models/step3p5.py",
-        sglang_step,
+        always(),
         frozenset({"step3p5"}),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                refused,
+                "its step3p5 fails if rope_theta is not a list with one base per layer",
+                when=lambda r: r.config and not isinstance(r.config.get("rope_theta"), list),
+            ),
+            RuntimeRefusal(
+                refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")
+            ),
+            RuntimeRefusal(
+                not_read,
+                "step3p5 with other layers scaled than full ones",
+                when=lambda r: (
+                    r.config.get("yarn_only_types") not in (None, [], ["full_attention"])
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"a rope_scaling of step3p5 with only {', '.join(r.scaling)}",
+                when=lambda r: r.scaling and "rope_type" not in r.scaling,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -441,6 +396,31 @@ DIFFERENCES = (
         f"{_SGLANG}/configs/{{type}}.py",
         sglang_own_class,
         OWN_CLASS,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known"
+                ),
+                when=lambda r: r.top.has(ORIGINAL),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on scaled rope_parameters",
+                when=lambda r: (
+                    (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
+                when=lambda r: (
+                    r.config.get("rope_parameters") is not None
+                    and "full_attention" not in r.config["rope_parameters"]
+                    and r.config["rope_parameters"].get("rope_type") is None
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -484,11 +464,9 @@ DIFFERENCES = (
         frozenset({"rope-linear"}),
         "fails on an integer factor",
         f"{_SGLANG}/layers/rotary_embedding/base.py",
-        refusing(
-            NAME,
-            WHOLE_FACTOR,
-        ),
+        always(),
         STRETCHED | {"step3p5"},
+        refusals=(WHOLE_FACTOR,),
     ),
     RuntimeDifference(
         NAME,
@@ -524,6 +502,7 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
         STRETCHED | {"step3p5"},
+        refusals=_YARN,
     ),
     RuntimeDifference(
         NAME,
@@ -532,11 +511,9 @@ DIFFERENCES = (
         "ignores attention_factor and uses attn_factor · g(mscale)/g(mscale_all_dim); always "
         "truncates",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        lambda r: {
-            **_check_yarn(r),
-            **magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
-        },
+        lambda r: magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
         MLA,
+        refusals=_YARN,
     ),
     RuntimeDifference(
         NAME,
@@ -544,8 +521,15 @@ DIFFERENCES = (
         DYNAMIC,
         "uses one fixed length, max_position_embeddings · factor",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        lambda r: {**_check_dynamic(r), "seq_len": int(r.length * r.factor)},
+        lambda r: {"seq_len": int(r.length * r.factor)},
         STRETCHED,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "what it makes of alpha has no counterpart in rope-dynamic",
+                when=lambda r: "alpha" in r.rope,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,

@@ -40,7 +40,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     other_share,
     plain,
     refused,
-    refusing,
     stated_base,
 )
 
@@ -102,46 +101,6 @@ def _counting(reading: LayerReading) -> str | None:
     return key and f"{key} counts the columns of every model, which is not read here"
 
 
-tensorrt_fields = refusing(
-    NAME,
-    WITHIN_ANOTHER,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
-        when=lambda r: other_class(r, CLASSES),
-    ),
-    RuntimeRefusal(refused, _counting),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
-        when=lambda r: r.model_type in QWEN and r.scheme not in ("rope", "rope-yarn"),
-    ),
-    RuntimeRefusal(
-        refused,
-        "its phi3 fails on a file without attention_bias",
-        when=lambda r: r.model_type == "phi3" and r.config and "attention_bias" not in r.config,
-    ),
-    RuntimeRefusal(
-        refused,
-        "it knows no rope type su",
-        when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, *_NUMBERS),
-        when=lambda r: r.scheme in ("rope", "rope-yarn"),
-    ),
-    RuntimeRefusal(
-        refused,
-        "it multiplies the frequencies of a plain rotation by a factor",
-        when=lambda r: (
-            r.scheme == "rope" and r.model_type in TYPED and r.rope.get("factor", 1) != 1
-        ),
-    ),
-)
-"""What a class cannot be built from, and keys that count columns otherwise."""
-
-
 def tensorrt_layers(reading: LayerReading) -> Changes:
     """EXAONE 4 counts its sliding layers by ``sliding_window_pattern``.
 
@@ -170,26 +129,6 @@ def tensorrt_base(reading: LayerReading) -> Changes:
     return {} if more or reading.container != "rope_parameters" else stated_base(reading)
 
 
-_check_gemma = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        "rope_parameters of gemma3_text that are for all layers",
-        when=lambda r: (
-            r.config.get("rope_parameters") and "full_attention" not in r.config["rope_parameters"]
-        ),
-    ),
-    RuntimeRefusal(
-        not_read, f"{_SHARE} in one of Gemma 3's rope objects", when=lambda r: _SHARE in r.rope
-    ),
-    RuntimeRefusal(
-        refused,
-        "its gemma3_text fails on yarn, by the config class of transformers",
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-)
-
-
 def tensorrt_columns(reading: LayerReading) -> Changes:
     """The columns that ``rotary_dim`` counts, before a share.
 
@@ -198,22 +137,6 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     columns, head = reading.top.count("rotary_dim"), reading.params["dim"]
     share = None if columns is None else columns.value / head
     return other_share(reading, NAME, share, source="rotary_dim")
-
-
-_check_gpt_oss = refusing(
-    NAME,
-    *GPT_OSS_KEYS,
-    RuntimeRefusal(
-        refused,
-        f"its gpt-oss fails on a rope object without {ORIGINAL}",
-        when=lambda r: r.scheme != "rope-yarn" and ORIGINAL not in r.rope,
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"gpt-oss with {r.scheme} and the keys of yarn",
-        when=lambda r: r.scheme != "rope-yarn",
-    ),
-)
 
 
 def tensorrt_longrope(reading: LayerReading) -> Changes:
@@ -256,7 +179,45 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "fails on unknown rope types, nulls in scaling, and a Phi-3 without attention_bias",
         f"{_FIRST}/functional_enums.py",
-        tensorrt_fields,
+        always(),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
+                when=lambda r: other_class(r, CLASSES),
+            ),
+            RuntimeRefusal(refused, _counting),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
+                when=lambda r: r.model_type in QWEN and r.scheme not in ("rope", "rope-yarn"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its phi3 fails on a file without attention_bias",
+                when=lambda r: (
+                    r.model_type == "phi3" and r.config and "attention_bias" not in r.config
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                "it knows no rope type su",
+                when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, *_NUMBERS),
+                when=lambda r: r.scheme in ("rope", "rope-yarn"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "it multiplies the frequencies of a plain rotation by a factor",
+                when=lambda r: (
+                    r.scheme == "rope" and r.model_type in TYPED and r.rope.get("factor", 1) != 1
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -283,8 +244,28 @@ DIFFERENCES = (
         _TABLES,
         "ignores scaling for this model",
         f"{_SECOND}/attention_backend/interface.py",
-        lambda r: {**_check_gemma(r), **({} if r.scheme == "rope" else plain(r))},
+        lambda r: {} if r.scheme == "rope" else plain(r),
         frozenset({"gemma3_text"}),
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "rope_parameters of gemma3_text that are for all layers",
+                when=lambda r: (
+                    r.config.get("rope_parameters")
+                    and "full_attention" not in r.config["rope_parameters"]
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                f"{_SHARE} in one of Gemma 3's rope objects",
+                when=lambda r: _SHARE in r.rope,
+            ),
+            RuntimeRefusal(
+                refused,
+                "its gemma3_text fails on yarn, by the config class of transformers",
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -347,11 +328,23 @@ DIFFERENCES = (
         "yarn's keys",
         f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
         lambda r: {
-            **_check_gpt_oss(r),
             **dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial")),
             **always_truncated(r),
         },
         frozenset({"gpt_oss"}),
+        refusals=(
+            *GPT_OSS_KEYS,
+            RuntimeRefusal(
+                refused,
+                f"its gpt-oss fails on a rope object without {ORIGINAL}",
+                when=lambda r: r.scheme != "rope-yarn" and ORIGINAL not in r.rope,
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"gpt-oss with {r.scheme} and the keys of yarn",
+                when=lambda r: r.scheme != "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,

@@ -36,6 +36,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     half_share,
     magnitude_ratio,
+    mimo_refusals,
     mscales,
     nested_truncate,
     no_beta_of_zero,
@@ -43,7 +44,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     original_length,
     own_mimo,
     refused,
-    refusing,
     stated,
     stated_base,
     stated_sections,
@@ -97,47 +97,6 @@ _NEEDED = {
 """Keys without which a class cannot be built, by its model type."""
 _PHI3_ORIGINAL = 4096
 """The original length of transformers' Phi3Config where a config has none."""
-
-
-vllm_fields = refusing(
-    NAME,
-    RuntimeRefusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
-    WHOLE_FACTOR,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on {_SHARE}",
-        when=lambda r: (
-            r.model_type in SEEING and r.model_type.startswith("qwen3_vl") and stated_share(r)
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: (
-            f"its {r.model_type} takes {divided_head(r)['dim']} columns for a head, which sections "
-            "do not fill"
-        ),
-        when=lambda r: (
-            r.model_type in SEEING
-            and r.model_type.startswith("qwen2")
-            and divided_head(r).get("dim", r.params["dim"]) != r.params["dim"]
-        ),
-    ),
-    GPT_OSS_WITHOUT_YARN,
-    *GPT_OSS_KEYS,
-    RuntimeRefusal(
-        refused,
-        f"it fails on type su where rope_scaling has no {ORIGINAL}",
-        when=lambda r: (
-            r.model_type == "phi3" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL),
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-)
-"""What a class cannot be built from, and sections that do not fill the rotated dimensions."""
 
 
 def vllm_glm_ocr(reading: LayerReading) -> Changes:
@@ -231,8 +190,47 @@ DIFFERENCES = (
         SCALED | LONGROPE | {"mrope"},
         "fails on an integer linear factor, nulls in scaling, and missing keys",
         f"{_VLLM}/{_ROTARY}/linear_scaling_rope.py",
-        vllm_fields,
+        always(),
         TURNED | {"gpt_oss"},
+        refusals=(
+            RuntimeRefusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
+            WHOLE_FACTOR,
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on {_SHARE}",
+                when=lambda r: (
+                    r.model_type in SEEING
+                    and r.model_type.startswith("qwen3_vl")
+                    and stated_share(r)
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its {r.model_type} takes {divided_head(r)['dim']} columns for a head, which "
+                    "sections do not fill"
+                ),
+                when=lambda r: (
+                    r.model_type in SEEING
+                    and r.model_type.startswith("qwen2")
+                    and divided_head(r).get("dim", r.params["dim"]) != r.params["dim"]
+                ),
+            ),
+            GPT_OSS_WITHOUT_YARN,
+            *GPT_OSS_KEYS,
+            RuntimeRefusal(
+                refused,
+                f"it fails on type su where rope_scaling has no {ORIGINAL}",
+                when=lambda r: (
+                    r.model_type == "phi3" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL),
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -249,8 +247,9 @@ DIFFERENCES = (
         SCALED,
         MIMO_KEYS + " (defaults: base 1000000, whole heads)",
         f"{_VLLM}/models/mimo_v2.py",
-        partial(own_mimo, runtime=NAME, needed=("hybrid_layer_pattern", "swa_head_dim"), base=1e6),
+        partial(own_mimo, runtime=NAME, base=1e6),
         frozenset({"mimo_v2_flash"}),
+        refusals=mimo_refusals("hybrid_layer_pattern", "swa_head_dim"),
     ),
     RuntimeDifference(
         NAME,
@@ -372,8 +371,8 @@ DIFFERENCES = (
         SCALED,
         "reads rope_theta and rope_scaling only",
         f"{_VLLM_11}/models/{{model}}.py",
-        refusing(
-            _OLD,
+        always(),
+        refusals=(
             RuntimeRefusal(
                 refused,
                 "rope_parameters is a key it does not know",
