@@ -80,16 +80,8 @@ def test_the_layout_of_every_family_is_held_to_its_own_rotation():
             "head_dim null (head_dim): must be 32 (qk_rope_head_dim)",
         ),
         (
-            {"model_type": "longcat_flash", "qk_rope_head_dim": 32},
-            "head_dim 64 (default of longcat_flash): must be 32 (qk_rope_head_dim)",
-        ),
-        (
             {"model_type": "mistral4", "head_dim": 64},
             "head_dim 64 (head_dim): must be 128 (qk_rope_head_dim + qk_nope_head_dim)",
-        ),
-        (
-            {"model_type": "glm4_moe_lite", "head_dim": 48, "qk_rope_head_dim": 32},
-            "head_dim 48 (head_dim): must be 32 (qk_rope_head_dim)",
         ),
         (  # whose default rope rotates all 128 columns, of which its attention has 64
             {"model_type": "mistral4", "rope_parameters": {"rope_theta": 1e6}},

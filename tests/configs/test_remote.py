@@ -102,15 +102,6 @@ def test_internlm_1_has_a_section_of_its_own_and_grows_its_base_by_it():
         resolve({"model_type": "internlm", "rotary": {**rotary, "type": "x"}})
 
 
-@pytest.mark.parametrize("kind", ["linear", "dynamic"])
-def test_minicpm_is_stretched_by_the_rules_that_its_code_has(kind):
-    config = {"model_type": "minicpm", "hidden_size": 2304, "num_attention_heads": 36}
-    layers = resolve({**config, "rope_scaling": {"rope_type": kind, "factor": 2.0}}).layer()
-    assert (layers.scheme, layers.values()["dim"]) == (f"rope-{kind}", 64)
-    with pytest.raises(InvalidInput, match="minicpm takes default, linear, dynamic, longrope"):
-        resolve({**config, "rope_scaling": {"type": "yarn", "factor": 2.0}})
-
-
 def test_qwen_1_is_read_where_its_base_stays_as_it_is():
     config = {"model_type": "qwen", "kv_channels": 128, "rotary_emb_base": 1e6}
     with pytest.raises(InvalidInput, match="use_dynamic_ntk raises its base in steps"):

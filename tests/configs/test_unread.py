@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from posenc_cli.configs.config import resolve
+from tests.configs.test_config import LLAMA
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
-    "max_position_embeddings": 8192,
-    "rope_theta": 500000,
-}
 COHERE = {**LLAMA, "model_type": "cohere"}
 NEOX = {**LLAMA, "model_type": "gpt_neox", "rotary_emb_base": 500000, "rotary_pct": 0.25}
 GEMMA = {
@@ -158,13 +151,6 @@ def test_a_key_stated_twice_with_two_values_is_one(outer):
     text = {**LLAMA, "rope_scaling": YARN}
     resolved = resolve({"model_type": "llava", "text_config": text, **outer})
     assert resolved.unread == tuple(outer)
-
-
-@pytest.mark.parametrize(("inner", "outer"), [(None, YARN), (YARN, None), (YARN, "yarn")])
-def test_an_object_and_what_is_none_are_two_values(inner, outer):
-    text = {**LLAMA, "rope_scaling": inner}
-    resolved = resolve({"model_type": "llava", "text_config": text, "rope_scaling": outer})
-    assert resolved.unread == (() if outer is None else ("rope_scaling",))
 
 
 NOMIC = {
