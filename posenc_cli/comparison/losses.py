@@ -269,8 +269,10 @@ class Comparing:
             return
         self.compared.add("architecture")
         if file.reading.model_type not in expected:
-            keys = {id(file): "general.architecture", id(config): "model_type"}
-            types = (Sourced(m.reading.model_type, keys[id(m)]) for m in (a, b))
+            types = (
+                Sourced(m.reading.model_type, "general.architecture" if m is file else "model_type")
+                for m in (a, b)
+            )
             self.losses.append(Loss("architecture", None, *types))
 
     def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:

@@ -190,8 +190,12 @@ def _logits(layers: Layers) -> Conclusion | None:
     if not factors:
         return None
     partly = "attention factor²" in factors and "beside_slice" in layers.derived
-    whose = " of the rotated dimensions" if partly else ""
-    text = f"logits{whose} × {prod(factors.values()):.6g} ({' · '.join(factors)})"
+    text = f"logits{' of the rotated dimensions' if partly else ''} × {prod(factors.values()):.6g}"
+    if len(factors) > 1:
+        text += ": " + ", ".join(f"{value:.6g} by the {name}" for name, value in factors.items())
+    else:
+        (only,) = factors
+        text += f" ({only})"
     return Conclusion(ConclusionCode.LOGITS, text)
 
 

@@ -76,7 +76,10 @@ def test_logits_are_multiplied_by_all_factors_together():
     text = "logits × 1.87385 (softmax scale)"
     assert of(config, ConclusionCode.LOGITS) == [(text, False)]
     config["rope_scaling"] = {**both, "mscale": 1.0, "mscale_all_dim": 0.5}
-    text = "logits of the rotated dimensions × 1.87385 (attention factor² · softmax scale)"
+    text = (
+        "logits of the rotated dimensions × 1.87385: 1.33569 by the attention factor², 1.40291 by "
+        "the softmax scale"
+    )
     assert of(config, ConclusionCode.LOGITS) == [(text, False)]
     plain = {**LLAMA, "rope_scaling": YARN}
     text = "logits × 1.29648 (attention factor²)"

@@ -7,12 +7,12 @@ no scaling, and a head of ``hidden_size`` over ``num_attention_heads``, whatever
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
     LONGROPE,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     SCALED,
     YARN,
@@ -27,7 +27,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     full_every,
     lacking,
-    no_beta_of_zero,
     not_read,
     original_length,
     plain,
@@ -263,7 +262,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_EXLLAMA}/util/rope.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,

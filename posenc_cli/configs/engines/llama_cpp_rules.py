@@ -10,11 +10,15 @@ from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    BY_INTERVAL,
     DEEPSEEK,
     DYNAMIC,
+    EXTRAPOLATED,
+    FOURTH_STILL,
     HUB,
     LONGROPE,
     MIMO_KEYS,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -27,16 +31,13 @@ from posenc_cli.configs.engines.runtime_rules import (
     always,
     always_truncated,
     any_share,
-    check_fourth,
-    check_full,
-    check_interval,
     check_share,
     divided,
     divided_head,
     for_keys,
+    full_layers,
     lacking,
     mimo_refusals,
-    no_beta_of_zero,
     not_read,
     null_is_plain,
     of_two_contexts,
@@ -76,11 +77,7 @@ def _is_null(reading: LayerReading) -> bool:
 
 def llama_cpp_null(reading: LayerReading) -> Changes:
     """The converter takes ``rope_parameters`` that are there, null too, before ``rope_scaling``."""
-    if not _is_null(reading):
-        return {}
-    if reading.entry.has("rope_theta"):
-        raise not_read(NAME, "rope_theta of rope_scaling beside rope_parameters of null")
-    return plain(reading)
+    return plain(reading) if _is_null(reading) else {}
 
 
 def leaves_out(reading: LayerReading) -> bool:
@@ -146,8 +143,6 @@ def llama_cpp_minimax(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    if lacking(reading, "rotary_dim"):
-        raise refused(NAME, "its converter needs rotary_dim of minimax_m2 in the file")
     columns = reading.top.count("rotary_dim")
     share = _columns_share(columns.value, reading.params["dim"]) if columns else {}
     return {**share, **base_without(reading, BASE)}
@@ -206,16 +201,10 @@ def base_without(reading: LayerReading, base: float) -> Changes:
 
 
 def llama_cpp_olmo3(reading: LayerReading) -> Changes:
-    """OLMo 3's layers share the base of the top level, or of the full ones.
-
-    Raises: InvalidInput.
-    """
+    """OLMo 3's layers share the base of the top level, or of the full ones."""
     places, full = ("top",), reading
     if reading.container == "rope_parameters":
         parts = reading.config["rope_parameters"]
-        sliding = parts.get("sliding_attention") or {}
-        if sliding.get("rope_type", "default") != "default":
-            raise not_read(NAME, "scaled sliding layers of olmo3")
         places, full = ("entry",), replace(reading, rope=parts.get("full_attention") or {})
     return {"base": stated(full, "rope_theta", *places) or BASE} if reading.config else {}
 
@@ -283,15 +272,8 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
-    """The converter of Granite's sliding models writes one base.
-
-    Raises: InvalidInput where a layer does not rotate.
-    """
+    """The converter of Granite's sliding models writes one base."""
     bases = reading.config.get("layer_rope_theta") or ()
-    if not all(bases):
-        raise other_layers(
-            NAME, "it rotates every layer by rope_theta, regardless of layer_rope_theta"
-        )
     whole = replace(reading, rope=reading.config.get("rope_parameters") or {})
     return {"base": stated(whole, "rope_theta", "entry", "top") or BASE} if bases else {}
 
@@ -300,8 +282,6 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
     """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families; nothing without a factor."""
     if leaves_out(reading):
         return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
-    if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise refused(NAME, "extrapolation_factor has no counterpart in rope-yarn")
     changes: dict[str, Any] = {
         **always_truncated(reading),
         "attention_factor": None,
@@ -482,8 +462,9 @@ DIFFERENCES = (
             SCALED | {"nope"},
             "leaves every fourth layer unrotated, regardless of no_rope_layers",
             f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
-            partial(check_fourth, runtime=NAME),
+            always(),
             frozenset({kind}),
+            refusals=(FOURTH_STILL,),
         )
         for kind, file in EVERY_FOURTH.items()
     ),
@@ -493,9 +474,10 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "finds the attention layers by full_attention_interval, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/qwen35.cpp",
-        partial(check_interval, runtime=NAME),
+        always(),
         HYBRID,
         refusals=(
+            BY_INTERVAL,
             RuntimeRefusal(
                 not_read,
                 lambda r: f"{r.model_type} without head_dim",
@@ -512,6 +494,13 @@ DIFFERENCES = (
         llama_cpp_layer_bases,
         frozenset({"granite_swa"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                other_layers,
+                "it rotates every layer by rope_theta, regardless of layer_rope_theta",
+                when=lambda r: not all(r.config.get("layer_rope_theta") or ()),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -550,8 +539,9 @@ DIFFERENCES = (
         PLAIN_ROPE,
         "uses full attention in every sixth layer, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/gemma3.cpp",
-        partial(check_full, runtime=NAME, step=6, name="sixth"),
+        always(),
         frozenset({"gemma3_text"}),
+        refusals=(full_layers(6, "sixth"),),
     ),
     RuntimeDifference(
         NAME,
@@ -579,8 +569,9 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "uses full attention in every fourth layer, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/cohere2.cpp",
-        partial(check_full, runtime=NAME, step=4, name="fourth"),
+        always(),
         frozenset({"cohere2"}),
+        refusals=(full_layers(4, "fourth"),),
     ),
     RuntimeDifference(
         NAME,
@@ -623,6 +614,13 @@ DIFFERENCES = (
         llama_cpp_minimax,
         frozenset({"minimax_m2"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter needs rotary_dim of minimax_m2 in the file",
+                when=lambda r: lacking(r, "rotary_dim"),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -668,6 +666,13 @@ DIFFERENCES = (
         llama_cpp_null,
         (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "rope_theta of rope_scaling beside rope_parameters of null",
+                when=lambda r: _is_null(r) and r.entry.has("rope_theta"),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -745,6 +750,19 @@ DIFFERENCES = (
         llama_cpp_olmo3,
         frozenset({"olmo3"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "scaled sliding layers of olmo3",
+                when=lambda r: (
+                    r.container == "rope_parameters"
+                    and (r.config["rope_parameters"].get("sliding_attention") or {}).get(
+                        "rope_type", "default"
+                    )
+                    != "default"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -752,7 +770,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -796,6 +815,7 @@ DIFFERENCES = (
         "by g(mscale_all_dim), in DeepSeek 1; always truncates",
         f"{_LLAMA_CPP}/pull/17945",
         llama_cpp_yarn,
+        refusals=(EXTRAPOLATED,),
     ),
     RuntimeDifference(
         NAME,

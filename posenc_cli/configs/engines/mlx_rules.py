@@ -11,10 +11,13 @@ from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    BY_INTERVAL,
     DYNAMIC,
+    FOURTH_STILL,
     HUB,
     LONGROPE,
     MIMO_KEYS,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -26,8 +29,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     RuntimeRefusal,
     always,
-    check_fourth,
-    check_interval,
     check_share,
     divided,
     divided_head,
@@ -35,7 +36,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     magnitude_ratio,
     mimo_refusals,
-    no_beta_of_zero,
     not_read,
     of_types,
     original_length,
@@ -46,7 +46,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     refused,
     stated,
 )
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 NAME = "mlx-lm"
 
@@ -232,7 +232,6 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    check_interval(reading, runtime=NAME)
     nested = bool(reading.config.get("rope_parameters"))
     if nested:
         places: tuple[str, ...] = ("entry",)
@@ -276,22 +275,14 @@ def mlx_share(reading: LayerReading) -> Changes:
 
 
 def mlx_yarn(reading: LayerReading) -> Changes:
-    """An amplitude of the two mscales, and the original length of the rope object, or 4096.
-
-    Raises: InvalidInput for a factor of null.
-    """
-    if null := fails_on_null(reading, "factor"):
-        raise refused(NAME, null)
+    """An amplitude of the two mscales, and the original length of the rope object, or 4096."""
     original = original_length(reading, NAME, "entry", 4096, null=False)
     return {ORIGINAL: original, **magnitude_ratio(reading, NAME)}
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:
     """Phi-3's long factors at every length, and s from the two contexts at the top level."""
-    kind = reading.rope.get("type")
-    if kind is None:
-        raise refused(NAME, "its Phi-3 reads type in rope_scaling, not rope_type")
-    if kind not in ("longrope", "su"):
+    if reading.rope.get("type") not in ("longrope", "su"):
         return plain(reading)
     original = original_length(reading, NAME, "top", 4096, null=False)
     context = reading.top.count("max_position_embeddings")
@@ -387,7 +378,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_MLX}/rope_utils.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -417,7 +409,7 @@ DIFFERENCES = (
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
-        refusals=_AXES,
+        refusals=(BY_INTERVAL, *_AXES),
     ),
     RuntimeDifference(
         NAME,
@@ -453,8 +445,9 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer of a multimodal model unrotated",
         f"{_MLX}/llama4.py",
-        lambda r: check_fourth(r, runtime=NAME) if r.prefix else {},
+        always(),
         frozenset({"llama4_text"}),
+        refusals=(replace(FOURTH_STILL, when=lambda r: r.prefix and FOURTH_STILL.when(r)),),
     ),
     RuntimeDifference(
         NAME,
@@ -500,6 +493,7 @@ DIFFERENCES = (
         "original length 4096",
         f"{_MLX}/rope_utils.py",
         mlx_yarn,
+        refusals=(RuntimeRefusal(refused, lambda r: fails_on_null(r, "factor")),),
     ),
     RuntimeDifference(
         NAME,
@@ -531,6 +525,13 @@ DIFFERENCES = (
         "uses the long factors at every length; ignores factor and attention_factor",
         f"{_MLX}/rope_utils.py",
         mlx_longrope,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its Phi-3 reads type in rope_scaling, not rope_type",
+                when=lambda r: r.rope.get("type") is None,
+            ),
+        ),
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -302,15 +302,13 @@ def full_every(reading: LayerReading, step: int) -> bool:
     return all((kind == "full_attention") == (n % step == 0) for n, kind in enumerate(kinds, 1))
 
 
-def check_full(reading: LayerReading, *, runtime: str, step: int, name: str) -> Changes:
-    """Every so many layers see everything, whatever the file says.
-
-    Raises: InvalidInput where it says otherwise.
-    """
-    if not full_every(reading, step):
-        words = f"its graph uses full attention in every {name} layer, regardless of layer_types"
-        raise other_layers(runtime, words)
-    return {}
+def full_layers(step: int, name: str) -> RuntimeRefusal:
+    """Every so many layers see everything, whatever the file says."""
+    return RuntimeRefusal(
+        other_layers,
+        f"its graph uses full attention in every {name} layer, regardless of layer_types",
+        when=lambda r: not full_every(r, step),
+    )
 
 
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
@@ -377,16 +375,23 @@ def always_truncated(reading: LayerReading) -> Changes:
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
 
-def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
-    """Transformers reads a beta of 0 as absent; others take a length over 0 rotations.
-
-    Raises: InvalidInput.
-    """
-    for name in ("beta_fast", "beta_slow"):
-        if yarn_weight(reading, name) == 0:
-            path = reading.entry.path(name)
-            raise refused(runtime, f"{path} 0: only transformers reads 0 as absent")
-    return {}
+NO_BETA_OF_ZERO = for_keys(
+    refused,
+    "{} 0: only transformers reads 0 as absent",
+    ("beta_fast", "beta_slow"),
+    lambda r, key: yarn_weight(r, key) == 0,
+)
+"""Others take a length over 0 rotations."""
+EXTRAPOLATED = RuntimeRefusal(
+    refused,
+    "extrapolation_factor has no counterpart in rope-yarn",
+    when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
+)
+NO_MROPE = RuntimeRefusal(
+    refused,
+    "it does not know the rope type mrope",
+    when=lambda r: "mrope" in (r.rope.get("rope_type"), r.rope.get("type")),
+)
 
 
 def stated_share(reading: LayerReading) -> float | None:
@@ -418,27 +423,22 @@ def stated_sections(reading: LayerReading) -> Changes:
 
 
 def half_share(reading: LayerReading, *, runtime: str) -> Changes:
-    """GLM-OCR, whose class is GLM 4's: half of a head rotates unless a share is stated.
-
-    Raises: InvalidInput where its rotation is of no known type.
-    """
+    """GLM-OCR, whose class is GLM 4's: half of a head rotates unless a share is stated."""
     share = "partial_rotary_factor"
-    if "mrope" in (reading.rope.get("rope_type"), reading.rope.get("type")):
-        raise refused(runtime, "it does not know the rope type mrope")
     has_share = reading.entry.has(share) or reading.top.has(share)
     return other_share(reading, runtime, None if has_share else 0.5)
 
 
-def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
-    """Layers that attend are counted by ``full_attention_interval``, whatever layer_types says.
-
-    Raises: InvalidInput where the two differ.
-    """
+def _other_interval(reading: LayerReading) -> str | None:
+    """The words for ``layer_types`` other than ``full_attention_interval`` makes them."""
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
-    if reading.config.get("layer_types") and not full_every(reading, step):
-        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, regardless of layer_types")
-    return {}
+    other = reading.config.get("layer_types") and not full_every(reading, step)
+    return f"it goes by {INTERVAL} {step}, regardless of layer_types" if other else None
+
+
+BY_INTERVAL = RuntimeRefusal(other_layers, _other_interval)
+"""Layers that attend are counted by ``full_attention_interval``, whatever layer_types says."""
 
 
 MIMO_KEYS = "reads only top-level keys, not rope_parameters"
@@ -487,20 +487,21 @@ def own_mimo(
     return {**plain(reading), "dim": dim, "base": theta or base, "partial": part}
 
 
-def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
-    """Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says.
-
-    Raises: InvalidInput where the file says otherwise.
-    """
+def _other_than_fourth(reading: LayerReading) -> bool:
     turning = reading.config.get("no_rope_layers")
     step = reading.config.get("no_rope_layer_interval")
     usual = turning is None or all(
         bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
     )
-    if not usual or (not turning and step not in (None, 4)):
-        words = "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
-        raise other_layers(runtime, words)
-    return {}
+    return not usual or (not turning and step not in (None, 4))
+
+
+FOURTH_STILL = RuntimeRefusal(
+    other_layers,
+    "its graph leaves every fourth layer unrotated, regardless of no_rope_layers",
+    when=_other_than_fourth,
+)
+"""Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says."""
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:

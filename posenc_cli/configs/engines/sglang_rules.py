@@ -7,14 +7,18 @@ takes from them what it knows: some a share at the top level alone, some no scal
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    BY_INTERVAL,
     DYNAMIC,
+    EXTRAPOLATED,
+    FOURTH_STILL,
     HUB,
     INTERVAL,
     LONGROPE,
+    NO_BETA_OF_ZERO,
+    NO_MROPE,
     ORIGINAL,
     SCALED,
     WHOLE_FACTOR,
@@ -26,8 +30,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     RuntimeRefusal,
     always,
-    check_fourth,
-    check_interval,
     check_share,
     divided,
     fails_on_null,
@@ -36,7 +38,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     half_share,
     magnitude_ratio,
     nested_truncate,
-    no_beta_of_zero,
     not_read,
     of_two_contexts,
     of_types,
@@ -51,6 +52,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     yarn_weight,
 )
 from posenc_cli.configs.keys import first
+from posenc_cli.records import replace
 
 NAME = "sglang"
 
@@ -163,7 +165,6 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     """
     changes = {**half_share(reading, runtime=NAME)}
     if reading.model_type in HYBRID:
-        check_interval(reading, runtime=NAME)
         changes = {"partial": stated(reading, _SHARE, "top") or 0.25}
         check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
         if reading.config and not {"rope_type", "type"} & {*reading.rope}:
@@ -185,8 +186,6 @@ def sglang_layout(reading: LayerReading) -> Changes:
 
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
-    if null := fails_on_null(reading, ORIGINAL):
-        raise refused(NAME, null)
     own = reading.entry.count(ORIGINAL)
     beside = reading.top.count(ORIGINAL)
     if reading.model_type in LENGTH_BESIDE or reading.model_type == "gemma3_text":
@@ -206,10 +205,7 @@ def sglang_yarn(reading: LayerReading) -> Changes:
 
 def sglang_longrope(reading: LayerReading) -> Changes:
     """The amplitude of the two contexts, or of the factors in use where the file states both."""
-    values = {stated(reading, key, "entry") for key in ("short_mscale", "long_mscale")}
-    if len(values) > 1:
-        raise refused(NAME, "short_mscale and long_mscale have no counterpart in rope-longrope")
-    more: dict[str, Any] = {"attention_factor": values.pop()}
+    more: dict[str, Any] = {"attention_factor": stated(reading, "short_mscale", "entry")}
     if reading.model_type == "phimoe":
         more[ORIGINAL] = original_length(reading, NAME, "entry", "context")
     return of_two_contexts(reading, **more)
@@ -219,11 +215,7 @@ _YARN = (
     RuntimeRefusal(
         refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
     ),
-    RuntimeRefusal(
-        refused,
-        "extrapolation_factor has no counterpart in rope-yarn",
-        when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
-    ),
+    EXTRAPOLATED,
 )
 """What its YaRN fails on, and what has no counterpart."""
 
@@ -266,6 +258,8 @@ DIFFERENCES = (
         sglang_seeing,
         HYBRID | {"glm_ocr_text"},
         refusals=(
+            NO_MROPE,
+            replace(BY_INTERVAL, when=lambda r: r.model_type in HYBRID),
             RuntimeRefusal(
                 refused, lambda r: fails_without(r, INTERVAL), when=lambda r: r.model_type in HYBRID
             ),
@@ -310,11 +304,10 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer unrotated; uses layout half in text-only models",
         f"{_SGLANG}/models/llama4.py",
-        lambda r: {
-            **check_fourth(r, runtime=NAME),  # rows of q and k are moved where images are read too
-            **({"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {}),
-        },
+        # rows of q and k are moved where images are read too
+        lambda r: {"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {},
         frozenset({"llama4_text"}),
+        refusals=(FOURTH_STILL,),
     ),
     RuntimeDifference(
         NAME,
@@ -475,6 +468,7 @@ DIFFERENCES = (
         "ignores an original length outside the rope object, except in Llama-like models",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
+        refusals=(RuntimeRefusal(refused, lambda r: fails_on_null(r, ORIGINAL)),),
     ),
     RuntimeDifference(
         NAME,
@@ -491,8 +485,9 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
         STRETCHED | MLA | {"step3p5"},
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -539,6 +534,15 @@ DIFFERENCES = (
         "switches to long factors one position later",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_longrope,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "short_mscale and long_mscale have no counterpart in rope-longrope",
+                when=lambda r: (
+                    stated(r, "short_mscale", "entry") != stated(r, "long_mscale", "entry")
+                ),
+            ),
+        ),
     ),
 )
 """Its known differences, in the order in which they are applied."""

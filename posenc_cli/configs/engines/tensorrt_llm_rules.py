@@ -14,6 +14,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     GPT_OSS_KEYS,
     HUB,
     LONGROPE,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -30,7 +31,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     divided,
     fails_on_null,
     magnitude_ratio,
-    no_beta_of_zero,
     not_read,
     of_two_contexts,
     of_types,
@@ -140,13 +140,7 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
 
 
 def tensorrt_longrope(reading: LayerReading) -> Changes:
-    """The factors are chosen once, the long ones without a length, and s is of the two contexts.
-
-    Raises: InvalidInput where the config class of transformers takes no such factors.
-    """
-    turned = int((divided(reading) or 0) * reading.params.get("partial", 1.0))
-    if turned and len(reading.params["short_factor"]) != turned // 2:
-        raise refused(NAME, "it expects factors for hidden_size / num_attention_heads columns")
+    """The factors are chosen once, the long ones without a length, and s is of the two contexts."""
     return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 
@@ -308,7 +302,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_FIRST}/functional_enums.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -354,6 +349,16 @@ DIFFERENCES = (
         "ignores factor and attention_factor",
         f"{_FIRST}/functional_enums.py",
         tensorrt_longrope,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "it expects factors for hidden_size / num_attention_heads columns",
+                when=lambda r: (
+                    len(r.params["short_factor"])
+                    != int((divided(r) or r.params["dim"]) * r.params.get("partial", 1.0)) // 2
+                ),
+            ),
+        ),
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -12,12 +12,15 @@ from functools import partial
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
+    EXTRAPOLATED,
     GPT_OSS_KEYS,
     GPT_OSS_WITHOUT_YARN,
     HUB,
     LLAMA_LIKE,
     LONGROPE,
     MIMO_KEYS,
+    NO_BETA_OF_ZERO,
+    NO_MROPE,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -39,7 +42,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     mimo_refusals,
     mscales,
     nested_truncate,
-    no_beta_of_zero,
     of_types,
     original_length,
     own_mimo,
@@ -99,17 +101,6 @@ _PHI3_ORIGINAL = 4096
 """The original length of transformers' Phi3Config where a config has none."""
 
 
-def vllm_glm_ocr(reading: LayerReading) -> Changes:
-    """GLM-OCR's share, which sections must fill.
-
-    Raises: InvalidInput.
-    """
-    changes = half_share(reading, runtime=NAME)
-    if changes and reading.rope.get("mrope_section"):
-        raise refused(NAME, f"its glm_ocr rotates half a head without {_SHARE}, not its sections")
-    return changes
-
-
 def vllm_longrope(reading: LayerReading) -> Changes:
     """VLLM chooses the factors once, and takes s from the two contexts."""
     kind = reading.model_type
@@ -134,8 +125,6 @@ def vllm_dynamic(reading: LayerReading) -> Changes:
 
 def vllm11_yarn(reading: LayerReading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
-    if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise refused(_OLD, "extrapolation_factor has no counterpart in rope-yarn")
     # gpt-oss hands it on to none.
     places = () if reading.model_type == "gpt_oss" else ("entry",)
     own = stated(reading, "attn_factor", *places) or 1.0
@@ -257,8 +246,16 @@ DIFFERENCES = (
         frozenset({"mrope", "rope"}),
         "rotates half of a head if partial_rotary_factor is missing",
         f"{_VLLM}/models/glm4.py",
-        vllm_glm_ocr,
+        partial(half_share, runtime=NAME),
         frozenset({"glm_ocr_text"}),
+        refusals=(
+            NO_MROPE,
+            RuntimeRefusal(
+                refused,
+                f"its glm_ocr rotates half a head without {_SHARE}, not its sections",
+                when=lambda r: r.rope.get("mrope_section") and half_share(r, runtime=NAME),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -294,7 +291,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_VLLM}/{_ROTARY}/common.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -363,7 +361,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_VLLM_11}/{_ROTARY}/common.py",
-        partial(no_beta_of_zero, runtime=_OLD),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         _OLD,
@@ -388,6 +387,7 @@ DIFFERENCES = (
         " DeepSeek; always truncates",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         vllm11_yarn,
+        refusals=(EXTRAPOLATED,),
     ),
     RuntimeDifference(
         _OLD,
