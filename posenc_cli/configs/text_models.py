@@ -58,7 +58,12 @@ def _plain(name: str) -> str:
 @cache
 def _model_types() -> Mapping[str, str]:
     """Every model type of transformers, by its name in plain letters."""
-    known = (*families.others(), *families.containers(), *families.names(), *families.remotes())
+    known = (
+        *families.names("others"),
+        *families.names("containers"),
+        *families.names(),
+        *families.remotes(),
+    )
     read = (*nonrotary.FAMILIES, *vision.FAMILIES, *refusals())
     return {_plain(name): name for name in (*known, *read)}
 
@@ -264,7 +269,7 @@ def _printable_type(keys: Keys, model_type: str | None) -> str:
 
 def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
     """The model type to read a config as: its own or, where that is unknown, its class's."""
-    if families.rotary(model_type) is not None or model_type in families.others():
+    if families.rotary(model_type) is not None or model_type in families.names("others"):
         return model_type
     class_ = substitute_class(model_type, keys)
     if class_ is None:
@@ -303,7 +308,9 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         return None
     refusal = refusals().get(model_type)
     if refusal is not None:
-        raise InvalidInput(f"{keys.name}: {model_type} {refusal.because}", hint=refusal.hint)
+        raise InvalidInput(
+            f"{keys.name}: {model_type} {refusal['because']}", hint=refusal.get("hint")
+        )
     if not any(keys.has(key) for key in _ROPE_KEYS):
         raise _unknown(model_type, keys)
     near = _nearest(model_type)

@@ -287,7 +287,7 @@ def test_what_is_named_as_a_gguf_file_is_read_as_nothing_else(content, words, ca
             2,
             "rope_theta NaN: must be a finite number",
         ),
-        ("[" * 200_000, 2, "nested too deeply"),
+        ("[" * 200_000, 2, "recursion depth"),
         ('{"model_type": "deberta"}', 2, "hint: posenc curve -s deberta --table buckets"),
         ('{"model_type": "llama", "rope_scaling": {"type": "xyz"}}', 2, "rope_scaling.type 'xyz'"),
         (None, 3, "No such file"),

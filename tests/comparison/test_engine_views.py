@@ -140,12 +140,6 @@ def test_an_older_transformers_without_the_model_is_no_engine_that_refuses_it():
     assert "no other engine's code for this model type; nothing is compared" in shown
 
 
-def test_two_engines_that_agree_are_both():
-    result = views(config("hunyuan_v1_moe"))
-    assert sum(reading.resolved is not None for reading in result.readings) == 2
-    assert text(result).startswith("title: both engines agree")
-
-
 def test_an_engine_that_cannot_read_a_config_says_why():
     result = views({**config(), "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
     refusals = {

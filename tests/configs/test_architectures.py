@@ -62,11 +62,6 @@ def test_an_unknown_type_whose_class_is_refused_is_refused(name, message):
     assert refused.value.message.startswith(message)
 
 
-def test_a_class_that_transformers_does_not_have_says_nothing_of_the_type():
-    config = {**LLAMA, "model_type": "deepseek_ref", "architectures": ["MolmoForCausalLM"]}
-    assert "like Llama" in resolve(config).warnings[0]
-
-
 def test_an_unknown_type_is_read_as_the_family_of_its_class_and_says_so_first():
     config = {**LLAMA, "model_type": "my_cohere", "architectures": ["CohereForCausalLM"]}
     resolved = resolve(config)

@@ -207,11 +207,6 @@ def test_a_share_of_null_is_the_whole_head_and_told():
     assert any("null: transformers rotates the whole head" in each for each in resolved.warnings)
 
 
-def test_a_null_is_not_said_to_be_another_name_of_the_key_that_it_is():
-    resolved = resolve({"model_type": "dots1", "max_position_embeddings": None})
-    assert not any("has no effect" in each for each in resolved.warnings)
-
-
 @pytest.mark.parametrize(("inner", "told"), [("gemma3", False), ("llama", True)])
 def test_the_type_that_a_text_model_states_counts_where_transformers_looks_at_it(inner, told):
     resolved = resolve({"model_type": "gemma3", "text_config": {"model_type": inner}})

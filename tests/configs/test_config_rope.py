@@ -95,15 +95,6 @@ def test_a_head_that_does_not_fit_the_slice_that_turns_is_refused(config, words)
     assert words in refused.value.message
 
 
-def test_the_cases_cover_every_rope_type_and_both_layouts():
-    schemes = {each.scheme for case in CASES.values() for each in layers_of(case, "")}
-    assert schemes == {
-        *("rope", "rope-linear", "rope-dynamic", "rope-yarn", "rope-llama3", "rope-longrope"),
-        *("rope-proportional", "rope-ntk", "mrope"),
-    }
-    assert {case.get("layout") for case in CASES.values()} == {"half", "interleaved", None}
-
-
 OLDER_NAMES = {
     "su": {"phi3", "phi4_multimodal"},
     "mrope": {"qwen2_vl_text", "qwen2_5_vl_text"},

@@ -337,33 +337,12 @@ def test_pairs_turn_as_ggmls_own_functions_turn_them(case, golden):
     assert float(waves.scale) == pytest.approx(case["attention_factor"], rel=1e-6)
 
 
-def test_models_with_attention_in_some_layers_alone_turn_in_those():
-    keys = {
-        key.replace("llama", "qwen3next"): value
-        for key, value in llama(block_count=("uint32", 10)).items()
-    } | {"general.architecture": ("string", "qwen3next")}
-    assert read(keys).layer().layers == (3, 7)
-    keys["qwen3next.full_attention_interval"] = ("uint32", 5)
-    assert read(keys).layer().layers == (4, 9)
-    keys["qwen3next.attention.recurrent_layers"] = ("array of bool", [True] * 8 + [False] * 2)
-    assert read(keys).layer().layers == (8, 9)
-
-
 def test_hunyuans_alpha_stretches_its_base():
     keys = {
         key.replace("llama", "hunyuan-dense"): value
         for key, value in llama(rope__scaling__alpha=("float32", 1000.0)).items()
     } | {"general.architecture": ("string", "hunyuan-dense")}
     assert read(keys).layer().values()["base"] == pytest.approx(10000 * 1000 ** (16 / 14))
-
-
-def test_what_is_said_of_sliding_layers_is_theirs():
-    sliding = of_case("gemma-3-4b").layer("sliding_attention").derived["scaling_factor"]
-    assert sliding.value == 1.0
-    assert "sliding layers are not scaled" in sliding.source
-    gemma = of_case("gemma-4-31b")
-    assert "divisors" not in gemma.layer("sliding_attention").derived
-    assert gemma.layer("full_attention").derived["divisors"].value == FREQS
 
 
 def test_an_architecture_that_was_read_and_not_understood_is_refused_with_its_own_reason():

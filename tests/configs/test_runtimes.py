@@ -472,12 +472,6 @@ def test_engines_count_the_layers_of_qwen_35_that_attend_whatever_a_list_says(ru
     assert resolve({"model_type": "qwen3_5", "text_config": text}, runtime=runtime).layers
 
 
-def test_llama_cpp_turns_the_layers_of_granite_swa_that_a_base_of_0_leaves_unturned():
-    stated = config("granite_swa", None, num_hidden_layers=4, layer_rope_theta=[0, 1e4, 1e4, 1e4])
-    with pytest.raises(InvalidInput, match="rotates every layer by rope_theta, regardless"):
-        resolve(stated, runtime="llama.cpp")
-
-
 @pytest.mark.parametrize(
     ("stated", "words"),
     [
@@ -578,6 +572,23 @@ def test_vllm_11_takes_the_ratio_of_two_weights_whatever_attention_factor_says()
     assert catalogue.find(found.scheme).bind(found.params).content.waves.scale == 1
 
 
+MPT = {
+    "model_type": "mpt",
+    "d_model": 768,
+    "n_heads": 12,
+    "n_layers": 2,
+    "attn_config": {"alibi": True, "alibi_bias_max": 16},
+}
+
+
+def test_the_next_command_of_an_engines_alibi_is_one_that_knows_engines(call, tmp_path):
+    (tmp_path / "mpt.json").write_text(json.dumps(MPT))
+    _, out, _ = call("explain", "mpt.json", "--as", "llama.cpp", "--json")
+    following = json.loads(out)["next"]
+    assert following == "posenc heatmap --config mpt.json --as llama.cpp"
+    assert call(*following.split()[1:], "--len", "8")[0] == 0
+
+
 def test_llama_cpp_divides_phimoe_by_the_long_factors_that_transformers_never_uses():
     """get_rope_factors of llama-model.cpp takes rope_factors_long past the original length."""
     long = [1.0 + pair for pair in range(64)]
@@ -588,32 +599,3 @@ def test_llama_cpp_divides_phimoe_by_the_long_factors_that_transformers_never_us
     own, other = (resolve(config, runtime=name) for name in ("transformers", "llama.cpp"))
     assert own.layers[0].values()["long_factor"] == (1.0,) * 64
     assert other.layers[0].values()["long_factor"] == tuple(long)
-
-
-MPT = {
-    "model_type": "mpt",
-    "d_model": 768,
-    "n_heads": 12,
-    "n_layers": 2,
-    "attn_config": {"alibi": True, "alibi_bias_max": 16},
-}
-
-
-def test_llama_cpp_takes_the_largest_bias_of_an_mpt_that_transformers_ignores():
-    """set_gguf_parameters of conversion/mpt.py; its loader fixes the 8 of a BLOOM."""
-    read = resolve(MPT, runtime="llama.cpp").layer()
-    assert (read.scheme, read.values()["max_bias"]) == ("alibi", 16)
-    assert "max_bias" not in resolve(MPT).layer().values()
-    off = {**MPT, "attn_config": {"alibi": False}}
-    with pytest.raises(InvalidInput, match="an mpt without ALiBi"):
-        resolve(off, runtime="llama.cpp")
-    with pytest.raises(InvalidInput, match="not read how its code reads alibi in mpt"):
-        resolve(MPT, runtime="vllm")
-
-
-def test_the_next_command_of_an_engines_alibi_is_one_that_knows_engines(call, tmp_path):
-    (tmp_path / "mpt.json").write_text(json.dumps(MPT))
-    _, out, _ = call("explain", "mpt.json", "--as", "llama.cpp", "--json")
-    following = json.loads(out)["next"]
-    assert following == "posenc heatmap --config mpt.json --as llama.cpp"
-    assert call(*following.split()[1:], "--len", "8")[0] == 0

@@ -34,6 +34,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     divided_head,
     fails_on_null,
     fails_without,
+    for_keys,
     magnitude_ratio,
     mimo_refusals,
     not_read,
@@ -160,8 +161,6 @@ _NEEDED_WITHIN = {"llama4_text": ("head_dim", "max_position_embeddings", "rope_s
 _BASES_IN = {"qwen3": ("top", "entry"), "glm_moe_dsa": ("entry",)}
 """Where a class that reads ``rope_parameters`` looks for the base, else there first."""
 _LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
-_MINISTRAL = ("llama_4_scaling_beta", ORIGINAL)
-_PHI3 = ("long_factor", "type")
 
 
 def _class(reading: LayerReading) -> MlxClass:
@@ -187,20 +186,8 @@ def mlx_container(reading: LayerReading) -> Changes:
 def _missing(reading: LayerReading) -> str | None:
     """The words for a class that cannot be built for want of a key."""
     kind, held = reading.model_type, reading.config
-    scaling = held.get("rope_scaling")
-    if kind == "gemma4_text":
-        return None
     needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
     missing = [key for key in needed.get(kind, ()) if held and key not in held]
-    if kind == "lfm2" and not any(held.get(key) for key in _LAYERS_OF_LFM2):
-        missing += _LAYERS_OF_LFM2
-    if kind == "ministral3":
-        inner = held.get("rope_parameters") or {}
-        missing += [key for key in _MINISTRAL if key not in inner]
-    if kind == "phi3" and scaling:
-        missing += [key for key in _PHI3 if key not in scaling]
-    if kind == "deepseek_v2" and held and not scaling:
-        missing += ["rope_scaling"]
     return f"its {kind} fails on a file without {missing[0]}" if missing else None
 
 
@@ -302,6 +289,30 @@ _KEYS = (
         when=lambda r: r.config.get("rope_traditional"),
     ),
     RuntimeRefusal(refused, _missing),
+    RuntimeRefusal(
+        refused,
+        f"its lfm2 fails on a file without {_LAYERS_OF_LFM2[0]}",
+        when=lambda r: r.model_type == "lfm2" and not any(map(r.config.get, _LAYERS_OF_LFM2)),
+    ),
+    *for_keys(
+        refused,
+        "its ministral3 fails on a file without {}",
+        ("llama_4_scaling_beta", ORIGINAL),
+        lambda r, key: (
+            r.model_type == "ministral3" and key not in (r.config.get("rope_parameters") or {})
+        ),
+    ),
+    *for_keys(
+        refused,
+        "its phi3 fails on a file without {}",
+        ("long_factor", "type"),
+        lambda r, key: r.model_type == "phi3" and r.scaling and key not in r.scaling,
+    ),
+    RuntimeRefusal(
+        refused,
+        "its deepseek_v2 fails on a file without rope_scaling",
+        when=lambda r: r.model_type == "deepseek_v2" and r.config and not r.scaling,
+    ),
     RuntimeRefusal(
         refused,
         "it fails if rope_theta is null",

@@ -163,11 +163,11 @@ class RuntimeDifference(Record):
     converted: bool = False
     refusals: tuple[RuntimeRefusal, ...] = ()
 
-    def applies(self, reading: LayerReading) -> bool:
-        """Whether it concerns this kind of layer."""
-        return reading.scheme in self.schemes and (
-            not self.model_types or reading.model_type in self.model_types
-        )
+    def applies(self, runtime: str, reading: LayerReading, *, converted: bool) -> bool:
+        """Whether it concerns a runtime's reading of this kind of layer, converted or not."""
+        of_type = not self.model_types or reading.model_type in self.model_types
+        known = runtime == self.runtime and (converted or not self.converted)
+        return known and of_type and reading.scheme in self.schemes
 
 
 def of_types(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]:

@@ -99,9 +99,7 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
     reasons: dict[str, RuntimeDifference] = {}
     read: set[str] = set()
     for difference in DIFFERENCES:
-        if difference.runtime != runtime or not difference.applies(reading):
-            continue
-        if difference.converted and not converted:
+        if not difference.applies(runtime, reading, converted=converted):
             continue
         asked = replace(reading, read=set())
         for refusal in difference.refusals:

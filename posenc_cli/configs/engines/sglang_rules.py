@@ -36,6 +36,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     for_keys,
     half_share,
+    lacking,
     magnitude_ratio,
     nested_truncate,
     not_read,
@@ -94,6 +95,7 @@ DIVIDED = frozenset(
     }
 )
 """Those that know no ``head_dim``."""
+NEEDING_HEAD_DIM = frozenset({"afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"})
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
 """Those whose config class, of its own, counts the layers that attend by an interval."""
 SEEING = HYBRID | {
@@ -123,18 +125,6 @@ LENGTH_BESIDE = frozenset(
 
 _BASE_OF_OWN_CLASS = 1e4
 _SHARE = "partial_rotary_factor"
-
-
-def _columns(reading: LayerReading) -> str | None:
-    """The words for a class that does not find the columns of a head, or takes others."""
-    kind = reading.model_type
-    if kind in ("afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"):
-        lost = reading.config and reading.top.count("head_dim") is None
-        return f"its {kind} does not find its columns without head_dim" if lost else None
-    own = reading.top.count("head_dim")
-    if kind not in DIVIDED or own is None or divided(reading) == own.value:
-        return None
-    return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
 
 
 def sglang_own_class(reading: LayerReading) -> Changes:
@@ -323,7 +313,21 @@ DIFFERENCES = (
                 ("rope_is_neox_style", "dual_chunk_attention_config"),
                 lambda r, key: r.top.get(key),
             ),
-            RuntimeRefusal(refused, _columns),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} does not find its columns without head_dim",
+                when=lambda r: r.model_type in NEEDING_HEAD_DIM and lacking(r, "head_dim"),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its {r.model_type} takes hidden_size / num_attention_heads in place of "
+                    "head_dim"
+                ),
+                when=lambda r: (
+                    r.model_type in DIVIDED and r.config.get("head_dim") not in (None, divided(r))
+                ),
+            ),
             RuntimeRefusal(
                 refused,
                 f"it fails if {_SHARE} is null",

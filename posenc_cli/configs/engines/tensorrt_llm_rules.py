@@ -30,6 +30,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     any_share,
     divided,
     fails_on_null,
+    for_keys,
     magnitude_ratio,
     not_read,
     of_two_contexts,
@@ -92,13 +93,6 @@ _NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
 _BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
 _PATTERN = 4
 """Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
-
-
-def _counting(reading: LayerReading) -> str | None:
-    """A key by which it counts columns of any model, where the model has it not of its own."""
-    stated = (key for key in _BY_KEY if reading.config.get(key) is not None)
-    key = next((key for key in stated if (reading.model_type, key) not in _OWN_COLUMNS), None)
-    return key and f"{key} counts the columns of every model, which is not read here"
 
 
 def tensorrt_layers(reading: LayerReading) -> Changes:
@@ -181,7 +175,14 @@ DIFFERENCES = (
                 lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
                 when=lambda r: other_class(r, CLASSES),
             ),
-            RuntimeRefusal(refused, _counting),
+            *for_keys(
+                refused,
+                "{} counts the columns of every model, which is not read here",
+                _BY_KEY,
+                lambda r, key: (
+                    r.config.get(key) is not None and (r.model_type, key) not in _OWN_COLUMNS
+                ),
+            ),
             RuntimeRefusal(
                 refused,
                 lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
