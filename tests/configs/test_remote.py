@@ -79,11 +79,6 @@ def test_internlm_2_is_stretched_by_the_rules_that_its_code_has(kind):
         resolve({**config, "rope_scaling": {"type": "yarn", "factor": 2.0}})
 
 
-def test_an_unknown_type_is_read_by_the_class_of_a_code_that_is_known():
-    resolved = resolve({"model_type": "my_model", "architectures": ["InternLM2ForCausalLM"]})
-    assert "it is read as internlm2" in resolved.warnings[0]
-
-
 def test_internlm_1_has_a_section_of_its_own_and_grows_its_base_by_it():
     assert resolve({"model_type": "internlm"}).layer().scheme == "rope"
     rotary = {"base": 30000, "type": "dynamic"}

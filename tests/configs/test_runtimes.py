@@ -73,12 +73,6 @@ def test_every_difference_names_its_evidence(difference):
     assert difference.what
 
 
-def test_transformers_is_left_as_it_is():
-    reading = LayerReading("anything", "alibi", {"heads": 3})
-    found = read_as("transformers", reading)
-    assert (found.scheme, found.params, found.reasons) == ("alibi", {"heads": 3}, {})
-
-
 LLAMA = {"dim": 128, "base": 1e4}
 ORIGINAL = {"original_max_position_embeddings": 2048}
 YARN = {**LLAMA, "factor": 4.0, **ORIGINAL}
