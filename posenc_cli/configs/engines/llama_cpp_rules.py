@@ -82,29 +82,50 @@ def llama_cpp_null(reading: LayerReading) -> Changes:
 
 def leaves_out(reading: LayerReading) -> bool:
     """Whether its converter leaves YaRN out: it does where the factor is null."""
-    return reading.entry.has("factor") and reading.rope["factor"] is None
+    null = reading.entry.has("factor") and reading.rope["factor"] is None
+    return reading.scheme == "rope-yarn" and null
+
+
+def _original(reading: LayerReading) -> int | None:
+    """The original length in the rope object, then the one beside it, or a default."""
+    objects = reading.config.get(reading.container or "rope_scaling") or {}
+    by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
+    places = (reading.entry,) if by_type else (reading.entry, reading.top)
+    found = first(*(place.count(ORIGINAL) for place in places))
+    default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
+    return int(found.value) if found else default
+
+
+_WITHOUT_ORIGINAL = (
+    RuntimeRefusal(
+        refused,
+        f"its converter fails if {ORIGINAL} is null",
+        when=lambda r: not leaves_out(r) and r.rope.get(ORIGINAL, 0) is None,
+    ),
+    RuntimeRefusal(
+        refused,
+        f"its converter fails if {ORIGINAL} is missing",
+        when=lambda r: not leaves_out(r) and _original(r) is None,
+    ),
+)
+_YARN_WITHOUT_ORIGINAL = tuple(
+    replace(
+        each,
+        when=lambda r, each=each: r.scheme == "rope-yarn" and not _is_null(r) and each.when(r),
+    )
+    for each in _WITHOUT_ORIGINAL
+)
+"""A YaRN whose length the converter does not find, although nothing comes of it."""
 
 
 def llama_cpp_original(reading: LayerReading) -> Changes:
     """llama.cpp's converter: the original length in the rope object, then the one beside it."""
-    if reading.scheme == "rope-yarn" and leaves_out(reading):
-        return {}
-    own = reading.entry.count(ORIGINAL)
-    if own is None and reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"its converter fails if {ORIGINAL} is null")
-    objects = reading.config.get(reading.container or "rope_scaling") or {}
-    by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
-    found = first(own, None if by_type else reading.top.count(ORIGINAL))
-    default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
-    length = found.value if found else default
-    if length is None:
-        raise refused(NAME, f"its converter fails if {ORIGINAL} is missing")
-    return {ORIGINAL: length} if ORIGINAL in reading.params else {}
+    has_length = ORIGINAL in reading.params and not leaves_out(reading)
+    return {ORIGINAL: _original(reading)} if has_length else {}
 
 
 def llama_cpp_cohere(reading: LayerReading) -> Changes:
     """Cohere's class writes the base alone, which transformers 4.57 takes for 10,000 by default."""
-    _check_yarn_length(reading)
     places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
     base = {} if stated(reading, "rope_theta", *places) or not reading.config else {"base": BASE}
     return base if reading.scheme == "rope" else {**plain(reading), **base}
@@ -112,7 +133,6 @@ def llama_cpp_cohere(reading: LayerReading) -> Changes:
 
 def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling."""
-    _check_yarn_length(reading)
     if reading.scheme == "nope":
         return {}
     rotated, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
@@ -126,7 +146,6 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    _check_yarn_length(reading)
     dim = reading.params["dim"]
     hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
     width = hidden.value if hidden else _WIDTH_OF_NEMOTRON
@@ -155,15 +174,6 @@ def _columns_share(columns: int, dim: int) -> Changes:
     """
     check_share(NAME, "the share", columns / dim, dim)
     return {"partial": None if columns == dim else columns / dim}
-
-
-def _check_yarn_length(reading: LayerReading) -> None:
-    """Refuse a YaRN whose length the converter does not find, although nothing comes of it.
-
-    Raises: InvalidInput.
-    """
-    if reading.scheme == "rope-yarn" and not _is_null(reading):
-        llama_cpp_original(reading)
 
 
 def llama_cpp_apertus(reading: LayerReading) -> Changes:
@@ -562,6 +572,7 @@ DIFFERENCES = (
         llama_cpp_cohere,
         frozenset({"cohere"}),
         converted=True,
+        refusals=(*_YARN_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -583,6 +594,7 @@ DIFFERENCES = (
         frozenset({"cohere2"}),
         converted=True,
         refusals=(
+            *_YARN_WITHOUT_ORIGINAL,
             RuntimeRefusal(
                 refused,
                 "its converter needs rotary_pct of cohere2 in the file",
@@ -604,6 +616,7 @@ DIFFERENCES = (
         llama_cpp_nemotron,
         frozenset({"nemotron"}),
         converted=True,
+        refusals=(*_YARN_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -797,6 +810,7 @@ DIFFERENCES = (
         "prefers the rope object's original length (default for llama3: 8192)",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_original,
+        refusals=(*_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -806,6 +820,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/phi.py",
         llama_cpp_original,
         frozenset({"phi3", "phimoe"}),
+        refusals=(*_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,

@@ -324,9 +324,10 @@ class GGUFStretches(GGUFLayers):
         paths = " and ".join(map(self.keys.path, [*keys, "rope.scaling.factor"]))
         return Sourced(mscale**2, f"derived: {paths}")
 
-    def _scheme(self, group: AlikeLayers, sizes: Sizes, params: Params) -> tuple[str, Params]:
+    def _scheme(
+        self, group: AlikeLayers, stretch: Stretching, sizes: Sizes, params: Params
+    ) -> tuple[str, Params]:
         """The scheme that stands for the rotation, and its further parameters."""
-        stretch = self._stretch(group)
         divisors = self._divisors(stretch, sizes, group)
         if divisors:
             if stretch.yarn and stretch.factor.value != 1:

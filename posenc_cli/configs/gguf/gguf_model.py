@@ -203,7 +203,8 @@ class _GGUFModel(GGUFStretches):
             "layout": self._layout(),
             **({} if sizes.share is None else {"partial": sizes.share}),
         }
-        scheme, more = self._scheme(group, sizes, params)
+        stretch = self._stretch(group)
+        scheme, more = self._scheme(group, stretch, sizes, params)
         params |= more
         derived = {"head_dim": params["dim"]}
         if sizes.beside is not None:
@@ -211,7 +212,6 @@ class _GGUFModel(GGUFStretches):
         if sizes.stated is not None:
             derived["rotary_width"] = sizes.stated
         derived |= magnitude(scheme, params)
-        stretch = self._stretch(group)
         softmax = self._softmax_multiplier(stretch)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
