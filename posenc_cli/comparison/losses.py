@@ -287,7 +287,7 @@ class Comparing:
             return
         turning = all(any(group.is_rotary for group in groups) for groups in (first, second))
         for name, is_known, member in (
-            ("sliding-layers", not self.sees_all, attrgetter("slides")),
+            ("sliding-layers", not self.sees_all, lambda group: group.slides),
             ("unturned-layers", turning, lambda group: group.scheme == "nope"),
         ):
             a, b = (Sourced(_layers_of(groups, member), "its layers") for groups in (first, second))

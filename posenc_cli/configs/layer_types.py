@@ -290,7 +290,7 @@ def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
     )
     if listed is not None and len(listed.value) != count:
         raise keys.error(f"{listed.source} has {len(listed.value)} numbers for {count} layers")
-    return listed and tuple(map(float, listed.value))
+    return None if listed is None else tuple(map(float, listed.value))
 
 
 def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[str | None]:
