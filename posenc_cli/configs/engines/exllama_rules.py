@@ -146,23 +146,15 @@ def _base(reading: LayerReading, whole: Mapping[str, Any], otherwise: float) -> 
 
 def _gemma(reading: LayerReading, whole: Mapping[str, Any]) -> Changes:
     """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
-    base = stated(reading, "rope_theta", "top") or _GLOBAL_BASE
+    slides = reading.layer_type == "sliding_attention"
     if whole and whole is reading.config.get("rope_parameters"):
-        mine = [key for key in _LAYER_TYPES if whole.get(key) == reading.rope]
-        if len(mine) != 1:
-            raise not_read(NAME, "rope_parameters that do not tell Gemma 3's layers apart")
-        return {**plain(reading), "base": _LOCAL_BASE if mine[0] == _LAYER_TYPES[1] else base}
-    local = reading.config.get("rope_local_base_freq")
-    if local in (None, _LOCAL_BASE):
-        return {}
-    if local == base:
-        raise not_read(NAME, "bases that do not tell Gemma 3's layers apart")
-    return {"base": _LOCAL_BASE} if reading.params["base"] == local else {}
+        base = _LOCAL_BASE if slides else stated(reading, "rope_theta", "top") or _GLOBAL_BASE
+        return {**plain(reading), "base": base}
+    return {"base": _LOCAL_BASE} if slides else {}
 
 
 _LOCAL_BASE = 10_000.0
 _GLOBAL_BASE = 1_000_000.0
-_LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 def _columns(reading: LayerReading) -> int:
