@@ -873,7 +873,7 @@ def architectures(statement: Statement, _stored: Arrays) -> Arrays:
     """The model types of each class of transformers, for the types that are read or refused."""
     from transformers.models.auto import modeling_auto
 
-    known = {*families.names(), *families.containers()}
+    known = {*families.names(), *families.names("containers")}
     known |= {*nonrotary.FAMILIES, *vision.FAMILIES, *refusals()}
     classes: dict[str, set[str]] = {}
     for name, mapping in vars(modeling_auto).items():

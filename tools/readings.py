@@ -87,7 +87,7 @@ def within(config: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """A config in a model of text and something else, where one has such a text model."""
     around = [
         name
-        for name in families.containers()
+        for name in families.names("containers")
         if families.text_model_type(name) == config["model_type"]
     ]
     if not around:

@@ -31,7 +31,7 @@ def registry(statement: dict[str, Any], _stored: Mapping[str, Any]) -> Mapping[s
     import transformers
 
     statement["transformers"] = transformers.__version__
-    turning = {*families.names(), *families.containers()}
+    turning = {*families.names(), *families.names("containers")}
     statement["cases"] = [
         {"model_type": name, **({} if name in turning else _made_of(name))}
         for name in sorted(transformers.CONFIG_MAPPING.keys())

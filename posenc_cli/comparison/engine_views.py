@@ -15,7 +15,7 @@ from posenc_cli.comparison.compare import RotationComparison, Side
 from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve_with
 from posenc_cli.configs.engines.runtimes import RUNTIMES, OtherLayers, Runtime, UnknownReading
-from posenc_cli.configs.resolved import ALL, TRANSFORMERS
+from posenc_cli.configs.resolved import ALL, TRANSFORMERS, grouped
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record, replace
@@ -142,54 +142,48 @@ def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
     """The views of each kind of layers, which every reading has in the same order."""
     having = [(each.runtime.name, each.resolved.layers) for each in readings if each.resolved]
     for index, layers in enumerate(having[0][1]):
-        views: list[EngineView] = []
-        for engine, kinds in having:
-            shared = (i for i, view in enumerate(views) if _agree(view, engine, kinds[index]))
-            place = next(shared, None)
-            if place is None:
-                views.append(_view(views, engine, kinds[index]))
-            else:
-                view = views[place]
-                views[place] = replace(view, engines=(*view.engines, engine))
+        own = [EngineView((engine,), kinds[index]) for engine, kinds in having]
+        groups = grouped(own, _agree)
+        views = (_view(own[0], alike) for alike in groups)
         yield LayerViews(layers, tuple(views))
 
 
-def _agree(view: EngineView, engine: str, layers: Layers) -> bool:
+def _agree(view: EngineView, other: EngineView) -> bool:
     """Whether layers are the same as a view's: as was compared, at every length that matters."""
-    apart = _apart(view, engine, layers)
+    apart = _apart(view, other)
     if isinstance(apart, str):
-        return apart == _STANDS and view.layers.same_encoding(layers)
+        return apart == _STANDS and view.layers.same_encoding(other.layers)
     return apart.ok and not apart.goes_on
 
 
-def _apart(view: EngineView, engine: str, layers: Layers) -> RotationComparison | str:
+def _apart(view: EngineView, other: EngineView) -> RotationComparison | str:
     """How layers rotate beside a view's, else why the two cannot be compared."""
-    if (view.layers.scheme == _SEEING) != (layers.scheme == _SEEING):
+    if (view.layers.scheme == _SEEING) != (other.layers.scheme == _SEEING):
         return "one of the two follows three axes"
-    if not (view.layers.is_rotary and layers.is_rotary):
+    if not (view.layers.is_rotary and other.layers.is_rotary):
         return _STANDS
     try:
-        return RotationComparison.of(
-            (_side(view.engines[0], view.layers), _side(engine, layers)), SAME
-        )
+        return RotationComparison.of((_side(view), _side(other)), SAME)
     except InvalidInput as error:
         return error.message
 
 
-def _view(views: Sequence[EngineView], engine: str, layers: Layers) -> EngineView:
-    """A view of its own, compared with the first."""
-    apart = _apart(views[0], engine, layers) if views else None
-    if isinstance(apart, str):
-        return EngineView((engine,), layers, why_not=apart)
-    return EngineView((engine,), layers, apart)
+def _view(first: EngineView, alike: Sequence[EngineView]) -> EngineView:
+    """The view of engines that agree, compared with the first."""
+    own = replace(alike[0], engines=tuple(each.engines[0] for each in alike))
+    if alike[0] is first:
+        return own
+    apart = _apart(first, alike[0])
+    return replace(own, **{"why_not" if isinstance(apart, str) else "apart": apart})
 
 
-def _side(engine: str, layers: Layers) -> Side:
+def _side(view: EngineView) -> Side:
+    layers = view.layers
     return Side(
         layers.scheme,
         scheme=catalogue.find(layers.scheme),
         given=layers.values(),
-        runtime=engine,
+        runtime=view.engines[0],
         sources={name: value.source for name, value in layers.params.items()},
         softmax=layers.derived.get("softmax_multiplier"),
     )

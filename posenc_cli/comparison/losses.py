@@ -206,13 +206,13 @@ class Comparing:
     def models(self, a: Model, b: Model) -> None:
         """Compare the layers of two models."""
         first, second = a.reading.layers, b.reading.layers
-        self.converted = len({each.reading.noun == NOUN for each in (a, b)}) == 2
-        self.contexts(a, b)
+        file, config = (a, b) if a.reading.noun == NOUN else (b, a)
+        self.converted = file.reading.noun == NOUN != config.reading.noun
+        self.contexts(a, b, file, config)
         pairs = list(_pairs(first, second))
-        self.architectures(a, b)
         if self.converted:
-            file = a.reading if a.reading.noun == NOUN else b.reading
-            known = ARCHITECTURES.get(file.model_type)
+            self.architectures(a, b, file, config)
+            known = ARCHITECTURES.get(file.reading.model_type)
             self.sees_all = known is not None and known.sliding is None
         self.layer_sets(first, second)
         self.windows(a, b, pairs)
@@ -220,13 +220,12 @@ class Comparing:
         for one, other in pairs:
             self.groups(one, other)
 
-    def contexts(self, a: Model, b: Model) -> None:
+    def contexts(self, a: Model, b: Model, file: Model, config: Model) -> None:
         """Compare the contexts, unless the file has the one that its converter puts in its place.
 
         Source: conversion/command_r.py of llama.cpp, which reads model_max_length first.
         """
         contexts = [_derived(each.reading.layers[0], "context") for each in (a, b)]
-        file, config = (a, b) if a.reading.noun == NOUN else (b, a)
         own = _derived(file.reading.layers[0], "context").value
         kind, scheme = file.reading.model_type, config.reading.layers[0].scheme
         why = ""
@@ -249,12 +248,9 @@ class Comparing:
         if not first or not second:
             self.value("encoding", None, *(_scheme(m.reading.layers[0]) for m in (a, b)))
             return
-        pairs = [
-            (one, other)
-            for one in sorted(first, key=attrgetter("slides"))
-            for other in sorted(second, key=attrgetter("slides"))
-        ]
-        trials = [self._drafted(one, other) for one, other in pairs]
+        first.sort(key=attrgetter("slides"))
+        second.sort(key=attrgetter("slides"))
+        trials = [self._drafted(one, other) for one in first for other in second]
         nearest = next((trial for trial in trials if not trial.losses), trials[0])
         self.compared |= nearest.compared
         self.losses += nearest.losses
@@ -266,16 +262,18 @@ class Comparing:
         trial.losses = [loss for loss in trial.losses if loss.name not in _OWN_OF_DRAFTERS]
         return trial
 
-    def architectures(self, a: Model, b: Model) -> None:
+    def architectures(self, a: Model, b: Model, file: Model, config: Model) -> None:
         """Compare the architecture of a file with the model type of a config, where it is known."""
-        keys = ["general.architecture" if m.reading.noun == NOUN else "model_type" for m in (a, b)]
-        types = [Sourced(m.reading.model_type, key) for m, key in zip((a, b), keys, strict=True)]
-        file, config = types if a.reading.noun == NOUN else types[::-1]
-        expected = OF_MODEL_TYPES.get(config.value)
-        if self.converted and expected is not None:
-            self.compared.add("architecture")
-            if file.value not in expected:
-                self.losses.append(Loss("architecture", None, *types))
+        expected = OF_MODEL_TYPES.get(config.reading.model_type)
+        if expected is None:
+            return
+        self.compared.add("architecture")
+        if file.reading.model_type not in expected:
+            types = (
+                Sourced(m.reading.model_type, "general.architecture" if m is file else "model_type")
+                for m in (a, b)
+            )
+            self.losses.append(Loss("architecture", None, *types))
 
     def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
         """Compare which layers there are, which slide and which do not rotate."""
@@ -287,15 +285,14 @@ class Comparing:
         )
         if counts[0] != counts[1]:
             return
-        members: dict[str, Callable[[Layers], bool]] = {}
-        if not self.sees_all:
-            members["sliding-layers"] = attrgetter("slides")
-        if all(any(group.is_rotary for group in groups) for groups in (first, second)):
-            members["unturned-layers"] = lambda group: group.scheme == "nope"
-        for name, member in members.items():
-            a, b = _layers_of(first, member), _layers_of(second, member)
-            if a or b:
-                self.value(name, None, Sourced(a, "its layers"), Sourced(b, "its layers"))
+        turning = all(any(group.is_rotary for group in groups) for groups in (first, second))
+        for name, is_known, member in (
+            ("sliding-layers", not self.sees_all, lambda group: group.slides),
+            ("unturned-layers", turning, lambda group: group.scheme == "nope"),
+        ):
+            a, b = (Sourced(_layers_of(groups, member), "its layers") for groups in (first, second))
+            if is_known and (a.value or b.value):
+                self.value(name, None, a, b)
 
     def windows(self, a: Model, b: Model, pairs: Sequence[tuple[Layers, Layers]]) -> None:
         """Compare how many positions layers see, as far as both readings say it."""
@@ -361,11 +358,10 @@ class Comparing:
         whole = tables[0].value == tables[1].value
         if not self.converted or (whole and not shifted):
             self.value("first-row", label, *offsets)
+        elif shifted and whole:
+            self.compared.add("first-row")
         elif shifted:
-            if whole:
-                self.compared.add("first-row")
-            else:
-                self.unknown["first-row"] = _CUT.format(abs(tables[0].value - tables[1].value))
+            self.unknown["first-row"] = _CUT.format(abs(tables[0].value - tables[1].value))
 
     def scores(self, one: Layers, other: Layers) -> None:
         """Compare what scores are multiplied by and capped at, where either says it."""
@@ -517,8 +513,8 @@ def _divided_by(group: Layers) -> object:
 
 
 def _taken(group: Layers) -> Sourced:
-    length = group.params["seq_len"]
-    longer = length.value > _settled(group, ORIGINAL).value
+    length, original = group.params["seq_len"], _settled(group, ORIGINAL)
+    longer = length.value > original.value
     factors = _settled(group, "long_factor" if longer else "short_factor")
     return Sourced(factors.value, f"{factors.source} at {length.value} positions")
 
@@ -601,11 +597,7 @@ def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, A
 
 def _layers_of(groups: Sequence[Layers], member: Callable[[Layers], bool]) -> tuple[int, ...]:
     """The numbers of the layers of some groups."""
-    found: list[int] = []
-    for group in groups:
-        if member(group):
-            found += group.layers
-    return tuple(sorted(found))
+    return tuple(sorted(layer for group in groups if member(group) for layer in group.layers))
 
 
 def _window(group: Layers) -> Sourced:

@@ -58,12 +58,9 @@ def stored_model(path: str, names: Sequence[StoredName]) -> Model:
         )
         for (layer_type, _, _), members in shared.items()
     )
-    of = f"of {len(names)} tensor{'s' * (len(names) > 1)} in {', '.join(_formats(stored))}"
+    formats = ", ".join(dict.fromkeys(each.loaded.dtype for each in stored))
+    of = f"of {len(names)} tensor{'s' * (len(names) > 1)} in {formats}"
     return Model(path, Resolved(of, (), noun=NOUN), stored=stored)
-
-
-def _formats(stored: Sequence[StoredFrequencies]) -> list[str]:
-    return list(dict.fromkeys(each.loaded.dtype for each in stored))
 
 
 def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelComparison:

@@ -124,7 +124,7 @@ def resolve(
         )
         notes.of_transformers(read)
         for departure in departures:
-            notes.warn(departure.text())
+            notes.warnings.append(departure.text())
     unread = note_unread(top, model, layers, notes)
     found = tuple(departures)
     return notes.resolved(model.model_type, layers, unread, departures=found, config=config)
@@ -143,7 +143,7 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
     layers = [*_checked(top.name, layers)]
     unread = tuple(top.unread())
     if unread:
-        notes.warn(f"nothing read {', '.join(unread)}")
+        notes.warnings.append(f"nothing read {', '.join(unread)}")
     return notes.resolved(class_name, layers, unread, noun="class")
 
 
@@ -260,17 +260,17 @@ def _note_other_classes(
         else:
             alike = _encodings(other.layers) == _encodings(layers)
         if alike:
-            notes.warn(
+            notes.warnings.append(
                 f"{class_.text()} is a class of {class_.model_type}, not of model type "
                 f"{model_type}: both are read the same here"
             )
         else:
-            notes.headline(
+            notes.headlines.append(
                 f"{class_.text()} is a class of {class_.model_type}, which differs from model type "
                 f"{model_type}: transformers and posenc go by the model type, and engines that go "
                 "by the class run another model"
             )
-            notes.contradict(class_.source)
+            notes.contradicted.append(class_.source)
     if not is_drafter(top.values) and (model.family is None or model.family.known):
         _note_foreign_classes(top, model, own, notes)
 
@@ -284,12 +284,12 @@ def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes
     for part in parts:
         for each in classes(part):
             if is_foreign(each, own):
-                notes.headline(
+                notes.headlines.append(
                     f"{each.text()} is not a class of {model_type} that posenc knows: it is read "
                     f"as transformers' {model_type}, but {abbreviated(each.name)} may be another "
                     "model"
                 )
-                notes.contradict(each.source)
+                notes.contradicted.append(each.source)
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
@@ -308,10 +308,9 @@ def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:
         return vision.layers(keys, model_type, notes)
     family = nonrotary.FAMILIES.get(model_type)
     if family is not None:
-        if container is not None and container.defaults:
-            family = nonrotary.within(family, container.defaults)
-            model_type = container.model_type
-        return nonrotary.Reader(keys, model_type, family, notes).layers()
+        defaults = container.defaults if container is not None else {}
+        whose = container.model_type if container is not None and defaults else model_type
+        return nonrotary.Reader(keys, whose, family, notes, defaults).layers()
     rotary = families.rotary(model_type)
     hidden = keys.count("hidden_size")
     if hidden is None and rotary is not None:

@@ -56,10 +56,6 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
         found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
-    except RecursionError as error:
-        raise InvalidInput(f"{where} is nested too deeply") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where} is not UTF-8 text (byte {error.start})") from error
     except json.JSONDecodeError as error:
         check_text(where, error.doc)
         place = f"line {error.lineno} column {error.colno}"
@@ -68,8 +64,8 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
             if error.doc
             else f"{where} is empty: it holds no bytes"
         ) from error
-    except ValueError as error:
-        raise InvalidInput(f"{where} holds a number of too many digits") from error
+    except (RecursionError, ValueError) as error:
+        raise InvalidInput(f"{where} cannot be read as JSON: {error}") from error
     if not isinstance(found, dict):
         raise InvalidInput(f"{where}: must hold a JSON object")
     return found
@@ -164,7 +160,7 @@ def note_drafter(top: Keys, notes: Notes) -> None:
     verifier = config.get("verifier") if isinstance(config, dict) else None
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None
     whose = f" of {quoted_name(name)}" if isinstance(name, str) and name else ""
-    notes.warn(
+    notes.warnings.append(
         f"it is a draft model ({kind}){whose}: posenc compare VERIFIER DRAFTER checks that both "
         "rotate alike"
     )

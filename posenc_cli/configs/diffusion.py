@@ -33,30 +33,21 @@ _FRAMES = (
 THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
 
 
-class DefaultSize(Record):
-    """What a pipeline makes where it is not told a size: its latents, and that in words.
-
-    ``grid`` counts frames, rows and columns.
-    """
-
-    grid: tuple[int, ...]
-    text: str
-
-
 class DiffusionFamily(Record):
     """A class of diffusers: how it is read, and what its configs leave out.
 
     ``read`` names the method of the reader. ``shift`` is that of its timesteps where no key holds
     it, and ``fixed`` whether no key does. ``size`` is what its pipeline makes by default, where its
-    config holds no size. ``axes``, ``base`` and ``partial`` are of rotations; ``theta`` says that
-    the key rope_theta holds the base. ``note`` is a warning for all its configs.
+    config holds no size: its latents in frames, rows and columns, and that in words. ``axes``,
+    ``base`` and ``partial`` are of rotations; ``theta`` says that the key rope_theta holds the
+    base. ``note`` is a warning for all its configs.
     """
 
     read: str
     defaults: Mapping[str, Any] = fresh(dict)
     shift: float = 0.0
     fixed: bool = False
-    size: DefaultSize | None = None
+    size: tuple[tuple[int, ...], str] | None = None
     axes: tuple[int, ...] = (16, 56, 56)
     base: float = 10_000.0
     theta: bool = False
@@ -86,8 +77,8 @@ _COGVIDEOX = {
 }
 _BLOCKS = {"num_layers": 19, "num_single_layers": 38}
 _UNET = {"block_out_channels": (320, 640, 1280, 1280)}
-_VIDEO = DefaultSize((21, 60, 104), "81 frames of 480 x 832 pixels")
-_IMAGE = DefaultSize((1, 64, 64), "1024 x 1024 pixels")
+_VIDEO = ((21, 60, 104), "81 frames of 480 x 832 pixels")
+_IMAGE = ((1, 64, 64), "1024 x 1024 pixels")
 
 FAMILIES: Mapping[str, DiffusionFamily] = {
     "UNet2DConditionModel": DiffusionFamily("unet", _UNET, note=_NO_POSITIONS),
@@ -164,7 +155,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
     "WanAnimateTransformer3DModel": DiffusionFamily(
         "wan",
         _LARGE,
-        size=DefaultSize((21, 90, 160), "77 frames of 720 x 1280 pixels, one before them"),
+        size=((21, 90, 160), "77 frames of 720 x 1280 pixels, one before them"),
     ),
     "ChronoEditTransformer3DModel": DiffusionFamily(
         "wan",
@@ -180,7 +171,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
             "num_layers": 32,
             "freq_dim": 256,
         },
-        size=DefaultSize((25, 68, 120), "97 frames of 544 x 960 pixels"),
+        size=((25, 68, 120), "97 frames of 544 x 960 pixels"),
     ),
     "SanaVideoTransformer3DModel": DiffusionFamily(
         "wan", {"num_attention_heads": 20, "attention_head_dim": 112, "num_layers": 20}, size=_VIDEO
@@ -196,7 +187,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         },
         base=256.0,
         theta=True,
-        size=DefaultSize((33, 90, 160), "129 frames of 720 x 1280 pixels"),
+        size=((33, 90, 160), "129 frames of 720 x 1280 pixels"),
     ),
     "HunyuanVideo15Transformer3DModel": DiffusionFamily(
         "hunyuan_video",
@@ -209,7 +200,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         },
         base=256.0,
         theta=True,
-        size=DefaultSize((31, 30, 53), "121 frames of 480 x 848 pixels"),
+        size=((31, 30, 53), "121 frames of 480 x 848 pixels"),
     ),
     "MotifVideoTransformer3DModel": DiffusionFamily(
         "hunyuan_video",
@@ -222,7 +213,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         },
         base=256.0,
         theta=True,
-        size=DefaultSize((31, 92, 160), "121 frames of 736 x 1280 pixels"),
+        size=((31, 92, 160), "121 frames of 736 x 1280 pixels"),
     ),
     "CogVideoXTransformer3DModel": DiffusionFamily("cogvideox", _COGVIDEOX),
     "ConsisIDTransformer3DModel": DiffusionFamily("cogvideox", _COGVIDEOX),
@@ -235,7 +226,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
             "patch_size": 2,
             "time_embed_dim": 512,
         },
-        size=DefaultSize((1, 128, 128), "1024 x 1024 pixels"),
+        size=((1, 128, 128), "1024 x 1024 pixels"),
     ),
     "SD3Transformer2DModel": DiffusionFamily("sines", _SD3),
     "SD3ControlNetModel": DiffusionFamily("sines", _SD3),
@@ -404,12 +395,16 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
         refused = f"{keys.name}: posenc reads no configs of diffusers' class {printable(name)}"
         if name in UNREAD:
             raise InvalidInput(f"{refused}: {UNREAD[name]}")
-        folders = "use the config in the folder of its unet or transformer"
-        raise InvalidInput(refused, hint=folders if name.endswith("Pipeline") else None)
+        raise InvalidInput(
+            refused,
+            hint="use the config in the folder of its unet or transformer"
+            if name.endswith("Pipeline")
+            else None,
+        )
     reader = _DiffusionReader(keys, family, notes)
     found = list(getattr(reader, reader.family.read)())
     if reader.family.note:
-        notes.warn(reader.family.note)
+        notes.warnings.append(reader.family.note)
     return name, found
 
 
@@ -488,9 +483,9 @@ class _DiffusionReader(FamilyReader):
         grid = self._pipeline_grid(patch.value)
         most, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
         if most is not None and max(grid.value) > most.value:
-            self.notes.warn(f"{most.source} {most.value}: no axis may be longer")
+            self.notes.warnings.append(f"{most.source} {most.value}: no axis may be longer")
         if skipped is not None:
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{skipped.source} {skipped.value}: with only two frames, the second is at "
                 "position "
                 f"{skipped.value - 1}"
@@ -512,13 +507,15 @@ class _DiffusionReader(FamilyReader):
         if rotates:
             yield self._rotated("cogvideox", **self._cogvideox_grid())
         else:
-            self.notes.warn(
+            self.notes.warnings.append(
                 "left out: the sines of frames, rows and columns added to the patches, which no "
                 "scheme has"
             )
         table = self.keys.flag("use_learned_positional_embeddings")
         if table is not None and table.value:
-            self.notes.warn(f"{table.source}: a learned table of the patches is added too")
+            self.notes.warnings.append(
+                f"{table.source}: a learned table of the patches is added too"
+            )
         yield self._timesteps("timestep" if rotates else None, self._width(), **self._sines())
 
     def glm_image(self) -> Iterator[Layers]:
@@ -573,7 +570,7 @@ class _DiffusionReader(FamilyReader):
         most = side
         if cropped in self.family.defaults and not self._is_null(cropped):
             most = self._count(cropped)
-            self.notes.warn(
+            self.notes.warnings.append(
                 "an image uses the rows in the middle of this table; the sample size is "
                 f"{side.value} x {side.value}"
             )
@@ -626,7 +623,10 @@ class _DiffusionReader(FamilyReader):
 
         Raises: InvalidInput unless a key or the class shares a head out to them.
         """
-        axes, head = self.keys.counts(key) or self.default(self.family.axes), self._head()
+        axes, head = (
+            self.keys.counts(key) or self.default(self.family.axes),
+            self._count("attention_head_dim"),
+        )
         odd = len(axes.value) != 3 or any(n < 2 or n % 2 for n in axes.value)
         if odd or sum(axes.value) != head.value:
             rule = f"must be three even numbers that add up to {head.value}, {head.source}"
@@ -638,21 +638,26 @@ class _DiffusionReader(FamilyReader):
         keys = ("num_layers", "num_single_layers")
         known = (self._count(key, minimum=0) for key in keys if key in self.family.defaults)
         count = Sourced(sum(each.value for each in known), "derived: the sum of layers")
-        params = {"dim": self._head(), "convention": self.default(convention), "grid": grid, **more}
+        params = {
+            "dim": self._count("attention_head_dim"),
+            "convention": self.default(convention),
+            "grid": grid,
+            **more,
+        }
         context = Sourced(math.prod(grid.value), "derived: patches of the grid")
         derived = {"head_dim": params["dim"], "context": context}
         return Layers("attention", numbered(count), "rope-axial", params, derived)
 
     def _pipeline_grid(self, patch: tuple[int, ...], axes: str = "FRAMESxROWSxCOLUMNS") -> Sourced:
         """The patches of what the pipeline makes by default, as the config has no sizes."""
-        size = self.family.size
-        assert size is not None
-        grid = tuple(max(count // side, 1) for count, side in zip(size.grid, patch, strict=True))
-        self.notes.warn(
-            f"the config holds no size: the grid is of {size.text}, which its pipeline makes by "
+        assert self.family.size is not None
+        latents, text = self.family.size
+        grid = tuple(max(count // side, 1) for count, side in zip(latents, patch, strict=True))
+        self.notes.warnings.append(
+            f"the config holds no size: the grid is of {text}, which its pipeline makes by "
             f"default (--set grid={axes} is another)"
         )
-        return Sourced(grid, f"{OF_PIPELINE}: {size.text}")
+        return Sourced(grid, f"{OF_PIPELINE}: {text}")
 
     def _timesteps(self, layer_type: str | None, width: Sourced, **more: Sourced) -> Layers:
         usual = self.fixed(flip_sin_to_cos=True, downscale_freq_shift=0.0)
@@ -679,12 +684,9 @@ class _DiffusionReader(FamilyReader):
         stated = self.keys.number("rope_theta", above=1) if self.family.theta else None
         return stated or self.default(self.family.base)
 
-    def _head(self) -> Sourced:
-        return self._count("attention_head_dim")
-
     def _width(self) -> Sourced:
         """The columns of all heads together."""
-        heads, head = self._count("num_attention_heads"), self._head()
+        heads, head = self._count("num_attention_heads"), self._count("attention_head_dim")
         return Sourced(heads.value * head.value, f"derived: {heads.source} × {head.source}")
 
     def _is_null(self, key: str) -> bool:

@@ -184,18 +184,15 @@ def rotary(model_type: str) -> Rotary | None:
     return None if remote is None else remote.family
 
 
-def names() -> tuple[str, ...]:
-    """The model types of the rotary families.
+def names(kind: str = "families") -> tuple[str, ...]:
+    """The model types of the rotary families, of the ``containers`` around text models, or others.
 
-    >>> "llama" in names()
-    True
+    The ``others`` of transformers are neither rotary nor around a text model, and not all read.
+
+    >>> "llama" in names(), "llava" in names("containers"), "vit" in names("others")
+    (True, True, True)
     """
-    return tuple(packaged("rotary.json")["families"])
-
-
-def unknown(model_type: str) -> Rotary:
-    """A model type that nothing is known of, read like Llama's."""
-    return Rotary(model_type, known=False, any_names=True)
+    return tuple(packaged("rotary.json")[kind])
 
 
 def text_model_type(model_type: str) -> str | None:
@@ -220,46 +217,13 @@ def container(model_type: str) -> Container | None:
     return Container(model_type, **({"text": row} if isinstance(row, str) else row))
 
 
-def has_fixed_text(model_type: object) -> bool:
-    """Whether transformers reads the text model of a container as one type, whatever it states."""
-    return model_type in packaged("rotary.json")["fixed"]
-
-
-def containers() -> tuple[str, ...]:
-    """The model types of text and images or sound."""
-    return tuple(packaged("rotary.json")["containers"])
-
-
-def others() -> tuple[str, ...]:
-    """The model types of transformers that are neither rotary nor around a text model.
-
-    posenc does not read them all.
-
-    >>> "vit" in others(), "my_model" in others()
-    (True, False)
-    """
-    return tuple(packaged("rotary.json")["others"])
-
-
-class Refusal(Record):
-    """Why a model type is not read, and what comes near: a row of ``refusals.json``.
-
-    A reason goes on from the model type: "mamba has no attention".
-    """
-
-    because: str
-    hint: str | None = None
-
-
 @cache
-def refusals() -> Mapping[str, Refusal]:
-    """Every model type that is refused.
+def refusals() -> Mapping[str, Mapping[str, Any]]:
+    """Every model type that is not read: the row of ``refusals.json`` that says why.
 
-    >>> refusals()["mamba"].because
+    The reason goes on from the model type, and a hint may say what comes near.
+
+    >>> refusals()["mamba"]["because"]
     'has no attention'
     """
-    return {
-        name: Refusal(row["because"], row.get("hint"))
-        for row in packaged("refusals.json")
-        for name in row["types"]
-    }
+    return {name: row for row in packaged("refusals.json") for name in row["types"]}

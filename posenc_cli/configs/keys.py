@@ -177,7 +177,7 @@ class Keys:
         Raises: InvalidInput for anything else.
         """
         rule = "must be a list of numbers above 0"
-        listed = self._list(
+        listed = self.listed(
             key,
             rule,
             lambda item: type(item) in (int, float) and 0 < item <= sys.float_info.max,
@@ -191,7 +191,7 @@ class Keys:
 
         Raises: InvalidInput for anything else.
         """
-        return self._list(
+        return self.listed(
             key,
             "must be a list of whole numbers",
             lambda item: type(item) is int and 0 <= item <= LARGEST_COUNT,
@@ -202,9 +202,9 @@ class Keys:
 
         Raises: InvalidInput for anything else.
         """
-        return self._list(key, "must be a list of texts", lambda item: isinstance(item, str))
+        return self.listed(key, "must be a list of texts", lambda item: isinstance(item, str))
 
-    def _list(self, key: str, rule: str, fits: Callable[[Any], bool]) -> Sourced | None:
+    def listed(self, key: str, rule: str, fits: Callable[[Any], bool]) -> Sourced | None:
         """A list of items that fit, as a tuple.
 
         Raises: InvalidInput, by ``rule``, for anything else.
@@ -368,7 +368,7 @@ class FamilyKeys(FamilyReader):
         if default:
             self.notes.size(self.text.path(key), size)
         for name, value in stated.items():
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{self.text.path(name)} {json_text(value)} has no effect: transformers' "
                 f"{self.family.model_type} reads {self.text.path(key)}"
             )

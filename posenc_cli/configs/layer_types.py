@@ -70,7 +70,7 @@ def groups(keys: FamilyKeys) -> list[Group]:
     types = _types(keys)
     if types and family.last and types[-1] != family.last:
         if keys.text.has("layer_types"):
-            keys.notes.warn(
+            keys.notes.warnings.append(
                 f"{keys.text.path('layer_types')} ends in {types[-1]}: transformers makes the last "
                 f"layer of {family.model_type} {family.last}, and warns"
             )
@@ -281,20 +281,16 @@ def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
 
     Raises: InvalidInput.
     """
-    text = keys.text
-    key = "layer_rope_theta"
-    if keys.family.layer_bases is None or text.values.get(key) is None:
+    if keys.family.layer_bases is None:
         return None
-    listed = text.get(key)
-    values = listed.value if listed is not None else None
-    if not isinstance(values, list | tuple) or not all(
-        isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        for value in values
-    ):
-        raise text.invalid(key, "must be a list of numbers from 0 on")
-    if len(values) != count:
-        raise keys.error(f"{text.path(key)} has {len(values)} numbers for {count} layers")
-    return tuple(map(float, values))
+    listed = keys.text.listed(
+        "layer_rope_theta",
+        "must be a list of numbers from 0 on",
+        lambda value: type(value) in (int, float) and value >= 0,
+    )
+    if listed is not None and len(listed.value) != count:
+        raise keys.error(f"{listed.source} has {len(listed.value)} numbers for {count} layers")
+    return None if listed is None else tuple(map(float, listed.value))
 
 
 def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[str | None]:
@@ -322,22 +318,17 @@ def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
     interval = text.count("no_rope_layer_interval")
     period = interval.value if interval else 4
     periodic = [(layer + 1) % period != 0 for layer in range(count)]
-    listed = text.get("no_rope_layers")
-    if listed is not None and listed.value:
-        flags = listed.value
-        if not isinstance(flags, list | tuple) or any(flag not in (0, 1) for flag in flags):
-            raise text.invalid("no_rope_layers", "must be a list of 0 and 1")
-        if len(flags) != count:
-            raise keys.error(
-                f"{text.path('no_rope_layers')} has {len(flags)} numbers for {count} layers"
-            )
-        turning = [bool(flag) for flag in flags]
-        if interval is not None and turning != periodic:
-            keys.notes.doubt(
-                interval.source,
-                f"{interval.source} {interval.value} contradicts {text.path('no_rope_layers')}, by "
-                f"which {turning.count(False)} of {count} layers do not rotate, not "
-                f"{periodic.count(False)}: transformers takes the list",
-            )
-        return turning
-    return periodic
+    listed = text.listed("no_rope_layers", "must be a list of 0 and 1", lambda flag: flag in (0, 1))
+    if listed is None or not listed.value:
+        return periodic
+    if len(listed.value) != count:
+        raise keys.error(f"{listed.source} has {len(listed.value)} numbers for {count} layers")
+    turning = [*map(bool, listed.value)]
+    if interval is not None and turning != periodic:
+        keys.notes.doubt(
+            interval.source,
+            f"{interval.source} {interval.value} contradicts {listed.source}, by which "
+            f"{turning.count(False)} of {count} layers do not rotate, not {periodic.count(False)}: "
+            "transformers takes the list",
+        )
+    return turning

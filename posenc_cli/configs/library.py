@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.configs.families import packaged
 from posenc_cli.errors import InvalidInput, abbreviated, nearest, unknown_name
 from posenc_cli.records import Record, fresh
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _PRESETS = Path(__file__).with_name("presets")
+_FUNCTIONS = "library_functions.json"
 
 
 class Preset(Record):
@@ -65,19 +67,13 @@ class LibraryFunction(Record):
     start: int = 0
 
 
-@cache
-def _rows() -> Mapping[str, Mapping[str, Any]]:
-    source = Path(__file__).with_name("library_functions.json").read_text("utf-8")
-    return dict(json.loads(source))
-
-
 def function_names() -> tuple[str, ...]:
     """The functions that posenc knows, as ``package:function``.
 
     >>> "diffusers:get_2d_sincos_pos_embed" in function_names()
     True
     """
-    return tuple(_rows())
+    return tuple(packaged(_FUNCTIONS))
 
 
 def find_function(name: str) -> LibraryFunction:
@@ -88,7 +84,7 @@ def find_function(name: str) -> LibraryFunction:
     >>> find_function("openai-whisper:sinusoids").set["spacing"]
     'tensor2tensor'
     """
-    if name not in _rows():
+    if name not in packaged(_FUNCTIONS):
         package = name.partition(":")[0]
         own = [known for known in function_names() if known.startswith(f"{package}:")]
         packages = sorted({known.partition(":")[0] for known in function_names()})
@@ -99,4 +95,4 @@ def find_function(name: str) -> LibraryFunction:
             or listed
             or f"--like PACKAGE lists the functions of a package: {', '.join(packages)}",
         )
-    return LibraryFunction(**_rows()[name])
+    return LibraryFunction(**packaged(_FUNCTIONS)[name])

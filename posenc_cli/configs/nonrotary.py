@@ -55,19 +55,6 @@ class NonRotaryFamily(Record):
     window: tuple[str, int] | None = None
 
 
-def within(family: NonRotaryFamily, defaults: Mapping[str, int]) -> NonRotaryFamily:
-    """A family with the defaults that it has in a larger model.
-
-    >>> within(NonRotaryFamily("learned"), {"hidden_size": 1024}).dim
-    ('hidden_size', 1024)
-    """
-    dim, rows, heads, layers = (
-        (key, defaults.get(key, default))
-        for key, default in (family.dim, family.rows, family.heads, family.layers)
-    )
-    return replace(family, dim=dim, rows=rows, heads=heads, layers=layers)
-
-
 FAMILIES: Mapping[str, NonRotaryFamily] = {
     model_type: NonRotaryFamily(**row) for model_type, row in packaged("nonrotary.json").items()
 }
@@ -82,11 +69,18 @@ SYNONYMS = (
 
 
 class Reader(FamilyReader):
-    """Reads the config of a family without rope."""
+    """Reads the config of a family without rope, with the ``defaults`` of the model around it."""
 
-    def __init__(self, keys: Keys, model_type: str, family: NonRotaryFamily, notes: Notes) -> None:
+    def __init__(
+        self,
+        keys: Keys,
+        model_type: str,
+        family: NonRotaryFamily,
+        notes: Notes,
+        defaults: Mapping[str, int],
+    ) -> None:
         super().__init__(keys, model_type, notes)
-        self.family = family
+        self.family, self.defaults = family, defaults
 
     def layers(self) -> Iterator[Layers]:
         """The layers of each type.
@@ -100,7 +94,7 @@ class Reader(FamilyReader):
         also = next((names for names in SYNONYMS if key in names), (key,))
         count = first(*(self.keys.count(name, minimum=minimum) for name in (key, *also)))
         if count is None:
-            count = self.default(default)
+            count = self.default(self.defaults.get(key, default))
             if key in (self.family.dim[0], self.family.heads[0]):
                 self.notes.size(self.keys.path(key), count)
         return count
@@ -183,7 +177,7 @@ class Reader(FamilyReader):
         if self.family.offset:
             start = self._first_row()
             derived["first_position"] = start
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{self.model_type} numbers its first token {start.value}: --start {start.value}"
             )
         dim = {"dim": self._count(self.family.dim)}
@@ -217,7 +211,7 @@ class Reader(FamilyReader):
         }
         local = self.keys.text("encoder_attention_type")
         if local is not None and local.value != "local":
-            self.notes.warn("the side bias of longt5's global tokens is left out")
+            self.notes.warnings.append("the side bias of longt5's global tokens is left out")
         encoder = self._indices()
         decoder = self.keys.count("num_decoder_layers", minimum=0)
         tables = self.fixed(**{BIAS_TABLES: SEPARATE if self.model_type == "umt5" else SHARED})
@@ -257,7 +251,9 @@ class Reader(FamilyReader):
         """ALiBi by key, which Falcon scales."""
         held = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
         layers = self._alibi("bloom", {"head_dim": self._head(), "slope_format": held})
-        self.notes.warn("falcon divides the bias by √head_dim and rounds its slopes to bfloat16")
+        self.notes.warnings.append(
+            "falcon divides the bias by √head_dim and rounds its slopes to bfloat16"
+        )
         yield layers
 
     def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
@@ -294,7 +290,7 @@ class Reader(FamilyReader):
         """Sinusoids of offsets, which queries meet."""
         clamp = self.keys.get("clamp_len")
         if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{clamp.source} {clamp.value} is left out: farther offsets share its row"
             )
         yield Layers(None, self._indices(), "transformer-xl", {"dim": self._count(self.family.dim)})

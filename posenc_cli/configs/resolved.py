@@ -83,9 +83,9 @@ def grouped(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[lis
     """
     groups: list[list[Any]] = []
     for item in items:
-        own = [group for group in groups if alike(group[0], item)] or [[]]
-        groups += [] if own[0] else own
-        own[0].append(item)
+        own: list[Any] = next((group for group in groups if alike(group[0], item)), [])
+        groups += [] if own else [own]
+        own.append(item)
     return groups
 
 
@@ -229,14 +229,6 @@ class Notes:
             **more,
         )
 
-    def warn(self, text: str) -> None:
-        """Say something, once."""
-        self.warnings.append(text)
-
-    def headline(self, text: str) -> None:
-        """Say, before all else, what the whole reading stands on."""
-        self.headlines.append(text)
-
     def of_transformers(self, paths: Iterable[str]) -> None:
         """Say whose reading the warnings so far are of, where they name keys of these paths."""
         known = tuple(paths)
@@ -247,14 +239,10 @@ class Notes:
             for text in self.warnings
         ]
 
-    def contradict(self, key: str) -> None:
-        """Name a key that contradicts the value in use, once."""
-        self.contradicted.append(key)
-
     def doubt(self, key: str, text: str) -> None:
         """Say that a key contradicts the value in use, or another key."""
-        self.warn(text)
-        self.contradict(key)
+        self.warnings.append(text)
+        self.contradicted.append(key)
 
     def ineffective(self, stated: Sourced, reason: str) -> None:
         """Say that a key has no effect, and why, and name it as one that says otherwise."""
@@ -264,9 +252,5 @@ class Notes:
 
     def size(self, key: str, size: Sourced) -> None:
         """Say that a size is the model type's, and name it as a default."""
-        self.warn(f"{key} is not given: {size.value} is the {size.source}")
-        self.default(key)
-
-    def default(self, what: str) -> None:
-        """Name a value that the model type gives, once."""
-        self.defaulted.append(what)
+        self.warnings.append(f"{key} is not given: {size.value} is the {size.source}")
+        self.defaulted.append(key)

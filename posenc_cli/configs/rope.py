@@ -92,7 +92,7 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
 def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     """The last columns of a head, which alone rotate where keys are compressed."""
     whole, share = keys.needed_count(HEAD), rope.number(SHARE)
-    keys.notes.warn(
+    keys.notes.warnings.append(
         f"{keys.family.model_type} rotates the last dimensions of each head; keys of compressed "
         "layers rotate by the position of their block's first token, and outputs are rotated back"
     )
@@ -109,7 +109,7 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     """
     new, old = rope.text("rope_type"), rope.text("type")
     if old is not None and new is None and not rope.reads_type:
-        keys.notes.warn(
+        keys.notes.warnings.append(
             f"{old.source} {json_text(old.value)} has no effect: transformers' "
             f"{keys.family.model_type} reads only rope_type, and scales nothing"
         )
@@ -187,8 +187,8 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     if rope.is_default:
         missing = f"has no rope_parameters: those of {family.model_type} are taken"
     if base.source.startswith("default of") and not _is_stated(keys, label, base.value):
-        keys.notes.warn(f"{text.name} {missing}")
-        keys.notes.default(f"rope_theta{of_type}")
+        keys.notes.warnings.append(f"{text.name} {missing}")
+        keys.notes.defaulted.append(f"rope_theta{of_type}")
     return base
 
 
@@ -251,7 +251,7 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
     has_own = family.partial != 1 and (plain or not family.nested)
     nulls = [name for name in keys.names(SHARE) if keys.text.values.get(name, 0) is None]
     if share is None and has_own and nulls and not (family.nested and plain):
-        keys.notes.warn(
+        keys.notes.warnings.append(
             f"{keys.text.path(nulls[0])} null: transformers rotates the whole head, and without "
             f"the key the default of {family.model_type}, {family.partial:g} of it"
         )
@@ -331,7 +331,7 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
     sections = sections or rope.get("xdrope_section")
     has_axes = not keys.family.known or "xdrope" in keys.family.renamed
     if keys.family.mrope is not None or (sections is not None and has_axes):
-        keys.notes.warn("read for text only: the axes of images and video are left out")
+        keys.notes.warnings.append("read for text only: the axes of images and video are left out")
 
 
 def _context(keys: FamilyKeys, factor: Sourced | None = None) -> dict[str, Sourced]:
@@ -409,7 +409,7 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
             _share_of_hidden(keys)
         return head
     if family.needs_head_dim and rope_type in BY_HEAD_DIM:
-        keys.notes.warn(
+        keys.notes.warnings.append(
             f"{text.path(HEAD)} is not given: transformers 5 cannot run rope_type "
             f"{rope_type} of {family.model_type} without it"
         )

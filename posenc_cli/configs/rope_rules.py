@@ -50,7 +50,7 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     if stated is not None and not family.known:
         interleaved = Sourced(stated.value is True, stated.source)
     elif stated is not None and stated.value is not interleaved.value:
-        keys.notes.warn(
+        keys.notes.warnings.append(
             f"{stated.source} {json_text(stated.value)} has no effect: "
             f"{family.model_type} assigns pairs to axes "
             f"{'one by one' if interleaved.value else 'in whole sections'}"
@@ -148,7 +148,7 @@ def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
     given = _above_zero(mscales)
     if len(given) == 1 and given != {"mscale": Sourced(1.0, rope.path("mscale"))}:
         (only,) = given.values()  # mscale 1 alone says what holds without it (Devstral 2)
-        keys.notes.warn(
+        keys.notes.warnings.append(
             f"{only.source} alone has no effect on cosines and sines: transformers needs both "
             "mscale and mscale_all_dim, and not 0; the attention factor is 0.1 ln(factor) + 1"
         )
@@ -208,7 +208,7 @@ def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Par
 def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -> Params:
     """What PhiMoE has of its own: factors for short texts throughout, and two amplitudes."""
     short, long = (_needed(keys, rope, name) for name in ("short_mscale", "long_mscale"))
-    keys.notes.warn(
+    keys.notes.warnings.append(
         f"transformers' phimoe uses short_factor at any length; past {params[ORIGINAL].value} "
         f"positions its attention factor is {long.source} {long.value:g}"
     )
@@ -228,7 +228,9 @@ def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
     if number is None:
         raise keys.error(f"{rope.path(key)} is missing")
     if key == "factor" and number.value < 1:
-        keys.notes.warn(f"{number.source} {number.value:g} is below 1: transformers warns of it")
+        keys.notes.warnings.append(
+            f"{number.source} {number.value:g} is below 1: transformers warns of it"
+        )
     return number
 
 
@@ -251,11 +253,11 @@ def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     length = first(top, own)
     if length is None:
         length = _longest(keys)
-        keys.notes.warn(
+        keys.notes.warnings.append(
             f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is used, as in "
             "transformers"
         )
-        keys.notes.default(ORIGINAL)
+        keys.notes.defaulted.append(ORIGINAL)
     elif length is top and length.source == keys.default_source:
         keys.notes.size(ORIGINAL, length)
     return length
@@ -318,7 +320,16 @@ def softmax_multiplier(factor: float, over_all: float) -> Sourced:
     >>> round(softmax_multiplier(40.0, 1.0).value, 4)
     1.8739
     """
+    multiplier = yarn_factor(factor, over_all)
+    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
+
+
+def yarn_factor(factor: float, weight: float = 1.0) -> float:
+    """What YaRN multiplies cosines and sines by, of a factor and a weight of its logarithm.
+
+    >>> round(yarn_factor(40.0), 4), yarn_factor(0.5)
+    (1.3689, 1.0)
+    """
     from posenc_cli.formulas.context_extension.yarn import yarn_magnitude
 
-    multiplier = float(yarn_magnitude(factor, over_all)) if factor > 1 else 1.0
-    return Sourced(multiplier**2, "derived: (0.1 · mscale_all_dim · ln(factor) + 1)²")
+    return float(yarn_magnitude(factor, weight))

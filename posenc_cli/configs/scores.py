@@ -28,16 +28,16 @@ class ScoreScale(Record):
     """The scale of a family's scores: the value of a key raised to a power, or a number.
 
     ``usual`` is the value where the config leaves the key out. It is None where the default is
-    1/√d.
+    1/√d. No key has an empty name.
     """
 
-    key: str | None
+    key: str
     power: float = 1.0
     usual: float | None = None
 
 
 _SCALAR = ScoreScale("query_pre_attn_scalar", -0.5, 256.0)
-_ONE = ScoreScale(None, usual=1.0)
+_ONE = ScoreScale("", usual=1.0)
 _MULTIPLIER = ScoreScale("attention_multiplier", 1.0, 1.0)
 
 SCALES: Mapping[str, ScoreScale] = {
@@ -115,14 +115,10 @@ def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]
 def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
     scale = SCALES.get(model_type)
     if scale is not None:
-        above = 0 if scale.power < 0 else None
-        stated = text.number(scale.key, above=above) if scale.key else None
-        if stated is None and scale.usual is not None:
-            stated = Sourced(scale.usual, f"default of {model_type}")
-        if stated is not None:
-            source = stated.source
-            if scale.power < 0 and scale.key and text.has(scale.key):
-                source = f"derived: {source}^(−1/2)"
+        stated = _stated(text, scale.key, scale.usual, model_type)
+        if stated.value is not None:
+            derived = scale.power < 0 and text.has(scale.key)
+            source = f"derived: {stated.source}^(−1/2)" if derived else stated.source
             yield "attention_scale", Sourced(float(stated.value) ** scale.power, source)
     if model_type in CAPS:
         cap = _stated(text, "attn_logit_softcapping", CAPS[model_type], model_type)

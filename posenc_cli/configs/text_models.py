@@ -51,15 +51,6 @@ def family_of(name: str) -> str | None:
     return _model_types().get(_plain(_WHAT_FOR.sub("", name)))
 
 
-def model_type_of(name: str) -> str | None:
-    """The model type that a name spells otherwise: with other capitals, dashes or dots.
-
-    >>> model_type_of("Llama"), model_type_of("gpt-neox"), model_type_of("lama")
-    ('llama', 'gpt_neox', None)
-    """
-    return _model_types().get(_plain(name))
-
-
 def _plain(name: str) -> str:
     return re.sub(r"[-_.]", "", name).lower()
 
@@ -67,7 +58,12 @@ def _plain(name: str) -> str:
 @cache
 def _model_types() -> Mapping[str, str]:
     """Every model type of transformers, by its name in plain letters."""
-    known = (*families.others(), *families.containers(), *families.names(), *families.remotes())
+    known = (
+        *families.names("others"),
+        *families.names("containers"),
+        *families.names(),
+        *families.remotes(),
+    )
     read = (*nonrotary.FAMILIES, *vision.FAMILIES, *refusals())
     return {_plain(name): name for name in (*known, *read)}
 
@@ -135,6 +131,8 @@ _SECTIONS = (
     LAYER,
 )
 """Where a model of text and something else keeps its text model."""
+_AROUND = ("vlm_config", "thinker_config")
+"""Where a model of several models keeps the one that has the text model."""
 _OF_OWN_CODE = ("llm_config", "language_config")
 """Those of models with code of their own; transformers reads the second of unlimited_ocr alone."""
 _CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
@@ -172,7 +170,9 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
     stated, keys = _stated_model(top, notes)
     own = top.text("model_type")
     if own is not None and own.value in SAME:
-        notes.warn(f"model type {own.value} is read as {SAME[own.value]}, whose code it shares")
+        notes.warnings.append(
+            f"model type {own.value} is read as {SAME[own.value]}, whose code it shares"
+        )
     container = _container(top, keys)
     model_type = _known_model_type(stated, keys, notes)
     family = _rotary_family(model_type, keys, notes)
@@ -191,23 +191,19 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
     outer = top.text("model_type")
     if outer is None and top.has("model_type"):
         raise top.invalid("model_type", "must be a text")
-    around = top.section("vlm_config")
-    if around is not None:
-        return _stated_model(around, notes)
+    for key in _AROUND:
+        around = top.section(key)
+        if around is not None:
+            return _stated_model(around, notes)
     nested = [key for key in _SECTIONS if isinstance(top.values.get(key), dict)]
-    thinker = top.values.get("thinker_config")
-    if isinstance(thinker, dict) and isinstance(thinker.get("text_config"), dict):
-        section = top.section("thinker_config")
-        text = section.section("text_config") if section else None
-    elif len(nested) > 1:
+    if len(nested) > 1:
         raise InvalidInput(
             f"{top.name} has several text models: {', '.join(nested)}",
             hint="save the one you need as a separate config",
         )
-    else:
-        text = top.section(nested[0]) if nested else None
+    text = top.section(nested[0]) if nested else None
     stated = outer.value if outer else None
-    if nested and not isinstance(thinker, dict):
+    if nested:
         _check_section(top, stated or "", nested[0])
     if text is None:
         return _printable_type(top, stated and (families.text_model_type(stated) or stated)), top
@@ -218,9 +214,11 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
     """The model type of the text model within another: its own, the other's, or its class's."""
     default = families.text_model_type(outer) if outer else None
     inner = text.text("model_type")
-    if inner and outer and default != inner.value and families.has_fixed_text(outer):
+    # whose text model transformers reads as one type, whatever it states
+    fixed = families.packaged("rotary.json")["fixed"]
+    if inner and outer and default != inner.value and outer in fixed:
         if inner.value != outer:
-            notes.warn(
+            notes.warnings.append(
                 f"{inner.source} {abbreviated(inner.value)} has no effect: transformers reads the "
                 f"text model of {outer} as {default}"
             )
@@ -228,11 +226,11 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
     model_type = inner.value if inner else default
     class_ = next(named_classes(text), None) if model_type is None else None
     if class_ is not None:  # as of DeepSeek-OCR
-        notes.headline(
+        notes.headlines.append(
             f"{text.path('model_type')} is missing: it is read as {class_.model_type}, whose class "
             f"{class_.text()} is"
         )
-        notes.default("model_type")
+        notes.defaulted.append("model_type")
         model_type = class_.model_type
     return model_type
 
@@ -271,16 +269,16 @@ def _printable_type(keys: Keys, model_type: str | None) -> str:
 
 def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
     """The model type to read a config as: its own or, where that is unknown, its class's."""
-    if families.rotary(model_type) is not None or model_type in families.others():
+    if families.rotary(model_type) is not None or model_type in families.names("others"):
         return model_type
     class_ = substitute_class(model_type, keys)
     if class_ is None:
         return model_type
-    notes.headline(
+    notes.headlines.append(
         f"model type {abbreviated(model_type)} is unknown: it is read as {class_.model_type}, "
         f"whose class {class_.text()} is"
     )
-    notes.default("model_type")
+    notes.defaulted.append("model_type")
     return families.text_model_type(class_.model_type) or class_.model_type
 
 
@@ -293,7 +291,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
     if family is not None:
         remote = families.remotes().get(model_type)
         if remote is not None:
-            notes.headline(
+            notes.headlines.append(
                 f"transformers has no {model_type}; posenc follows the model's own code "
                 f"({remote.evidence})"
             )
@@ -310,16 +308,18 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         return None
     refusal = refusals().get(model_type)
     if refusal is not None:
-        raise InvalidInput(f"{keys.name}: {model_type} {refusal.because}", hint=refusal.hint)
+        raise InvalidInput(
+            f"{keys.name}: {model_type} {refusal['because']}", hint=refusal.get("hint")
+        )
     if not any(keys.has(key) for key in _ROPE_KEYS):
         raise _unknown(model_type, keys)
     near = _nearest(model_type)
-    notes.headline(
+    notes.headlines.append(
         f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
         f"{'' if near is None else f' ({near})'}"
     )
-    notes.default("model_type")
-    return families.unknown(model_type)
+    notes.defaulted.append("model_type")
+    return families.Rotary(model_type, known=False, any_names=True)
 
 
 def _unknown(model_type: str, keys: Keys) -> InvalidInput:
@@ -340,10 +340,11 @@ def _nearest(model_type: str) -> str | None:
     """A hint at the model type that one is another spelling of: the same letters and digits.
 
     One that is only alike is no evidence: internlm3 reads other keys than internlm2.
+
+    >>> _nearest("gpt-neox"), _nearest("lama")
+    ("transformers calls it 'gpt_neox'", None)
     """
-    if model_type in _CALLED:
-        return f"transformers calls it {_CALLED[model_type]!r}"
-    same = model_type_of(model_type)
+    same = _CALLED.get(model_type) or _model_types().get(_plain(model_type))
     return None if same is None else f"transformers calls it {same!r}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES, remotes
+from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
 from posenc_cli.configs.keys import Keys, printable, tells_layers, tells_window
 from posenc_cli.configs.layer_types import KNOWN
 from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
@@ -80,13 +80,6 @@ class Rival(Record):
     held: str
 
 
-class Quantity(Record):
-    """What a key states, and its value in each group of layers."""
-
-    name: str
-    values: Sequence[Any]
-
-
 class Holding:
     """The values in use in the layers of a config, by the names that other code has for them."""
 
@@ -95,16 +88,16 @@ class Holding:
         self.text = text
         self.rotating = [group for group in layers if {"base", "dim"} <= group.params.keys()]
 
-    def quantity(self, key: str) -> Quantity | None:
-        """The quantity that a key states, if known."""
+    def quantity(self, key: str) -> tuple[str, Sequence[Any]]:
+        """What a key states, and its value in each group of layers; none where it is not known."""
         if key in (*BASES, *LOCAL_BASES, *GLOBAL_BASES):
-            return Quantity("base", [group.params["base"].value for group in self._based(key)])
+            return "base", [group.params["base"].value for group in self._based(key)]
         if key in _ROTATES:
-            return Quantity("rotation", [bool(self.rotating)])
+            return "rotation", [bool(self.rotating)]
         for keys, quantity, value_in in _QUANTITIES:
             if key in keys:
-                return Quantity(quantity, [*map(value_in, self.rotating)])
-        return None
+                return quantity, [*map(value_in, self.rotating)]
+        return "", ()
 
     def _based(self, key: str) -> list[Layers]:
         """The layers whose base a key states."""
@@ -117,12 +110,12 @@ class Holding:
 
     def agrees(self, key: str, value: Any) -> bool:
         """Whether a key agrees with the values in use."""
-        stated = self.quantity(key)
+        _, values = self.quantity(key)
         if _says_nothing_of_nope(self, key, value):
             return True
-        if stated is not None and stated.values:
+        if values:
             alike = any if self.text.has("layer_rope_theta") else all
-            return alike(_same(value, held) for held in stated.values)
+            return alike(_same(value, held) for held in values)
         return any(rule(self, key, value) for rule in _RULES)
 
 
@@ -308,20 +301,13 @@ def note_unread(
     family, own_code = model.family, _own_code(top)
     for finding in findings:
         if isinstance(finding, Rival) and not _is_told(finding.source, notes):
-            notes.headline(_rival_text(finding, family, own_code))
+            notes.headlines.append(_rival_text(finding, family, own_code))
     silent = [path for path in findings if isinstance(path, str) and not _is_told(path, notes)]
-    code = ": transformers does not either"
     if family is not None and not family.known:
-        code = f": the code of {family.model_type} is not known, and may"
-    elif own_code is not None:
-        code = f", nor does transformers' own code; that of {own_code} may"
-    elif model.model_type in remotes():
-        code = ": its own code does not read it either"
-    # transformers reads some windows for its cache alone
-    if any(map(tells_window, silent)):
-        code = ""
+        own_code = f"the code of {family.model_type}, which is not known,"
     if silent:
-        notes.warn(f"nothing read {', '.join(silent)}{code}")
+        other = f"; {own_code} may" if own_code else ""
+        notes.warnings.append(f"nothing read {', '.join(silent)}{other}")
     return tuple(finding if isinstance(finding, str) else finding.source for finding in findings)
 
 
@@ -363,21 +349,19 @@ def _findings(top: Keys, paths: Sequence[str], holding: Holding) -> Iterator[str
     read = [(path.rpartition(".")[2], _value(top, path)) for path in sorted(top.read)]
     for path in paths:
         key, value = path.rpartition(".")[2], _value(top, path)
-        stated = holding.quantity(key)
+        name, values = holding.quantity(key)
         if holding.agrees(key, value):
             continue
         if (
-            stated is None
-            or not stated.values
+            not values
             or isinstance(value, Mapping | list | str)
-            or isinstance(value, bool) != isinstance(stated.values[0], bool)
+            or isinstance(value, bool) != isinstance(values[0], bool)
         ):
             own = _OBJECTS if key in _OBJECTS else (key,)
-            if not any(name in own and _says_the_same(value, other) for name, other in read):
+            if not any(each in own and _says_the_same(value, other) for each, other in read):
                 yield path
         else:
-            held = ", ".join(dict.fromkeys(map(_number_text, stated.values)))
-            yield Rival(path, value, stated.name, held)
+            yield Rival(path, value, name, ", ".join(dict.fromkeys(map(_number_text, values))))
 
 
 def _number_text(value: Any) -> str:

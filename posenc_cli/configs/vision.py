@@ -130,7 +130,7 @@ class _VisionReader(FamilyReader):
         for side, dim in (("encoder", self._size("hidden_size")), ("decoder", decoder)):
             params = {"dim": dim, "grid": grid, "convention": self.default("mae")}
             yield Layers(side, (), "sinusoidal-nd", params, context)
-        self.notes.warn("the row of the class token, which is all zeros, is left out")
+        self.notes.warnings.append("the row of the class token, which is all zeros, is left out")
 
     def swin(self) -> Iterator[Layers]:
         """A bias of windows, whose heads are more from stage to stage."""
@@ -152,7 +152,9 @@ class _VisionReader(FamilyReader):
         self._grid()
         flag = self.keys.flag("use_absolute_embeddings")
         if flag is not None and flag.value:
-            self.notes.warn(f"{flag.source}: a learned table of the patches is added too")
+            self.notes.warnings.append(
+                f"{flag.source}: a learned table of the patches is added too"
+            )
         for stage, (depth, count) in enumerate(zip(depths.value, heads.value, strict=True)):
             first = sum(depths.value[:stage])
             stated = heads.source != self.default_source
@@ -211,8 +213,8 @@ class _VisionReader(FamilyReader):
         base = (rope.number("rope_theta") if rope else None) or self.keys.number("rope_theta")
         if base is None:
             base = self.default(self.family.base)
-            self.notes.default("rope_theta")
-            self.notes.warn(
+            self.notes.defaulted.append("rope_theta")
+            self.notes.warnings.append(
                 f"{self.keys.name} has no rope_theta: {base.value:g} is the {base.source}"
             )
         return base

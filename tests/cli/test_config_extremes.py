@@ -59,7 +59,7 @@ EXTREMES = (
 )
 OTHERS = (True, None, "x", "10000", "", [], [1], [1e308] * 40, ["x"] * 70_000, {}, {"a": 1})
 MODEL_TYPES = sorted(
-    {*families.names(), *families.containers(), *nonrotary.FAMILIES, *vision.FAMILIES}
+    {*families.names(), *families.names("containers"), *nonrotary.FAMILIES, *vision.FAMILIES}
 )
 COMMANDS = (
     *(("explain", "{}"), ("explain", "{}", "--json"), ("explain", "{}", "--strict")),

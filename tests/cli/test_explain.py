@@ -287,7 +287,7 @@ def test_what_is_named_as_a_gguf_file_is_read_as_nothing_else(content, words, ca
             2,
             "rope_theta NaN: must be a finite number",
         ),
-        ("[" * 200_000, 2, "nested too deeply"),
+        ("[" * 200_000, 2, "recursion depth"),
         ('{"model_type": "deberta"}', 2, "hint: posenc curve -s deberta --table buckets"),
         ('{"model_type": "llama", "rope_scaling": {"type": "xyz"}}', 2, "rope_scaling.type 'xyz'"),
         (None, 3, "No such file"),
@@ -448,7 +448,7 @@ def test_what_has_no_positional_encoding_is_neither_drawn_nor_recommended_to_dra
 
 def test_a_key_that_nothing_reads_is_told_once(call, config):
     out = call("explain", config({**GEMMA, "rope_teta": 3.0}))[1]
-    assert "! nothing read rope_teta: transformers does not either" in out
+    assert "! nothing read rope_teta" in out
     assert out.count("rope_teta") == 1
 
 

@@ -282,7 +282,7 @@ def test_a_named_pipe_a_loop_of_links_and_shards_of_other_counts_end_soon(gguf, 
     names = shards(tmp_path)
     names[0].rename(tmp_path / "m-00002-of-00007.gguf")
     done = run("explain", str(tmp_path / "m-00002-of-00007.gguf"))
-    assert (done.returncode, "shards are not beside the file (2, 3)" in done.stdout) == (0, True)
+    assert (done.returncode, "shards are not beside the file (2–3)" in done.stdout) == (0, True)
     done = run("explain", str(names[1]))
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 

@@ -461,47 +461,19 @@ QWEN, YARN = "qwen2-vl-7b", "qwen2.5-7b-yarn"
 KINDS = {
     "no base": (LLAMA, absent("llama.rope.freq_base"), "base"),
     "the base of Llama 2": (LLAMA, put("llama.rope.freq_base", "float32", 10000.0), "base"),
-    "a base a hundredth too large": (LLAMA, times("llama.rope.freq_base", 1.01), "base"),
     "a base a thousandth too small": ("qwen3-8b", times("qwen3.rope.freq_base", 0.999), "base"),
-    "the base under another architecture": (
-        LLAMA,
-        several(absent("llama.rope.freq_base"), put("qwen2.rope.freq_base", "float32", 5e5)),
-        "base",
-    ),
     "the global base in sliding layers": (
         GEMMA,
         put("gemma3.rope.freq_base_swa", "float32", 1e6),
         "sliding-base",
     ),
-    "the local base in full layers": (GEMMA, put("gemma3.rope.freq_base", "float32", 1e4), "base"),
-    "no base in full layers": ("modernbert-base", absent("modern-bert.rope.freq_base"), "base"),
-    "YaRN of no type": (YARN, absent("qwen2.rope.scaling.type"), "scaling-type"),
-    "YaRN as linear": (YARN, put("qwen2.rope.scaling.type", "string", "linear"), "scaling-type"),
-    "YaRN as none": (YARN, put("qwen2.rope.scaling.type", "string", "none"), "scaling-type"),
     "linear as YaRN": (GEMMA, put("gemma3.rope.scaling.type", "string", "yarn"), "scaling-type"),
-    "linear as none": (GEMMA, put("gemma3.rope.scaling.type", "string", "none"), "scaling-type"),
     "linear without a factor": (GEMMA, absent("gemma3.rope.scaling.factor"), "factor"),
-    "a linear factor of half": (GEMMA, times("gemma3.rope.scaling.factor", 0.5), "factor"),
-    "a linear factor inverted": (
-        GEMMA,
-        put("gemma3.rope.scaling.factor", "float32", 1 / 8),
-        "factor",
-    ),
     "YaRN without a factor": (YARN, absent("qwen2.rope.scaling.factor"), "factor"),
     "twice YaRN's factor": (OSS, times("gpt-oss.rope.scaling.factor", 2), "factor"),
     "YaRN without its original length": (
         OSS,
         absent("gpt-oss.rope.scaling.original_context_length"),
-        "original-length",
-    ),
-    "half the original length": (
-        YARN,
-        times("qwen2.rope.scaling.original_context_length", 0.5),
-        "original-length",
-    ),
-    "an original length one too long": (
-        YARN,
-        put("qwen2.rope.scaling.original_context_length", "uint32", 32769),
         "original-length",
     ),
     "no YaRN at all": (
@@ -510,13 +482,6 @@ KINDS = {
         "scaling-type",
     ),
     "no divisors": (LLAMA, tensor(FREQS, lambda _: None), "llama3-factors"),
-    "divisors of 1": (LLAMA, tensor(FREQS, lambda n: [1.0] * len(n)), "llama3-factors"),
-    "divisors that multiply": (
-        LLAMA,
-        tensor(FREQS, lambda n: [1 / x for x in n]),
-        "llama3-factors",
-    ),
-    "divisors in reverse": (LLAMA, tensor(FREQS, lambda n: n[::-1]), "llama3-factors"),
     "one divisor off by a hundredth": (
         LLAMA,
         tensor(FREQS, lambda n: [*n[:40], n[40] * 1.01, *n[41:]]),
@@ -531,20 +496,7 @@ KINDS = {
     "divisors of half the pairs": (LLAMA, tensor(FREQS, lambda n: n[:32]), "refused: 32 numbers"),
     "no long factors": (PHI, tensor(LONG, lambda _: None), "long-factors"),
     "no short factors": (PHI, tensor(SHORT, lambda _: None), "short-factors"),
-    "neither": (
-        PHI,
-        several(tensor(LONG, lambda _: None), tensor(SHORT, lambda _: None)),
-        "long-factors",
-    ),
-    "long and short exchanged": (PHI, swap(LONG, SHORT), "long-factors"),
-    "long factors in reverse": (PHI, tensor(LONG, lambda n: n[::-1]), "long-factors"),
-    "one short factor off": (PHI, tensor(SHORT, lambda n: [*n[:-1], 9.0]), "short-factors"),
     "no attention factor": (PHI, absent("phi3.rope.scaling.attn_factor"), "attention-factor"),
-    "the square of the attention factor": (
-        PHI,
-        times("phi3.rope.scaling.attn_factor", 1.19),
-        "attention-factor",
-    ),
     "LongRoPE without its original length": (
         PHI,
         absent("phi3.rope.scaling.original_context_length"),
@@ -570,18 +522,7 @@ KINDS = {
         absent("gptneox.rope.dimension_count"),
         "rotary-width",
     ),
-    "half as much of it turns": ("phi-2", times("phi2.rope.dimension_count", 0.5), "rotary-width"),
-    "half the slice turns": (
-        DEEPSEEK,
-        times("deepseek2.rope.dimension_count", 0.5),
-        "rotary-width",
-    ),
     "no head size": (GEMMA, absent("gemma3.attention.key_length"), "head-dim"),
-    "the heads of another size": (
-        GEMMA,
-        put("gemma3.attention.key_length", "uint32", 128),
-        "head-dim",
-    ),
     "no window": (GEMMA, absent("gemma3.attention.sliding_window"), "sliding-layers"),
     "a window of 0": (GEMMA, put("gemma3.attention.sliding_window", "uint32", 0), "sliding-layers"),
     "four times the window": (GEMMA, times("gemma3.attention.sliding_window", 4), "window"),
@@ -603,16 +544,10 @@ KINDS = {
     ),
     "no axes": (QWEN, renamed("qwen2vl", "qwen2"), "sections"),
     "half the context": (LLAMA, times("llama.context_length", 0.5), "context"),
-    "a context of one more": (LLAMA, put("llama.context_length", "uint32", 131073), "context"),
     "a context that takes the short factors": (
         PHI,
         put("phi3.context_length", "uint32", 4096),
         "taken-factors",
-    ),
-    "the context before it was stretched": (
-        LLAMA,
-        put("llama.context_length", "uint32", 8192),
-        "context",
     ),
     "no ALiBi": ("mpt-7b", absent("mpt.attention.max_alibi_bias"), "encoding"),
     "twice ALiBi's largest slope": ("mpt-7b", times("mpt.attention.max_alibi_bias", 2), "max-bias"),
@@ -681,15 +616,6 @@ def test_two_files_are_compared_as_a_config_and_a_file_are():
     )
     # The divisors are the same numbers, though no rule of Llama 3's with the other base.
     assert {loss.name for loss in forward} == {loss.name for loss in backward} == {"base"}
-
-
-def test_a_value_comes_with_both_its_sources():
-    config, data = injected(LLAMA, absent("llama.rope.freq_base"))
-    loss = next(
-        loss for loss in compare_models(model(config), reading(data)).losses if loss.name == "base"
-    )
-    assert (loss.a.value, loss.a.source) == (500000.0, "rope_theta")
-    assert loss.b.source == "DEFAULT: key absent (llama.rope.freq_base)"
 
 
 def test_an_architecture_comes_with_where_it_is_stated():

@@ -175,11 +175,6 @@ def test_all_losses_are_found_and_nearly_all_named_at_once(kinds, tmp_path):
     assert len(unnamed) <= (1 - NAMED) * total, unnamed
 
 
-def test_there_are_more_than_40_kinds():
-    kinds = (written_here.KINDS, CONFIG_KINDS, scores_here.LOSSES, stored_here.KINDS)
-    assert sum(map(len, kinds)) > 40
-
-
 def test_no_file_that_says_the_same_is_called_a_loss(tmp_path):
     """All models by name with their converted files written again, and their own frequencies."""
     names = {case["name"] for case in CASES}

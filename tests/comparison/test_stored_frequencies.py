@@ -49,7 +49,6 @@ def ladder(base, pairs=64):
 
 
 OWN = posenc.frequencies(LLAMA)
-RATIO = np.array([1.0] * 32 + [1.5] * 32)
 
 KINDS = {
     "not stretched": (LLAMA, ladder(5e5), {"llama3-factors"}),
@@ -57,14 +56,9 @@ KINDS = {
     "a base a hundredth off": (LLAMA, ladder(5.05e5), {"base"}),
     "stretched linearly": (LLAMA, ladder(5e5) / 8, {"llama3-factors"}),
     "half as many pairs": (LLAMA, ladder(5e5, 32), {"rotary-width"}),
-    "zeros": (LLAMA, np.zeros(64), {"frequencies"}),
     "the last four lost": (LLAMA, np.r_[OWN[:60], np.zeros(4)], {"frequencies"}),
     "no numbers": (LLAMA, np.full(64, np.nan), {"frequencies"}),
-    "in reverse": (LLAMA, OWN[::-1], {"frequencies"}),
-    "each twice": (LLAMA, np.repeat(OWN, 2), {"rotary-width"}),
-    "inverted": (LLAMA, 1 / OWN, {"frequencies"}),
     "multiplied by 8": (LLAMA, 8 * OWN, {"frequencies"}),
-    "a part of them moved": (LLAMA, OWN * RATIO, {"frequencies"}),
     "one pair a hundredth off": (
         LLAMA,
         OWN * np.array([1.0] * 20 + [1.01] + [1.0] * 43),
@@ -79,7 +73,6 @@ KINDS = {
         {"factor"},
     ),
     "linear in place of YaRN": (YARN, ladder(1e6) / 4, {"scaling-type"}),
-    "another base in a plain model": ("qwen3-8b", ladder(1e4), {"base"}),
     "stretched where nothing is": ("qwen3-8b", ladder(1e6) / 4, {"scaling-type", "factor"}),
 }
 

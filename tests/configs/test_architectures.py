@@ -11,18 +11,11 @@ from posenc_cli.configs.config import resolve
 from posenc_cli.configs.keys import Keys
 from posenc_cli.configs.text_models import classes, family_of, is_alike, is_foreign
 from posenc_cli.errors import InvalidInput
+from tests.configs.test_config import LLAMA
 
 CLASSES = json.loads(
     (Path(__file__).parents[1] / "golden" / "architectures.json").read_text("utf-8")
 )["classes"]
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
-    "max_position_embeddings": 8192,
-    "rope_theta": 500000,
-}
 YARN = {"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 2048}
 
 
@@ -59,10 +52,6 @@ def test_a_class_name_is_never_taken_for_another_family_and_nearly_always_for_it
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "Cohere2MoeForCausalLM",
-            "my.json: cohere2_moe reads rope_scaling differently from other models",
-        ),
         ("NanoChatForCausalLM", "my.json: nanochat rotates the other way"),
     ],
 )
@@ -71,11 +60,6 @@ def test_an_unknown_type_whose_class_is_refused_is_refused(name, message):
     with pytest.raises(InvalidInput) as refused:
         resolve(config, name="my.json")
     assert refused.value.message.startswith(message)
-
-
-def test_a_class_that_transformers_does_not_have_says_nothing_of_the_type():
-    config = {**LLAMA, "model_type": "deepseek_ref", "architectures": ["MolmoForCausalLM"]}
-    assert "like Llama" in resolve(config).warnings[0]
 
 
 def test_an_unknown_type_is_read_as_the_family_of_its_class_and_says_so_first():
@@ -150,16 +134,6 @@ def test_the_class_of_a_model_around_or_within_is_no_contradiction(model_type, a
     config = {"model_type": model_type, "architectures": [architecture], "qk_rope_head_dim": 64}
     config |= {"text_config": text} if text else {}
     assert resolve(config).contradicted == ()
-
-
-def test_two_families_are_alike_in_either_order_or_in_neither():
-    for one, other, alike in (
-        ("mistral", "llama", False),
-        ("llama", "mistral", False),
-        ("gemma3", "gemma3_text", True),
-        ("gemma3_text", "gemma3", True),
-    ):
-        assert is_alike(one, other) == alike, (one, other)
 
 
 GROK_2 = {

@@ -38,15 +38,6 @@ def test_a_stated_length_is_held_against_the_stretched_one(stated, ending, doubt
     assert of(config, ConclusionCode.CONTEXT) == [(start + ending, doubtful)]
 
 
-def test_a_length_that_is_stated_as_it_was_trained_is_not_called_so_many_times_as_many():
-    llama3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
-    llama3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    config = {**LLAMA, "max_position_embeddings": 8192, "rope_scaling": llama3}
-    assert of(config, ConclusionCode.CONTEXT) == [
-        ("original context 8192; the config states 8192", False)
-    ]
-
-
 def test_the_alpha_of_hunyuan_is_not_said_to_extend_the_context():
     """tencent/Hunyuan-A13B: an alpha of 1000, at which it was trained."""
     rope = {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}

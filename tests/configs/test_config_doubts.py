@@ -11,15 +11,8 @@ from posenc_cli import catalogue
 from posenc_cli.comparison.losses import turning_frequencies
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
+from tests.configs.test_config import LLAMA
 
-LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "num_attention_heads": 32,
-    "num_hidden_layers": 4,
-    "max_position_embeddings": 8192,
-    "rope_theta": 500000,
-}
 LINEAR = {"rope_type": "linear", "factor": 4}
 
 
@@ -31,7 +24,7 @@ def test_rope_scaling_takes_the_place_of_a_rope_parameters_that_says_otherwise()
     second = {"rope_type": "yarn", "factor": 8}
     resolved = resolve({**LLAMA, "rope_scaling": LINEAR, "rope_parameters": second})
     assert resolved.layer().scheme == "rope-linear"
-    assert resolved.warnings == ("nothing read rope_parameters: transformers does not either",)
+    assert resolved.warnings == ("nothing read rope_parameters",)
     assert resolved.unread == ("rope_parameters",)
 
 
@@ -39,19 +32,6 @@ def test_the_same_scaling_under_both_keys_is_no_doubt():
     old = {"type": "linear", "factor": 4}
     resolved = resolve({**LLAMA, "rope_scaling": old, "rope_parameters": LINEAR})
     assert (resolved.warnings, resolved.unread) == ((), ())
-
-
-def test_a_base_beside_that_of_the_rope_object_is_warned_of_unless_they_agree():
-    inside = {"rope_type": "default", "rope_theta": 1e6}
-    resolved = resolve({**LLAMA, "rope_parameters": inside})
-    assert resolved.layer().params["base"].value == 1e6
-    assert resolved.warnings[0] == (
-        "rope_theta 500000 has no effect: transformers' llama does not read it, and the base here "
-        "is 1000000"
-    )
-    assert resolved.unread == ("rope_theta",)
-    agreeing = resolve({**LLAMA, "rope_theta": 1e6, "rope_parameters": inside})
-    assert (agreeing.warnings, agreeing.unread) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -75,22 +55,6 @@ def test_a_size_that_the_model_type_gives_is_warned_of_and_counts_as_a_default(c
 def test_heads_that_do_not_divide_the_hidden_size_are_rounded_down_where_transformers_does():
     resolved = resolve({**LLAMA, "model_type": "mistral", "hidden_size": 64 * 32 + 7})
     assert resolved.layer().values()["dim"] == 64
-
-
-def test_a_rope_key_that_nothing_reads_is_warned_of_once():
-    typo = {**LINEAR, "beta_fats": 32}
-    resolved = resolve({**LLAMA, "rope_scaling": typo})
-    assert "nothing read rope_scaling.beta_fats: transformers does not either" in resolved.warnings
-    (warning,) = resolve({**LLAMA, "partial_rotary_factor": 0.5}).warnings
-    assert "partial_rotary_factor 0.5 has no effect" in warning
-
-
-def test_keys_that_say_what_is_so_anyway_are_no_noise():
-    official = {"model_type": "gptj", "n_embd": 4096, "n_head": 16, "rotary": True}
-    resolved = resolve({**official, "rotary_dim": 64})
-    assert (resolved.unread, resolved.warnings) == ((), ())
-    qwen = {**LLAMA, "model_type": "qwen_like", "use_dynamic_ntk": True, "use_logn_attn": True}
-    assert resolve(qwen).unread == ("use_dynamic_ntk", "use_logn_attn")
 
 
 def test_an_unknown_model_type_counts_as_a_default_and_none_that_is_only_alike_is_named():
@@ -241,11 +205,6 @@ def test_a_share_of_null_is_the_whole_head_and_told():
     )
     assert "partial" not in resolved.layer().params
     assert any("null: transformers rotates the whole head" in each for each in resolved.warnings)
-
-
-def test_a_null_is_not_said_to_be_another_name_of_the_key_that_it_is():
-    resolved = resolve({"model_type": "dots1", "max_position_embeddings": None})
-    assert not any("has no effect" in each for each in resolved.warnings)
 
 
 @pytest.mark.parametrize(("inner", "told"), [("gemma3", False), ("llama", True)])

@@ -10,7 +10,6 @@ import pytest
 from posenc_cli.configs import families
 from posenc_cli.configs.config import resolve
 from posenc_cli.configs.nonrotary import FAMILIES
-from posenc_cli.configs.rope_rules import RULES
 from posenc_cli.errors import InvalidInput
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -72,7 +71,7 @@ def test_defaults_that_are_not_enough_are_refused(name):
 
 
 def test_every_container_is_held_to_transformers():
-    assert {name.split("/")[0] for name in CASES} == set(families.containers())
+    assert {name.split("/")[0] for name in CASES} == set(families.names("containers"))
 
 
 def test_a_default_says_whose_it_is():
@@ -104,17 +103,8 @@ def test_a_text_model_beside_the_section_that_holds_it_is_refused(model_type, in
     assert resolve(within).layer().params["base"].value == 5e4
 
 
-def test_bases_and_rope_objects_of_the_table_are_such_as_rules_take():
-    for name, family in ROTARY.items():
-        bases = family.base if isinstance(family.base, dict) else {"": family.base}
-        assert all(type(base) is float for base in bases.values() if base is not None), name
-        rope_objects = family.rope or {}
-        rope_objects = rope_objects.values() if family.nested else [rope_objects]
-        assert all(rope.get("rope_type", "default") in RULES for rope in rope_objects), name
-
-
 def test_a_container_holds_a_text_model_that_is_known():
-    for name in families.containers():
+    for name in families.names("containers"):
         found = families.container(name)
         assert found.text in ROTARY or found.text in FAMILIES, name
         assert all(type(value) is int for value in found.defaults.values()), name

@@ -115,7 +115,10 @@ def test_yarn_without_its_original_length_takes_the_context_and_says_so():
     assert "llama.rope.scaling.original_context_length" in resolved.defaulted
     zero = read(llama(**yarn, rope__scaling__original_context_length=("uint32", 0)))
     original = zero.layer().params["original_max_position_embeddings"]
-    assert any("original_context_length is 0: llama.cpp takes" in text for text in zero.warnings)
+    assert any(
+        "original_context_length states no length: llama.cpp takes" in text
+        for text in zero.warnings
+    )
     assert original.value == 4096
     assert original.source.startswith(
         "DEFAULT: key is 0 (llama.rope.scaling.original_context_length)"
@@ -193,15 +196,6 @@ def test_long_and_short_factors_are_those_of_the_tensors():
     )
 
 
-@pytest.mark.parametrize("name", ["gemma-3-4b", "gpt-oss-20b", "modernbert-base", "olmo-3-7b"])
-def test_sliding_layers_are_those_of_the_config(name):
-    config, _ = converted(name)
-    expected = {group.layer_type: group.layers for group in resolve(config).layers}
-    assert {group.layer_type: group.layers for group in of_case(name).layers} == expected
-    window = of_case(name).layer("sliding_attention").derived["window"]
-    assert window.value == config.get("sliding_window", 128)
-
-
 def test_sliding_layers_have_a_base_of_their_own_or_a_default():
     data = converted("gemma-3-4b")[1]
     assert read(data).layer("sliding_attention").values()["base"] == 10000.0
@@ -218,29 +212,6 @@ def test_a_base_that_sliding_layers_do_not_have_is_told():
     assert resolved.layer("sliding_attention").values()["base"] == 500000.0
     assert "olmo2.rope.freq_base_swa" in resolved.contradicted
     assert any("olmo2.rope.freq_base_swa 10000 has no effect" in text for text in resolved.warnings)
-
-
-def test_layers_without_rotation_are_those_of_the_config():
-    groups = {group.scheme: group.layers for group in of_case("smollm3-3b").layers}
-    assert groups["nope"] == tuple(range(3, 36, 4))
-
-
-def test_axes_are_the_sections_of_the_file():
-    name = "qwen2-vl-7b"
-    layers = of_case(name).layer()
-    assert layers.scheme == "mrope"
-    assert layers.values()["sections"] == (16, 24, 24)
-    assert layers.params["sections"].source == "qwen2vl.rope.dimension_sections"
-
-
-def test_alibi_is_read_off_its_key_or_the_architecture():
-    assert of_case("bloom-560m").layer().values() == {
-        "heads": 16,
-        "max_bias": 8.0,
-        "form": "symmetric",
-    }
-    mpt = of_case("mpt-7b").layer()
-    assert mpt.params["max_bias"].source == "mpt.attention.max_alibi_bias"
 
 
 def test_divisors_that_no_rule_gives_are_kept_as_they_are():
@@ -279,7 +250,7 @@ def test_pairs_divided_by_a_huge_number_stand_still():
         ({"rope__dimension_count": ("uint32", 15)}, {}, "must be even"),
         ({"rope__scaling__type": ("string", "ntk")}, {}, "llama.cpp knows none, linear, yarn"),
         ({"attention__head_count": ("uint32", 0)}, {}, "head_count 0: must be at least 1"),
-        ({}, {FREQS: ([1.0] * 2 + [2.0] * 2 + [1e30] * 4, 0)}, "stops pairs other than"),
+        ({}, {FREQS: ([1.0] * 2 + [2.0] * 2 + [1e30] * 4, 0)}, "stops other pairs than"),
         ({}, {FREQS: ([1.0] * 7, 0)}, "has 7 numbers: 16 rotated dimensions make 8 pairs"),
         ({}, {FREQS: ([0.0] * 8, 0)}, "a number that is not above 0"),
         ({"block_count": ("uint32", 1 << 31)}, {}, "takes at most 512"),
@@ -366,25 +337,6 @@ def test_pairs_turn_as_ggmls_own_functions_turn_them(case, golden):
     assert float(waves.scale) == pytest.approx(case["attention_factor"], rel=1e-6)
 
 
-def test_models_with_attention_in_some_layers_alone_turn_in_those():
-    keys = {
-        key.replace("llama", "qwen3next"): value
-        for key, value in llama(block_count=("uint32", 10)).items()
-    } | {"general.architecture": ("string", "qwen3next")}
-    assert read(keys).layer().layers == (3, 7)
-    keys["qwen3next.full_attention_interval"] = ("uint32", 5)
-    assert read(keys).layer().layers == (4, 9)
-    keys["qwen3next.attention.recurrent_layers"] = ("array of bool", [True] * 8 + [False] * 2)
-    assert read(keys).layer().layers == (8, 9)
-
-
-def test_t5_has_buckets_on_both_sides():
-    sides = {group.layer_type: group for group in of_case("config_nonrotary/mt5-encoder-32").layers}
-    assert sides["encoder"].values()["bidirectional"] is True
-    assert sides["decoder"].values()["bidirectional"] is False
-    assert sides["encoder"].params["num_buckets"].source == "t5.attention.relative_buckets_count"
-
-
 def test_hunyuans_alpha_stretches_its_base():
     keys = {
         key.replace("llama", "hunyuan-dense"): value
@@ -393,38 +345,7 @@ def test_hunyuans_alpha_stretches_its_base():
     assert read(keys).layer().values()["base"] == pytest.approx(10000 * 1000 ** (16 / 14))
 
 
-def test_what_is_said_of_sliding_layers_is_theirs():
-    sliding = of_case("gemma-3-4b").layer("sliding_attention").derived["scaling_factor"]
-    assert sliding.value == 1.0
-    assert "sliding layers are not scaled" in sliding.source
-    gemma = of_case("gemma-4-31b")
-    assert "divisors" not in gemma.layer("sliding_attention").derived
-    assert gemma.layer("full_attention").derived["divisors"].value == FREQS
-
-
-LLAMA_CPPS_OWN = (
-    "afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet "
-    "bloom chameleon chatglm clip codeshell cogvlm cohere2 cohere2moe command-r dbrx deci "
-    "deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4 dflash dots1 dots3note dream eagle3 "
-    "ernie4_5 ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma "
-    "gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa glm4 glm4moe "
-    "glm5-next gpt-oss gpt2 gptj gptneox granite granite_swa granitehybrid granitemoe "
-    "graniteswitch grok grovemoe hrm_text hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 hy_v4 "
-    "internlm2 jais jais2 jamba jina-bert-v2 jina-bert-v3 kimi-k3 kimi-linear laguna lfm2 "
-    "lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba mamba2 maple mellum mimo2 "
-    "minicpm minicpm3 minimax-01 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt "
-    "muse-glimmer nanbeige nemotron nemotron_h nemotron_h_moe neo-bert nomic-bert "
-    "nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr pangu-embedded phi2 phi3 phimoe "
-    "plamo plamo2 plamo3 plm pockettts qwen qwen2 qwen2moe qwen2vl qwen3 qwen35 qwen35moe "
-    "qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 rwkv6 rwkv6qwen2 rwkv7 "
-    "seed_oss smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder "
-    "talkie wavtokenizer-dec xverse"
-)
-
-
-def test_every_architecture_of_llama_cpp_is_read_or_refused_with_its_own_reason():
-    """The names in llm_arch of llama.cpp at the version that was read."""
-    assert {*ARCHITECTURES, *SPECIAL} == {*LLAMA_CPPS_OWN.split()}
+def test_an_architecture_that_was_read_and_not_understood_is_refused_with_its_own_reason():
     for name in SPECIAL:
         with pytest.raises(InvalidInput) as refused:
             read({"general.architecture": ("string", name)})
@@ -542,7 +463,7 @@ def test_more_heads_than_columns_are_refused_where_heads_share_them(name):
         resolved = read(of(name, **few, leading_dense_block_count=("uint32", 1)))
         assert {layers.scheme for layers in resolved.layers} <= {"alibi", "nope", "learned", "t5"}
     if name in ("gemma2", "gemma3"):
-        with pytest.raises(InvalidInput, match="attention.head_count 4: must be at most the 2 of"):
+        with pytest.raises(InvalidInput, match="must be even, from 2 to the 1 columns"):
             read(of(name, **few))
 
 

@@ -27,16 +27,6 @@ def test_every_preset_is_whole(name):
     assert preset.config["model_type"]
 
 
-def test_there_are_presets_of_every_family():
-    types = {library.find(name).config["model_type"] for name in library.names()}
-    assert len(library.names()) >= 30
-    assert types >= {
-        *("marian", "whisper", "gpt2", "bert", "opt", "roberta", "bart", "t5", "bloom", "mpt"),
-        *("gptj", "gpt_neox", "llama", "qwen2", "qwen2_vl", "phi3", "deepseek_v3", "gpt_oss"),
-        *("gemma3_text", "gemma4_text", "modernbert", "llama4_text", "ministral3", "xlnet"),
-    }
-
-
 def test_no_preset_is_called_as_a_scheme_is():
     assert not set(library.names()) & set(catalogue.BUILT_IN)
 
@@ -64,16 +54,6 @@ def test_finding_one_reads_no_other(monkeypatch):
     )
     library.find("gpt2")
     assert read == ["gpt2.json"]
-
-
-def test_numbers_of_the_files_are_strict_json():
-    folder = Path(library.__file__).parent / "presets"
-
-    def refuse(text):
-        raise AssertionError(text)
-
-    for file in folder.iterdir():
-        json.loads(file.read_text("utf-8"), parse_constant=refuse)
 
 
 MODELS = json.loads((GOLDEN / "models.json").read_text())["cases"]

@@ -83,20 +83,6 @@ def test_each_value_says_where_it_comes_from_and_what_is_no_number_is_refused():
         resolve({"model_type": "granite", "attention_multiplier": "1"})
 
 
-def test_no_number_is_raised_to_a_power_that_it_has_none_of():
-    with pytest.raises(InvalidInput, match="query_pre_attn_scalar 0: must be above 0"):
-        resolve({"model_type": "gemma2", "query_pre_attn_scalar": 0})
-
-
-@pytest.mark.parametrize("beta", [0, 0.1])
-def test_a_temperature_of_no_scale_is_none(beta):
-    rope = {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0}
-    rope |= {"original_max_position_embeddings": 16384, "llama_4_scaling_beta": beta}
-    config = {"model_type": "ministral3", "max_position_embeddings": 262144}
-    derived = resolve({**config, "rope_parameters": rope}).layers[0].derived
-    assert ("temperature_scale" in derived) == bool(beta)
-
-
 QWEN = {"num_hidden_layers": 8, "use_sliding_window": True, "sliding_window": 64}
 QWEN |= {"max_window_layers": 5, "head_dim": 128, "hidden_size": 1024, "num_attention_heads": 8}
 FROM_5, NONE = (5, 6, 7), ()

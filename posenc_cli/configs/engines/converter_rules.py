@@ -38,6 +38,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     check_share,
     divided,
     fails_on_null,
+    for_keys,
     lacking,
     not_read,
     of_two_contexts,
@@ -46,12 +47,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     other_class,
     plain,
     refused,
-    refusing,
     stated,
     yarn_amplitude,
     yarn_weight,
 )
 
+_BETAS = ("beta_fast", "beta_slow")
 ONNX = "onnxruntime-genai"
 _ONNX_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
 LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
@@ -88,58 +89,11 @@ _ONNX_CLASSES = {
 _ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
 
 
-def _is_changed(key: str, reading: LayerReading) -> bool:
-    return reading.config.get(key) not in (None, 1)
-
-
-def _reads_zero(key: str, reading: LayerReading) -> bool:
-    return bool(reading.rope) and not reading.entry.number(key)
-
-
-def _has_own_factor(key: str, reading: LayerReading) -> bool:
-    return reading.scheme != "rope" and reading.rope.get(key) is not None
-
-
-onnx_fields = refusing(
-    ONNX,
-    *(
-        RuntimeRefusal(not_read, key, when=partial(_is_changed, key))
-        for key in ("rope_position_scale", "compression_ratio", "seq_length")
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: (
-            f"architectures names {other_class(r, _ONNX_CLASSES)}, and its class of "
-            f"{r.model_type} is {_ONNX_CLASSES[r.model_type]}"
-        ),
-        when=lambda r: other_class(r, _ONNX_CLASSES),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn",
-        when=lambda r: r.model_type in LIKE_MISTRAL and r.scheme not in _ONNX_SCHEMES,
-    ),
-    GPT_OSS_WITHOUT_YARN,
-    RuntimeRefusal(
-        refused,
-        "it has no class for ministral3 but within a mistral3 (text_config)",
-        when=lambda r: r.model_type == "ministral3" and not r.prefix,
-    ),
-    RuntimeRefusal(
-        refused,
-        "its Hunyuan fails on dynamic without alpha",
-        when=lambda r: r.scheme == "rope-dynamic" and r.model_type == "hunyuan_v1_dense",
-    ),
-)
-"""What a class fails on, and the keys that it alone reads."""
-
-
 def onnx_yarn(reading: LayerReading) -> Changes:
     """No whole pairs; mscale is the amplitude itself where it stands alone.
 
     Raises: InvalidInput where the class fails.
     """
-    _check_onnx_yarn(reading)
     weight, all_dim = (yarn_weight(reading, name) or 0.0 for name in ("mscale", "mscale_all_dim"))
     changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
     if weight > 0 and all_dim > 0:
@@ -165,64 +119,8 @@ def _outside(reading: LayerReading) -> str | None:
     )
 
 
-_check_onnx_yarn = refusing(
-    ONNX,
-    *(
-        RuntimeRefusal(
-            refused,
-            f"it fails on yarn without {name}, which it reads as 0",
-            when=partial(_reads_zero, name),
-        )
-        for name in ("beta_fast", "beta_slow")
-    ),
-    RuntimeRefusal(
-        not_read,
-        "a share of the columns of gpt-oss",
-        when=lambda r: r.model_type == "gpt_oss" and r.params.get("partial", 1.0) != 1,
-    ),
-    RuntimeRefusal(
-        refused,
-        "it fails on yarn where a share of the columns rotates",
-        when=lambda r: r.params.get("partial", 1.0) != 1,
-    ),
-    RuntimeRefusal(refused, _outside),
-    RuntimeRefusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
-)
-
-
 def _onnx_original(reading: LayerReading) -> int:
     return original_length(reading, ONNX, "top", _PHI3_ORIGINAL)
-
-
-_check_phi3 = refusing(
-    ONNX,
-    RuntimeRefusal(
-        refused,
-        lambda r: (
-            f"its Phi-3 is scaled only if max_position_embeddings ({r.length}) is not "
-            f"{ORIGINAL} ({_onnx_original(r)}), and fails if the rope object says otherwise"
-        ),
-        when=lambda r: (r.length == _onnx_original(r)) != (r.scheme == "rope"),
-    ),
-    RuntimeRefusal(
-        refused,
-        "its Phi-3 fails if the rope object has rope_type without type",
-        when=lambda r: r.scheme != "rope" and r.rope.get("type") is None,
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"type {r.rope['type']} in Phi-3",
-        when=lambda r: r.scheme != "rope" and r.rope["type"] != "longrope",
-    ),
-    *(
-        RuntimeRefusal(
-            not_read,
-            key,
-            when=partial(_has_own_factor, key),
-        )
-        for key in ("short_mscale", "long_mscale")
-    ),
-)
 
 
 _PHI3_ORIGINAL = 4096
@@ -244,34 +142,6 @@ _MEGATRON_CLASSES = {
 """The class whose bridge was read, by which it goes, of each model type."""
 _MEGATRON_QWEN = frozenset(_MEGATRON_CLASSES) - {"llama"}
 _SHARE = "partial_rotary_factor"
-
-
-def _without_beta(reading: LayerReading) -> str | None:
-    """The words for a YaRN whose rope object does not state its betas."""
-    if reading.scheme != "rope-yarn" or not reading.rope:
-        return None
-    missing = [key for key in ("beta_fast", "beta_slow") if reading.rope.get(key) is None]
-    return (
-        f"it fails on yarn without {missing[0]}, for which it has no default" if missing else None
-    )
-
-
-megatron_fields = refusing(
-    MEGATRON,
-    WITHIN_ANOTHER,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"architectures {other_class(r, _MEGATRON_CLASSES)} of {r.model_type}",
-        when=lambda r: other_class(r, _MEGATRON_CLASSES),
-    ),
-    RuntimeRefusal(refused, _without_beta),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, "factor", ORIGINAL),
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-)
-"""What was not read, and what Megatron-Core's YaRN fails on."""
 
 
 def megatron_share(reading: LayerReading) -> Changes:
@@ -338,32 +208,6 @@ def _candle_scaling(reading: LayerReading) -> Any:
     return reading.config.get("rope_scaling") if reading.model_type == "llama" else None
 
 
-candle_fields = refusing(
-    CANDLE,
-    WITHIN_ANOTHER,
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling beside rope_parameters",
-        when=lambda r: r.config.get("rope_scaling") and r.config.get("rope_parameters"),
-    ),
-    RuntimeRefusal(refused, _candle_missing),
-    RuntimeRefusal(
-        refused,
-        "it fails if rope_theta is null",
-        when=lambda r: r.config.get("rope_theta", 0) is None,
-    ),
-    RuntimeRefusal(
-        refused,
-        "its llama knows only the rope types llama3 and default",
-        when=lambda r: (
-            _candle_scaling(r) is not None
-            and _candle_scaling(r)["rope_type"] not in ("llama3", "default")
-        ),
-    ),
-)
-"""What serde refuses."""
-
-
 def candle_head(reading: LayerReading) -> Changes:
     """The columns of a head, and how many of them rotate."""
     kind, own = reading.model_type, reading.top.count("head_dim")
@@ -405,7 +249,41 @@ DIFFERENCES = (
         SCALED | LONGROPE | {"rope-ntk", "mrope"},
         "fails on rope types that the model's class lacks",
         f"{_ONNX_FILES}/base.py",
-        onnx_fields,
+        always(),
+        refusals=(
+            *for_keys(
+                not_read,
+                "{}",
+                ("rope_position_scale", "compression_ratio", "seq_length"),
+                lambda r, key: r.config.get(key) not in (None, 1),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"architectures names {other_class(r, _ONNX_CLASSES)}, and its class of "
+                    f"{r.model_type} is {_ONNX_CLASSES[r.model_type]}"
+                ),
+                when=lambda r: other_class(r, _ONNX_CLASSES),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its {r.model_type} fails on {r.scheme}: it knows default, linear and yarn"
+                ),
+                when=lambda r: r.model_type in LIKE_MISTRAL and r.scheme not in _ONNX_SCHEMES,
+            ),
+            GPT_OSS_WITHOUT_YARN,
+            RuntimeRefusal(
+                refused,
+                "it has no class for ministral3 but within a mistral3 (text_config)",
+                when=lambda r: r.model_type == "ministral3" and not r.prefix,
+            ),
+            RuntimeRefusal(
+                refused,
+                "its Hunyuan fails on dynamic without alpha",
+                when=lambda r: r.scheme == "rope-dynamic" and r.model_type == "hunyuan_v1_dense",
+            ),
+        ),
     ),
     RuntimeDifference(
         ONNX,
@@ -436,6 +314,26 @@ DIFFERENCES = (
         f"{_ONNX_FILES}/base.py",
         onnx_yarn,
         LIKE_MISTRAL | {"gpt_oss"},
+        refusals=(
+            *for_keys(
+                refused,
+                "it fails on yarn without {}, which it reads as 0",
+                _BETAS,
+                lambda r, key: r.rope and not r.entry.number(key),
+            ),
+            RuntimeRefusal(
+                not_read,
+                "a share of the columns of gpt-oss",
+                when=lambda r: r.model_type == "gpt_oss" and r.params.get("partial", 1.0) != 1,
+            ),
+            RuntimeRefusal(
+                refused,
+                "it fails on yarn where a share of the columns rotates",
+                when=lambda r: r.params.get("partial", 1.0) != 1,
+            ),
+            RuntimeRefusal(refused, _outside),
+            RuntimeRefusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
+        ),
     ),
     RuntimeDifference(
         ONNX,
@@ -444,10 +342,35 @@ DIFFERENCES = (
         "reads the original length at the top level; ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
         lambda r: {
-            **_check_phi3(r),
             **({} if r.scheme == "rope" else of_two_contexts(r, **{ORIGINAL: _onnx_original(r)})),
         },
         frozenset({"phi3"}),
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its Phi-3 is scaled only if max_position_embeddings ({r.length}) is not "
+                    f"{ORIGINAL} ({_onnx_original(r)}), and fails if the rope object says otherwise"
+                ),
+                when=lambda r: (r.length == _onnx_original(r)) != (r.scheme == "rope"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its Phi-3 fails if the rope object has rope_type without type",
+                when=lambda r: r.scheme != "rope" and r.rope.get("type") is None,
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"type {r.rope['type']} in Phi-3",
+                when=lambda r: r.scheme != "rope" and r.rope["type"] != "longrope",
+            ),
+            *for_keys(
+                not_read,
+                "{}",
+                ("short_mscale", "long_mscale"),
+                lambda r, key: r.scheme != "rope" and r.rope.get(key) is not None,
+            ),
+        ),
     ),
     RuntimeDifference(
         MEGATRON,
@@ -455,7 +378,26 @@ DIFFERENCES = (
         SCALED,
         "fails on yarn without beta_fast and beta_slow",
         f"{_CORE}/yarn_rotary_pos_embedding.py",
-        megatron_fields,
+        always(),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"architectures {other_class(r, _MEGATRON_CLASSES)} of {r.model_type}",
+                when=lambda r: other_class(r, _MEGATRON_CLASSES),
+            ),
+            *for_keys(
+                refused,
+                "it fails on yarn without {}, for which it has no default",
+                _BETAS,
+                lambda r, key: r.scheme == "rope-yarn" and r.rope and r.rope.get(key) is None,
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, "factor", ORIGINAL),
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         MEGATRON,
@@ -508,7 +450,29 @@ DIFFERENCES = (
         SCALED,
         "fails without rope_theta (except Llama), and on any scaling of Llama except llama3",
         f"{_CANDLE_FILES}/{{model}}.rs",
-        candle_fields,
+        always(),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                not_read,
+                "rope_scaling beside rope_parameters",
+                when=lambda r: r.config.get("rope_scaling") and r.config.get("rope_parameters"),
+            ),
+            RuntimeRefusal(refused, _candle_missing),
+            RuntimeRefusal(
+                refused,
+                "it fails if rope_theta is null",
+                when=lambda r: r.config.get("rope_theta", 0) is None,
+            ),
+            RuntimeRefusal(
+                refused,
+                "its llama knows only the rope types llama3 and default",
+                when=lambda r: (
+                    _candle_scaling(r) is not None
+                    and _candle_scaling(r)["rope_type"] not in ("llama3", "default")
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         CANDLE,

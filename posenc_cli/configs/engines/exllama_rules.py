@@ -7,12 +7,12 @@ no scaling, and a head of ``hidden_size`` over ``num_attention_heads``, whatever
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.engines.runtime_rules import (
     HUB,
     LONGROPE,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     SCALED,
     YARN,
@@ -21,22 +21,22 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     RuntimeRefusal,
+    always,
     check_share,
     fails_on_null,
+    fails_without,
     full_every,
     lacking,
-    no_beta_of_zero,
     not_read,
     original_length,
     plain,
     refused,
-    refusing,
     stated,
     yarn_weight,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 NAME = "exllamav3"
@@ -103,119 +103,11 @@ _BY_TYPE = ("gemma3_text", "olmo3")
 _SHARE = "partial_rotary_factor"
 
 
-def _lacking(reading: LayerReading, needed: Mapping[str, Sequence[str]]) -> str | None:
-    """The first key of a model type's that a file does not state."""
-    return lacking(reading, *needed.get(reading.model_type, ()))
-
-
 def _unknown_kinds(reading: LayerReading) -> str | None:
     """The first layer type that a class does not know."""
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
     unknown = sorted({*kinds} - _KINDS.get(reading.model_type, {*kinds}))
     return f"its {reading.model_type} fails on layer_types {unknown[0]}" if unknown else None
-
-
-exllama_fields = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"{r.model_type} as the text model of another",
-        when=lambda r: r.prefix and r.model_type != "gemma3_text",
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: (
-            f"architectures {r.config['architectures']}: it goes by one class, which is "
-            f"{CLASSES[r.model_type]} here"
-        ),
-        when=lambda r: (
-            r.config.get("architectures") is not None
-            and r.config["architectures"] != [CLASSES[r.model_type]]
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails if {_lacking(r, _FAILS_WITHOUT)} is missing",
-        when=lambda r: _lacking(r, _FAILS_WITHOUT),
-    ),
-    RuntimeRefusal(refused, _unknown_kinds),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"{r.model_type} without {_lacking(r, _NEEDED)}",
-        when=lambda r: _lacking(r, _NEEDED),
-    ),
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling beside rope_parameters",
-        when=lambda r: (
-            r.config.get("rope_scaling") is not None and r.config.get("rope_parameters") is not None
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"rotary_dim in {r.model_type}",
-        when=lambda r: r.config.get("rotary_dim") is not None and r.model_type != "minimax_m2",
-    ),
-    RuntimeRefusal(
-        not_read,
-        f"{_SHARE} in Gemma 3",
-        when=lambda r: r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"mscale_all_dim beside {r.scheme} in DeepSeek",
-        when=lambda r: (
-            r.model_type == "deepseek_v3"
-            and r.scheme != "rope-yarn"
-            and _object(r).get("mscale_all_dim")
-        ),
-    ),
-    RuntimeRefusal(
-        refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, "beta_fast", "beta_slow"),
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"rope_parameters of {r.model_type} that are for all layers",
-        when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not",
-        when=lambda r: (
-            r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        "a Gemma 3 with images whose full layers are not every sixth",
-        when=lambda r: r.model_type == "gemma3_text" and r.prefix and not full_every(r, 6),
-    ),
-    RuntimeRefusal(
-        not_read,
-        f"minimax_m2 without rotary_dim and {_SHARE}",
-        when=lambda r: (
-            r.model_type == "minimax_m2"
-            and lacking(r, "rotary_dim")
-            and lacking(r, _SHARE)
-            and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"llama_4_scaling_beta in {r.model_type}",
-        when=lambda r: (
-            r.scheme == "rope-yarn"
-            and r.rope.get("llama_4_scaling_beta")
-            and r.model_type != "ministral3"
-        ),
-    ),
-)
-"""What it cannot read, and what was not read of it."""
 
 
 def _object(reading: LayerReading) -> Mapping[str, Any]:
@@ -254,23 +146,15 @@ def _base(reading: LayerReading, whole: Mapping[str, Any], otherwise: float) -> 
 
 def _gemma(reading: LayerReading, whole: Mapping[str, Any]) -> Changes:
     """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
-    base = stated(reading, "rope_theta", "top") or _GLOBAL_BASE
+    slides = reading.layer_type == "sliding_attention"
     if whole and whole is reading.config.get("rope_parameters"):
-        mine = [key for key in _LAYER_TYPES if whole.get(key) == reading.rope]
-        if len(mine) != 1:
-            raise not_read(NAME, "rope_parameters that do not tell Gemma 3's layers apart")
-        return {**plain(reading), "base": _LOCAL_BASE if mine[0] == _LAYER_TYPES[1] else base}
-    local = reading.config.get("rope_local_base_freq")
-    if local in (None, _LOCAL_BASE):
-        return {}
-    if local == base:
-        raise not_read(NAME, "bases that do not tell Gemma 3's layers apart")
-    return {"base": _LOCAL_BASE} if reading.params["base"] == local else {}
+        base = _LOCAL_BASE if slides else stated(reading, "rope_theta", "top") or _GLOBAL_BASE
+        return {**plain(reading), "base": base}
+    return {"base": _LOCAL_BASE} if slides else {}
 
 
 _LOCAL_BASE = 10_000.0
 _GLOBAL_BASE = 1_000_000.0
-_LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
 def _columns(reading: LayerReading) -> int:
@@ -370,7 +254,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_EXLLAMA}/util/rope.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -378,7 +263,111 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "chooses the class by architectures, and fails on dynamic",
         f"{_EXLLAMA}/util/rope.py",
-        exllama_fields,
+        always(),
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"{r.model_type} as the text model of another",
+                when=lambda r: r.prefix and r.model_type != "gemma3_text",
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"architectures {r.config['architectures']}: it goes by one class, which is "
+                    f"{CLASSES[r.model_type]} here"
+                ),
+                when=lambda r: (
+                    r.config.get("architectures") is not None
+                    and r.config["architectures"] != [CLASSES[r.model_type]]
+                ),
+            ),
+            RuntimeRefusal(
+                refused, lambda r: fails_without(r, *_FAILS_WITHOUT.get(r.model_type, ()))
+            ),
+            RuntimeRefusal(refused, _unknown_kinds),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"{r.model_type} without {lacking(r, *_NEEDED[r.model_type])}",
+                when=lambda r: lacking(r, *_NEEDED.get(r.model_type, ())),
+            ),
+            RuntimeRefusal(
+                not_read,
+                "rope_scaling beside rope_parameters",
+                when=lambda r: (
+                    r.config.get("rope_scaling") is not None
+                    and r.config.get("rope_parameters") is not None
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"rotary_dim in {r.model_type}",
+                when=lambda r: (
+                    r.config.get("rotary_dim") is not None and r.model_type != "minimax_m2"
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                f"{_SHARE} in Gemma 3",
+                when=lambda r: (
+                    r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1)
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"mscale_all_dim beside {r.scheme} in DeepSeek",
+                when=lambda r: (
+                    r.model_type == "deepseek_v3"
+                    and r.scheme != "rope-yarn"
+                    and _object(r).get("mscale_all_dim")
+                ),
+            ),
+            RuntimeRefusal(
+                refused, "it knows no rope type dynamic", when=lambda r: r.scheme == "rope-dynamic"
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, "beta_fast", "beta_slow"),
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"rope_parameters of {r.model_type} that are for all layers",
+                when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not"
+                ),
+                when=lambda r: (
+                    r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                "a Gemma 3 with images whose full layers are not every sixth",
+                when=lambda r: r.model_type == "gemma3_text" and r.prefix and not full_every(r, 6),
+            ),
+            RuntimeRefusal(
+                not_read,
+                f"minimax_m2 without rotary_dim and {_SHARE}",
+                when=lambda r: (
+                    r.model_type == "minimax_m2"
+                    and lacking(r, "rotary_dim")
+                    and lacking(r, _SHARE)
+                    and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"llama_4_scaling_beta in {r.model_type}",
+                when=lambda r: (
+                    r.scheme == "rope-yarn"
+                    and r.rope.get("llama_4_scaling_beta")
+                    and r.model_type != "ministral3"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,

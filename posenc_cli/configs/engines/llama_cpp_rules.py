@@ -10,11 +10,15 @@ from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    BY_INTERVAL,
     DEEPSEEK,
     DYNAMIC,
+    EXTRAPOLATED,
+    FOURTH_STILL,
     HUB,
     LONGROPE,
     MIMO_KEYS,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -27,14 +31,13 @@ from posenc_cli.configs.engines.runtime_rules import (
     always,
     always_truncated,
     any_share,
-    check_fourth,
-    check_full,
-    check_interval,
     check_share,
     divided,
     divided_head,
+    for_keys,
+    full_layers,
     lacking,
-    no_beta_of_zero,
+    mimo_refusals,
     not_read,
     null_is_plain,
     of_two_contexts,
@@ -43,7 +46,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     own_mimo,
     plain,
     refused,
-    refusing,
     stated,
     stated_base,
     yarn_weight,
@@ -75,54 +77,62 @@ def _is_null(reading: LayerReading) -> bool:
 
 def llama_cpp_null(reading: LayerReading) -> Changes:
     """The converter takes ``rope_parameters`` that are there, null too, before ``rope_scaling``."""
-    if not _is_null(reading):
-        return {}
-    if reading.entry.has("rope_theta"):
-        raise not_read(NAME, "rope_theta of rope_scaling beside rope_parameters of null")
-    return plain(reading)
+    return plain(reading) if _is_null(reading) else {}
 
 
 def leaves_out(reading: LayerReading) -> bool:
     """Whether its converter leaves YaRN out: it does where the factor is null."""
-    return reading.entry.has("factor") and reading.rope["factor"] is None
+    null = reading.entry.has("factor") and reading.rope["factor"] is None
+    return reading.scheme == "rope-yarn" and null
+
+
+def _original(reading: LayerReading) -> int | None:
+    """The original length in the rope object, then the one beside it, or a default."""
+    objects = reading.config.get(reading.container or "rope_scaling") or {}
+    by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
+    places = (reading.entry,) if by_type else (reading.entry, reading.top)
+    found = first(*(place.count(ORIGINAL) for place in places))
+    default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
+    return int(found.value) if found else default
+
+
+_WITHOUT_ORIGINAL = (
+    RuntimeRefusal(
+        refused,
+        f"its converter fails if {ORIGINAL} is null",
+        when=lambda r: not leaves_out(r) and r.rope.get(ORIGINAL, 0) is None,
+    ),
+    RuntimeRefusal(
+        refused,
+        f"its converter fails if {ORIGINAL} is missing",
+        when=lambda r: not leaves_out(r) and _original(r) is None,
+    ),
+)
+_YARN_WITHOUT_ORIGINAL = tuple(
+    replace(
+        each,
+        when=lambda r, each=each: r.scheme == "rope-yarn" and not _is_null(r) and each.when(r),
+    )
+    for each in _WITHOUT_ORIGINAL
+)
+"""A YaRN whose length the converter does not find, although nothing comes of it."""
 
 
 def llama_cpp_original(reading: LayerReading) -> Changes:
     """llama.cpp's converter: the original length in the rope object, then the one beside it."""
-    if reading.scheme == "rope-yarn" and leaves_out(reading):
-        return {}
-    own = reading.entry.count(ORIGINAL)
-    if own is None and reading.entry.has(ORIGINAL):
-        raise refused(NAME, f"its converter fails if {ORIGINAL} is null")
-    objects = reading.config.get(reading.container or "rope_scaling") or {}
-    by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
-    found = first(own, None if by_type else reading.top.count(ORIGINAL))
-    default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
-    length = found.value if found else default
-    if length is None:
-        raise refused(NAME, f"its converter fails if {ORIGINAL} is missing")
-    return {ORIGINAL: length} if ORIGINAL in reading.params else {}
+    has_length = ORIGINAL in reading.params and not leaves_out(reading)
+    return {ORIGINAL: _original(reading)} if has_length else {}
 
 
 def llama_cpp_cohere(reading: LayerReading) -> Changes:
     """Cohere's class writes the base alone, which transformers 4.57 takes for 10,000 by default."""
-    _check_yarn_length(reading)
     places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
     base = {} if stated(reading, "rope_theta", *places) or not reading.config else {"base": BASE}
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
 def llama_cpp_cohere2(reading: LayerReading) -> Changes:
-    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling.
-
-    Raises: InvalidInput.
-    """
-    top = reading.top
-    if reading.config and top.number("rotary_pct") is None:
-        raise refused(NAME, "its converter needs rotary_pct of cohere2 in the file")
-    if top.has("sliding_window") and top.count("sliding_window") is None:
-        raise refused(NAME, "its converter fails if sliding_window of cohere2 is null")
-    _check_yarn_length(reading)
+    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling."""
     if reading.scheme == "nope":
         return {}
     rotated, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
@@ -136,10 +146,8 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    _check_yarn_length(reading)
-    top, dim = reading.top, reading.params["dim"]
-    hidden = top.count("hidden_size")
-    heads = top.count("num_attention_heads")
+    dim = reading.params["dim"]
+    hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
     width = hidden.value if hidden else _WIDTH_OF_NEMOTRON
     columns = int(reading.params.get("partial", 1.0) * width)
     columns //= heads.value if heads else _HEADS_OF_NEMOTRON
@@ -154,13 +162,8 @@ def llama_cpp_minimax(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    top = reading.top
-    columns = top.count("rotary_dim")
-    if columns is None:
-        if reading.config:
-            raise refused(NAME, "its converter needs rotary_dim of minimax_m2 in the file")
-        return {}
-    share = _columns_share(columns.value, reading.params["dim"])
+    columns = reading.top.count("rotary_dim")
+    share = _columns_share(columns.value, reading.params["dim"]) if columns else {}
     return {**share, **base_without(reading, BASE)}
 
 
@@ -173,15 +176,6 @@ def _columns_share(columns: int, dim: int) -> Changes:
     return {"partial": None if columns == dim else columns / dim}
 
 
-def _check_yarn_length(reading: LayerReading) -> None:
-    """Refuse a YaRN whose length the converter does not find, although nothing comes of it.
-
-    Raises: InvalidInput.
-    """
-    if reading.scheme == "rope-yarn" and not _is_null(reading):
-        llama_cpp_original(reading)
-
-
 def llama_cpp_apertus(reading: LayerReading) -> Changes:
     """Apertus without a rope object, whose scaling the file says by a base, or undoes by null."""
     if not reading.config or any(reading.config.get(key) for key in _ROPE_OBJECTS):
@@ -189,16 +183,6 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
     base = stated_base(reading)
     null = any(key in reading.config for key in _ROPE_OBJECTS)
     return {**plain(reading), **base} if null else base
-
-
-_check_mpt = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        "an mpt without ALiBi",
-        when=lambda r: (r.config.get("attn_config") or {}).get("alibi", True) is False,
-    ),
-)
 
 
 def llama_cpp_mpt(reading: LayerReading) -> Changes:
@@ -215,56 +199,9 @@ def llama_cpp_lfm2(reading: LayerReading) -> Changes:
     return {"base": base} if base and not inner else {}
 
 
-_check_lfm2_moe = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "its converter needs layer_types of lfm2_moe in the file",
-        when=lambda r: lacking(r, "layer_types"),
-    ),
-)
-
-
 def _exaone4_layers(reading: LayerReading) -> int:
     count = reading.top.count("num_hidden_layers")
     return count.value if count else _LAYERS_OF_EXAONE4
-
-
-llama_cpp_exaone4 = refusing(
-    NAME,
-    RuntimeRefusal(
-        other_layers,
-        "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
-        when=lambda r: (
-            _exaone4_layers(r) == _WINDOWED_EXAONE4 and r.config.get("sliding_window", True) is None
-        ),
-    ),
-    RuntimeRefusal(
-        other_layers,
-        (
-            "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless of "
-            "layer_types"
-        ),
-        when=lambda r: _exaone4_layers(r) != _WINDOWED_EXAONE4 and r.scheme == "nope",
-    ),
-)
-"""An EXAONE 4 of 64 layers slides, and no other does."""
-
-
-check_by_type = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"rope_parameters of {r.model_type} that are for all layers",
-        when=lambda r: {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())},
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"the type of {r.model_type}'s rope_scaling",
-        when=lambda r: "type" in r.scaling and "rope_type" not in r.scaling,
-    ),
-)
-"""Rope objects of all layers that transformers 5 takes otherwise, or leaves unread."""
 
 
 def base_without(reading: LayerReading, base: float) -> Changes:
@@ -273,40 +210,11 @@ def base_without(reading: LayerReading, base: float) -> Changes:
     return {} if found or not reading.config else {"base": base}
 
 
-check_gemma4 = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        "a Gemma 4 whose last layer slides",
-        when=lambda r: (
-            r.config.get("layer_types") and r.config["layer_types"][-1] != "full_attention"
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        "its converter fails on a Gemma 4 whose full layers are not stated proportional",
-        when=lambda r: (
-            r.config
-            and ((r.config.get("rope_parameters") or {}).get("full_attention") or {}).get(
-                "rope_type"
-            )
-            != "proportional"
-        ),
-    ),
-)
-
-
 def llama_cpp_olmo3(reading: LayerReading) -> Changes:
-    """OLMo 3's layers share the base of the top level, or of the full ones.
-
-    Raises: InvalidInput.
-    """
+    """OLMo 3's layers share the base of the top level, or of the full ones."""
     places, full = ("top",), reading
     if reading.container == "rope_parameters":
         parts = reading.config["rope_parameters"]
-        sliding = parts.get("sliding_attention") or {}
-        if sliding.get("rope_type", "default") != "default":
-            raise not_read(NAME, "scaled sliding layers of olmo3")
         places, full = ("entry",), replace(reading, rope=parts.get("full_attention") or {})
     return {"base": stated(full, "rope_theta", *places) or BASE} if reading.config else {}
 
@@ -320,46 +228,7 @@ def _lacks(reading: LayerReading) -> str | None:
     return key and f"its converter needs {key} of ministral3 in the file"
 
 
-llama_cpp_ministral = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "its converter reads ministral3 only with rope_type yarn",
-        when=lambda r: r.scheme != "rope-yarn",
-    ),
-    RuntimeRefusal(refused, _lacks),
-)
-"""llama.cpp's converter wants the file itself to say that Ministral 3 is scaled, and how."""
-
-
-def _has_own_size(key: str, reading: LayerReading) -> bool:
-    return reading.config.get(f"swa_{key}") not in (None, reading.config.get(key))
-
-
-_MIMO_SIZES = ("head_dim", "num_attention_heads", "v_head_dim")
 _MIMO_NEEDED = ("hybrid_layer_pattern", "swa_head_dim", "head_dim", "partial_rotary_factor")
-check_mimo = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        ("its converter fails on a MiMo whose rope_parameters hold an object for each layer type"),
-        when=lambda r: r.config.get("rope_parameters"),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file",
-        when=lambda r: lacking(r, *_MIMO_NEEDED),
-    ),
-    *(
-        RuntimeRefusal(
-            refused,
-            f"its converter fails if swa_{key} is not {key}",
-            when=partial(_has_own_size, key),
-        )
-        for key in _MIMO_SIZES
-    ),
-)
-"""What its converter asserts of a MiMo V2 Flash."""
 
 
 OF_LLAMA = frozenset(
@@ -412,34 +281,9 @@ def llama_cpp_lost(reading: LayerReading) -> Changes:
     return changes
 
 
-_check_llama3 = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its converter fails on llama3 in {r.model_type}",
-        when=lambda r: r.model_type in GRANITE,
-    ),
-)
-_check_head = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"{r.model_type} without head_dim",
-        when=lambda r: r.config and r.top.count("head_dim") is None,
-    ),
-)
-
-
 def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
-    """The converter of Granite's sliding models writes one base.
-
-    Raises: InvalidInput where a layer does not rotate.
-    """
+    """The converter of Granite's sliding models writes one base."""
     bases = reading.config.get("layer_rope_theta") or ()
-    if not all(bases):
-        raise other_layers(
-            NAME, "it rotates every layer by rope_theta, regardless of layer_rope_theta"
-        )
     whole = replace(reading, rope=reading.config.get("rope_parameters") or {})
     return {"base": stated(whole, "rope_theta", "entry", "top") or BASE} if bases else {}
 
@@ -448,8 +292,6 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
     """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families; nothing without a factor."""
     if leaves_out(reading):
         return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
-    if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise refused(NAME, "extrapolation_factor has no counterpart in rope-yarn")
     changes: dict[str, Any] = {
         **always_truncated(reading),
         "attention_factor": None,
@@ -516,8 +358,29 @@ DIFFERENCES = (
         frozenset({"rope"}),
         "fails without MiMo's own keys, or if sliding layers use another head size",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
-        check_mimo,
+        always(),
         frozenset({"mimo_v2_flash"}),
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter fails on a MiMo whose rope_parameters hold an object for each "
+                "layer type",
+                when=lambda r: r.config.get("rope_parameters"),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file"
+                ),
+                when=lambda r: lacking(r, *_MIMO_NEEDED),
+            ),
+            *for_keys(
+                refused,
+                "its converter fails if swa_{0} is not {0}",
+                ("head_dim", "num_attention_heads", "v_head_dim"),
+                lambda r, key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -525,8 +388,9 @@ DIFFERENCES = (
         frozenset({"rope"}),
         MIMO_KEYS + " (default base: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
-        partial(own_mimo, runtime=NAME, needed=(), base=BASE, shared=False, nulls=()),
+        partial(own_mimo, runtime=NAME, base=BASE, shared=False),
         frozenset({"mimo_v2_flash"}),
+        refusals=mimo_refusals(nulls=()),
     ),
     RuntimeDifference(
         NAME,
@@ -534,9 +398,16 @@ DIFFERENCES = (
         frozenset({"alibi"}),
         "reads alibi_bias_max, which transformers ignores",
         f"{_LLAMA_CPP}/blob/master/conversion/mpt.py",
-        lambda r: {**_check_mpt(r), **llama_cpp_mpt(r)},
+        llama_cpp_mpt,
         frozenset({"mpt"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "an mpt without ALiBi",
+                when=lambda r: (r.config.get("attn_config") or {}).get("alibi", True) is False,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -563,9 +434,16 @@ DIFFERENCES = (
         SCALED,
         "uses base 10000 if there is none, and fails without layer_types",
         f"{_LLAMA_CPP}/blob/master/conversion/lfm2.py",
-        lambda r: {**_check_lfm2_moe(r), **base_without(r, BASE)},
+        partial(base_without, base=BASE),
         frozenset({"lfm2_moe"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter needs layer_types of lfm2_moe in the file",
+                when=lambda r: lacking(r, "layer_types"),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -594,8 +472,9 @@ DIFFERENCES = (
             SCALED | {"nope"},
             "leaves every fourth layer unrotated, regardless of no_rope_layers",
             f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
-            partial(check_fourth, runtime=NAME),
+            always(),
             frozenset({kind}),
+            refusals=(FOURTH_STILL,),
         )
         for kind, file in EVERY_FOURTH.items()
     ),
@@ -605,8 +484,16 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "finds the attention layers by full_attention_interval, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/qwen35.cpp",
-        lambda r: {**_check_head(r), **check_interval(r, runtime=NAME)},
+        always(),
         HYBRID,
+        refusals=(
+            BY_INTERVAL,
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"{r.model_type} without head_dim",
+                when=lambda r: r.config and r.top.count("head_dim") is None,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -617,6 +504,13 @@ DIFFERENCES = (
         llama_cpp_layer_bases,
         frozenset({"granite_swa"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                other_layers,
+                "it rotates every layer by rope_theta, regardless of layer_rope_theta",
+                when=lambda r: not all(r.config.get("layer_rope_theta") or ()),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -634,8 +528,20 @@ DIFFERENCES = (
         PLAIN_ROPE | YARN,
         "reads one rope object per layer type; a single object was not checked",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
-        check_by_type,
+        always(),
         frozenset({"gemma3_text", "olmo3"}),
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"rope_parameters of {r.model_type} that are for all layers",
+                when=lambda r: {"rope_type", "type"} & {*(r.config.get("rope_parameters") or ())},
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"the type of {r.model_type}'s rope_scaling",
+                when=lambda r: "type" in r.scaling and "rope_type" not in r.scaling,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -643,8 +549,9 @@ DIFFERENCES = (
         PLAIN_ROPE,
         "uses full attention in every sixth layer, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/gemma3.cpp",
-        partial(check_full, runtime=NAME, step=6, name="sixth"),
+        always(),
         frozenset({"gemma3_text"}),
+        refusals=(full_layers(6, "sixth"),),
     ),
     RuntimeDifference(
         NAME,
@@ -665,6 +572,7 @@ DIFFERENCES = (
         llama_cpp_cohere,
         frozenset({"cohere"}),
         converted=True,
+        refusals=(*_YARN_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -672,8 +580,9 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "uses full attention in every fourth layer, regardless of layer_types",
         f"{_LLAMA_CPP}/blob/master/src/models/cohere2.cpp",
-        partial(check_full, runtime=NAME, step=4, name="fourth"),
+        always(),
         frozenset({"cohere2"}),
+        refusals=(full_layers(4, "fourth"),),
     ),
     RuntimeDifference(
         NAME,
@@ -684,6 +593,19 @@ DIFFERENCES = (
         llama_cpp_cohere2,
         frozenset({"cohere2"}),
         converted=True,
+        refusals=(
+            *_YARN_WITHOUT_ORIGINAL,
+            RuntimeRefusal(
+                refused,
+                "its converter needs rotary_pct of cohere2 in the file",
+                when=lambda r: lacking(r, "rotary_pct"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its converter fails if sliding_window of cohere2 is null",
+                when=lambda r: r.config.get("sliding_window", 0) is None,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -694,6 +616,7 @@ DIFFERENCES = (
         llama_cpp_nemotron,
         frozenset({"nemotron"}),
         converted=True,
+        refusals=(*_YARN_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -704,6 +627,13 @@ DIFFERENCES = (
         llama_cpp_minimax,
         frozenset({"minimax_m2"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter needs rotary_dim of minimax_m2 in the file",
+                when=lambda r: lacking(r, "rotary_dim"),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -721,8 +651,24 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer unrotated if there are 64 layers, and otherwise none",
         f"{_LLAMA_CPP}/blob/master/src/models/exaone4.cpp",
-        llama_cpp_exaone4,
+        always(),
         frozenset({"exaone4"}),
+        refusals=(
+            RuntimeRefusal(
+                other_layers,
+                "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
+                when=lambda r: (
+                    _exaone4_layers(r) == _WINDOWED_EXAONE4
+                    and r.config.get("sliding_window", True) is None
+                ),
+            ),
+            RuntimeRefusal(
+                other_layers,
+                "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless "
+                "of layer_types",
+                when=lambda r: _exaone4_layers(r) != _WINDOWED_EXAONE4 and r.scheme == "nope",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -733,6 +679,13 @@ DIFFERENCES = (
         llama_cpp_null,
         (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "rope_theta of rope_scaling beside rope_parameters of null",
+                when=lambda r: _is_null(r) and r.entry.has("rope_theta"),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -740,9 +693,16 @@ DIFFERENCES = (
         frozenset({"rope-llama3"}),
         "ignores scaling, because its converter writes divisors only for Llama-like models",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
-        lambda r: {**_check_llama3(r), **plain(r)},
+        plain,
         STRETCHED | GRANITE,
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its converter fails on llama3 in {r.model_type}",
+                when=lambda r: r.model_type in GRANITE,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -760,12 +720,29 @@ DIFFERENCES = (
         PLAIN_ROPE | {"rope-proportional"},
         "ignores factor of proportional layers; fails without such layers",
         f"{_LLAMA_CPP}/blob/master/conversion/gemma.py",
-        lambda r: {
-            **check_gemma4(r),
-            **({"factor": None} if r.scheme == "rope-proportional" else {}),
-        },
+        lambda r: {"factor": None} if r.scheme == "rope-proportional" else {},
         frozenset({"gemma4_text"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "a Gemma 4 whose last layer slides",
+                when=lambda r: (
+                    r.config.get("layer_types") and r.config["layer_types"][-1] != "full_attention"
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its converter fails on a Gemma 4 whose full layers are not stated proportional",
+                when=lambda r: (
+                    r.config
+                    and ((r.config.get("rope_parameters") or {}).get("full_attention") or {}).get(
+                        "rope_type"
+                    )
+                    != "proportional"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -786,6 +763,19 @@ DIFFERENCES = (
         llama_cpp_olmo3,
         frozenset({"olmo3"}),
         converted=True,
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "scaled sliding layers of olmo3",
+                when=lambda r: (
+                    r.container == "rope_parameters"
+                    and (r.config["rope_parameters"].get("sliding_attention") or {}).get(
+                        "rope_type", "default"
+                    )
+                    != "default"
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -793,7 +783,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_LLAMA_CPP}/blob/master/ggml/src/ggml.c",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -801,8 +792,16 @@ DIFFERENCES = (
         PLAIN_ROPE | YARN,
         "reads ministral3 only with rope_type yarn, mscale_all_dim and llama_4_scaling_beta",
         f"{_LLAMA_CPP}/blob/master/conversion/mistral3.py",
-        llama_cpp_ministral,
+        always(),
         frozenset({"ministral3"}),
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its converter reads ministral3 only with rope_type yarn",
+                when=lambda r: r.scheme != "rope-yarn",
+            ),
+            RuntimeRefusal(refused, _lacks),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -811,6 +810,7 @@ DIFFERENCES = (
         "prefers the rope object's original length (default for llama3: 8192)",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_original,
+        refusals=(*_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -820,6 +820,7 @@ DIFFERENCES = (
         f"{_LLAMA_CPP}/blob/master/conversion/phi.py",
         llama_cpp_original,
         frozenset({"phi3", "phimoe"}),
+        refusals=(*_WITHOUT_ORIGINAL,),
     ),
     RuntimeDifference(
         NAME,
@@ -829,6 +830,7 @@ DIFFERENCES = (
         "by g(mscale_all_dim), in DeepSeek 1; always truncates",
         f"{_LLAMA_CPP}/pull/17945",
         llama_cpp_yarn,
+        refusals=(EXTRAPOLATED,),
     ),
     RuntimeDifference(
         NAME,

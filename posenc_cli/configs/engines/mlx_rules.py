@@ -11,10 +11,13 @@ from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    BY_INTERVAL,
     DYNAMIC,
+    FOURTH_STILL,
     HUB,
     LONGROPE,
     MIMO_KEYS,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -26,15 +29,14 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     RuntimeRefusal,
     always,
-    check_fourth,
-    check_interval,
     check_share,
     divided,
     divided_head,
     fails_on_null,
     fails_without,
+    for_keys,
     magnitude_ratio,
-    no_beta_of_zero,
+    mimo_refusals,
     not_read,
     of_types,
     original_length,
@@ -43,10 +45,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     own_mimo,
     plain,
     refused,
-    refusing,
     stated,
 )
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 NAME = "mlx-lm"
 
@@ -160,8 +161,6 @@ _NEEDED_WITHIN = {"llama4_text": ("head_dim", "max_position_embeddings", "rope_s
 _BASES_IN = {"qwen3": ("top", "entry"), "glm_moe_dsa": ("entry",)}
 """Where a class that reads ``rope_parameters`` looks for the base, else there first."""
 _LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
-_MINISTRAL = ("llama_4_scaling_beta", ORIGINAL)
-_PHI3 = ("long_factor", "type")
 
 
 def _class(reading: LayerReading) -> MlxClass:
@@ -176,9 +175,6 @@ def mlx_container(reading: LayerReading) -> Changes:
     Raises: InvalidInput where the class fails.
     """
     known = _class(reading)
-    if reading.model_type in OWN_KEYS:
-        return {}
-    _check_keys(reading)
     if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
         return {}
     whole = reading.config.get("rope_scaling")
@@ -190,20 +186,8 @@ def mlx_container(reading: LayerReading) -> Changes:
 def _missing(reading: LayerReading) -> str | None:
     """The words for a class that cannot be built for want of a key."""
     kind, held = reading.model_type, reading.config
-    scaling = held.get("rope_scaling")
-    if kind == "gemma4_text":
-        return None
     needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
     missing = [key for key in needed.get(kind, ()) if held and key not in held]
-    if kind == "lfm2" and not any(held.get(key) for key in _LAYERS_OF_LFM2):
-        missing += _LAYERS_OF_LFM2
-    if kind == "ministral3":
-        inner = held.get("rope_parameters") or {}
-        missing += [key for key in _MINISTRAL if key not in inner]
-    if kind == "phi3" and scaling:
-        missing += [key for key in _PHI3 if key not in scaling]
-    if kind == "deepseek_v2" and held and not scaling:
-        missing += ["rope_scaling"]
     return f"its {kind} fails on a file without {missing[0]}" if missing else None
 
 
@@ -224,61 +208,6 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     return base
 
 
-_check_keys = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "rope_traditional is a key of its own files, which is not read here",
-        when=lambda r: r.config.get("rope_traditional"),
-    ),
-    RuntimeRefusal(refused, _missing),
-    RuntimeRefusal(
-        refused,
-        "it fails if rope_theta is null",
-        when=lambda r: r.config.get("rope_theta", 0) is None and r.model_type != "gemma4_text",
-    ),
-    RuntimeRefusal(
-        refused,
-        "its Gemma 3 does not read rope_parameters, and takes its own bases",
-        when=lambda r: r.container == "rope_parameters" and r.model_type == "gemma3_text",
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
-        when=lambda r: (
-            r.model_type in ("gemma3_text", "olmo3")
-            and "type" in r.scaling
-            and "rope_type" not in r.scaling
-        ),
-    ),
-)
-"""What a class cannot be built from, or takes otherwise."""
-
-_check_seeing = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"it has no class for the text model of {r.model_type} by itself",
-        when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
-    ),
-    RuntimeRefusal(
-        refused,
-        "it fails on the type mrope without mrope_section",
-        when=lambda r: (
-            r.model_type in SEEING
-            and (r.scaling.get("type") or r.scaling.get("rope_type")) == "mrope"
-            and "mrope_section" not in r.scaling
-        ),
-    ),
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling beside rope_parameters",
-        when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
-    ),
-)
-"""What its classes of text and images fail on."""
-
-
 def _stands_alone(reading: LayerReading) -> bool:
     """Whether a text model that mlx-lm has within another alone is a file's own."""
     own = reading.config.get("model_type", "") in SEEING
@@ -290,8 +219,6 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    check_interval(reading, runtime=NAME)
-    _check_seeing(reading)
     nested = bool(reading.config.get("rope_parameters"))
     if nested:
         places: tuple[str, ...] = ("entry",)
@@ -308,24 +235,11 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     return changes
 
 
-_check_step = refusing(
-    NAME,
-    WITHIN_ANOTHER,
-    RuntimeRefusal(
-        not_read,
-        "rope_scaling.type of step3p5",
-        when=lambda r: "type" in r.scaling,
-    ),
-    RuntimeRefusal(refused, lambda r: fails_without(r, "head_dim")),
-)
-
-
 def mlx_step(reading: LayerReading) -> Changes:
     """Step 3.5: base and share of each layer by its number, and scaling of the named types.
 
     Raises: InvalidInput where layers of one type differ, or what was not read.
     """
-    _check_step(reading)
     theta = reading.config.get("rope_theta", CLASSES["step3p5"].base)
     shares = reading.config.get("partial_rotary_factors") or ()
     own = {
@@ -348,22 +262,14 @@ def mlx_share(reading: LayerReading) -> Changes:
 
 
 def mlx_yarn(reading: LayerReading) -> Changes:
-    """An amplitude of the two mscales, and the original length of the rope object, or 4096.
-
-    Raises: InvalidInput for a factor of null.
-    """
-    if null := fails_on_null(reading, "factor"):
-        raise refused(NAME, null)
+    """An amplitude of the two mscales, and the original length of the rope object, or 4096."""
     original = original_length(reading, NAME, "entry", 4096, null=False)
     return {ORIGINAL: original, **magnitude_ratio(reading, NAME)}
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:
     """Phi-3's long factors at every length, and s from the two contexts at the top level."""
-    kind = reading.rope.get("type")
-    if kind is None:
-        raise refused(NAME, "its Phi-3 reads type in rope_scaling, not rope_type")
-    if kind not in ("longrope", "su"):
+    if reading.rope.get("type") not in ("longrope", "su"):
         return plain(reading)
     original = original_length(reading, NAME, "top", 4096, null=False)
     context = reading.top.count("max_position_embeddings")
@@ -375,6 +281,82 @@ def mlx_longrope(reading: LayerReading) -> Changes:
         "seq_len": original + 1,
     }
 
+
+_KEYS = (
+    RuntimeRefusal(
+        refused,
+        "rope_traditional is a key of its own files, which is not read here",
+        when=lambda r: r.config.get("rope_traditional"),
+    ),
+    RuntimeRefusal(refused, _missing),
+    RuntimeRefusal(
+        refused,
+        f"its lfm2 fails on a file without {_LAYERS_OF_LFM2[0]}",
+        when=lambda r: r.model_type == "lfm2" and not any(map(r.config.get, _LAYERS_OF_LFM2)),
+    ),
+    *for_keys(
+        refused,
+        "its ministral3 fails on a file without {}",
+        ("llama_4_scaling_beta", ORIGINAL),
+        lambda r, key: (
+            r.model_type == "ministral3" and key not in (r.config.get("rope_parameters") or {})
+        ),
+    ),
+    *for_keys(
+        refused,
+        "its phi3 fails on a file without {}",
+        ("long_factor", "type"),
+        lambda r, key: r.model_type == "phi3" and r.scaling and key not in r.scaling,
+    ),
+    RuntimeRefusal(
+        refused,
+        "its deepseek_v2 fails on a file without rope_scaling",
+        when=lambda r: r.model_type == "deepseek_v2" and r.config and not r.scaling,
+    ),
+    RuntimeRefusal(
+        refused,
+        "it fails if rope_theta is null",
+        when=lambda r: r.config.get("rope_theta", 0) is None and r.model_type != "gemma4_text",
+    ),
+    RuntimeRefusal(
+        refused,
+        "its Gemma 3 does not read rope_parameters, and takes its own bases",
+        when=lambda r: r.container == "rope_parameters" and r.model_type == "gemma3_text",
+    ),
+    RuntimeRefusal(
+        refused,
+        lambda r: f"its {r.model_type} goes by the type of rope_scaling, transformers does not",
+        when=lambda r: (
+            r.model_type in ("gemma3_text", "olmo3")
+            and "type" in r.scaling
+            and "rope_type" not in r.scaling
+        ),
+    ),
+)
+"""What a class cannot be built from, or takes otherwise."""
+
+_AXES = (
+    RuntimeRefusal(
+        refused,
+        lambda r: f"it has no class for the text model of {r.model_type} by itself",
+        when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
+    ),
+    RuntimeRefusal(
+        refused,
+        "it fails on the type mrope without mrope_section",
+        when=lambda r: (
+            r.model_type in SEEING
+            and (r.scaling.get("type") or r.scaling.get("rope_type")) == "mrope"
+            and "mrope_section" not in r.scaling
+        ),
+    ),
+    RuntimeRefusal(
+        not_read,
+        "rope_scaling beside rope_parameters",
+        when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
+    ),
+)
+"""What its classes of text and images fail on."""
 
 _MLX = f"{HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
 
@@ -407,7 +389,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_MLX}/rope_utils.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -424,8 +407,9 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "rotates every pair by one position; reads only rope_theta and rope_scaling",
         f"{_MLX}/qwen2_vl.py",
-        lambda r: {**_check_seeing(r), **mlx_container(r), **plain(r), "partial": None},
+        lambda r: {**mlx_container(r), **plain(r), "partial": None},
         SEEING,
+        refusals=(*_AXES, *_KEYS),
     ),
     RuntimeDifference(
         NAME,
@@ -436,6 +420,7 @@ DIFFERENCES = (
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
+        refusals=(BY_INTERVAL, *_AXES),
     ),
     RuntimeDifference(
         NAME,
@@ -443,8 +428,9 @@ DIFFERENCES = (
         SCALED,
         MIMO_KEYS,
         f"{_MLX}/mimo_v2_flash.py",
-        partial(own_mimo, runtime=NAME, needed=_NEEDED["mimo_v2_flash"]),
+        partial(own_mimo, runtime=NAME),
         frozenset({"mimo_v2_flash"}),
+        refusals=mimo_refusals(*_NEEDED["mimo_v2_flash"]),
     ),
     RuntimeDifference(
         NAME,
@@ -454,6 +440,15 @@ DIFFERENCES = (
         f"{_MLX}/step3p5.py",
         mlx_step,
         frozenset({"step3p5"}),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                not_read,
+                "rope_scaling.type of step3p5",
+                when=lambda r: "type" in r.scaling,
+            ),
+            RuntimeRefusal(refused, lambda r: fails_without(r, "head_dim")),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -461,8 +456,9 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer of a multimodal model unrotated",
         f"{_MLX}/llama4.py",
-        lambda r: check_fourth(r, runtime=NAME) if r.prefix else {},
+        always(),
         frozenset({"llama4_text"}),
+        refusals=(replace(FOURTH_STILL, when=lambda r: r.prefix and FOURTH_STILL.when(r)),),
     ),
     RuntimeDifference(
         NAME,
@@ -489,6 +485,8 @@ DIFFERENCES = (
         "reads only the keys of its model class, mostly rope_theta and rope_scaling",
         f"{_MLX}/{{model}}.py",
         mlx_container,
+        frozenset(CLASSES) - OWN_KEYS,
+        refusals=_KEYS,
     ),
     RuntimeDifference(
         NAME,
@@ -506,6 +504,7 @@ DIFFERENCES = (
         "original length 4096",
         f"{_MLX}/rope_utils.py",
         mlx_yarn,
+        refusals=(RuntimeRefusal(refused, lambda r: fails_on_null(r, "factor")),),
     ),
     RuntimeDifference(
         NAME,
@@ -521,8 +520,8 @@ DIFFERENCES = (
         DYNAMIC,
         "needs max_position_embeddings",
         f"{_MLX}/rope_utils.py",
-        refusing(
-            NAME,
+        always(),
+        refusals=(
             RuntimeRefusal(
                 refused,
                 "it fails if max_position_embeddings is missing",
@@ -537,6 +536,13 @@ DIFFERENCES = (
         "uses the long factors at every length; ignores factor and attention_factor",
         f"{_MLX}/rope_utils.py",
         mlx_longrope,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "its Phi-3 reads type in rope_scaling, not rope_type",
+                when=lambda r: r.rope.get("type") is None,
+            ),
+        ),
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from posenc_cli.configs.families import container
 from posenc_cli.configs.keys import Keys, first
+from posenc_cli.configs.rope_rules import yarn_factor
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, fresh
 
@@ -149,7 +150,7 @@ class RuntimeDifference(Record):
     ``evidence`` is where that can be read, as `Runtime.place` takes it. ``rule(reading)`` gives the
     changes, empty where the difference makes none for this config. ``model_types`` limits it, empty
     to none. ``converted`` says that it comes of the converter to the runtime's own files, which
-    could hold what is lost.
+    could hold what is lost. Of the ``refusals`` the first that holds is raised before the rule.
     """
 
     runtime: str
@@ -160,12 +161,13 @@ class RuntimeDifference(Record):
     rule: Callable[[LayerReading], Changes]
     model_types: frozenset[str] = frozenset()
     converted: bool = False
+    refusals: tuple[RuntimeRefusal, ...] = ()
 
-    def applies(self, reading: LayerReading) -> bool:
-        """Whether it concerns this kind of layer."""
-        return reading.scheme in self.schemes and (
-            not self.model_types or reading.model_type in self.model_types
-        )
+    def applies(self, runtime: str, reading: LayerReading, *, converted: bool) -> bool:
+        """Whether it concerns a runtime's reading of this kind of layer, converted or not."""
+        of_type = not self.model_types or reading.model_type in self.model_types
+        known = runtime == self.runtime and (converted or not self.converted)
+        return known and of_type and reading.scheme in self.schemes
 
 
 def of_types(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]:
@@ -195,19 +197,16 @@ def other_layers(runtime: str, why: str) -> OtherLayers:
     return OtherLayers(f"--as {runtime}: {why}")
 
 
-def _always(_reading: LayerReading) -> bool:
-    return True
-
-
 class RuntimeRefusal(Record):
     """Why an engine takes no such config: the kind of ``error``, its words, and ``when``.
 
     ``words(reading)``, where they are not the same for all, are None where it takes the config.
+    By default ``when`` holds of every reading.
     """
 
     error: Callable[[str, str], InvalidInput]
     words: str | Callable[[LayerReading], str | None]
-    when: Callable[[LayerReading], object] = _always
+    when: Callable[[LayerReading], object] = bool
 
     def check(self, runtime: str, reading: LayerReading) -> None:
         """Refuse a config.
@@ -220,15 +219,17 @@ class RuntimeRefusal(Record):
                 raise self.error(runtime, words)
 
 
-def refusing(runtime: str, *refusals: RuntimeRefusal) -> Callable[[LayerReading], Changes]:
-    """The rule that changes nothing, and raises the first refusal that holds for a config."""
-
-    def rule(reading: LayerReading) -> Changes:
-        for refusal in refusals:
-            refusal.check(runtime, reading)
-        return {}
-
-    return rule
+def for_keys(
+    error: Callable[[str, str], InvalidInput],
+    words: str,
+    keys: Sequence[str],
+    when: Callable[[LayerReading, str], object],
+) -> tuple[RuntimeRefusal, ...]:
+    """A refusal for each of some keys, whose words name the key."""
+    return tuple(
+        RuntimeRefusal(error, words.format(key), when=lambda reading, key=key: when(reading, key))
+        for key in keys
+    )
 
 
 WHOLE_FACTOR = RuntimeRefusal(
@@ -248,6 +249,13 @@ GPT_OSS_WITHOUT_YARN = RuntimeRefusal(
     "its gpt-oss fails if it is not scaled by yarn",
     when=lambda r: r.model_type == "gpt_oss" and r.scheme != "rope-yarn",
 )
+GPT_OSS_KEYS = for_keys(
+    refused,
+    "its gpt-oss fails on a rope object without {}",
+    ("factor", "beta_fast", "beta_slow"),
+    lambda r, key: r.model_type == "gpt_oss" and r.config and r.rope and key not in r.rope,
+)
+"""A rope object of gpt-oss without all that its class hands on."""
 
 
 def lacking(reading: LayerReading, *keys: str) -> str | None:
@@ -294,15 +302,13 @@ def full_every(reading: LayerReading, step: int) -> bool:
     return all((kind == "full_attention") == (n % step == 0) for n, kind in enumerate(kinds, 1))
 
 
-def check_full(reading: LayerReading, *, runtime: str, step: int, name: str) -> Changes:
-    """Every so many layers see everything, whatever the file says.
-
-    Raises: InvalidInput where it says otherwise.
-    """
-    if not full_every(reading, step):
-        words = f"its graph uses full attention in every {name} layer, regardless of layer_types"
-        raise other_layers(runtime, words)
-    return {}
+def full_layers(step: int, name: str) -> RuntimeRefusal:
+    """Every so many layers see everything, whatever the file says."""
+    return RuntimeRefusal(
+        other_layers,
+        f"its graph uses full attention in every {name} layer, regardless of layer_types",
+        when=lambda r: not full_every(r, step),
+    )
 
 
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
@@ -342,13 +348,6 @@ def null_is_plain(reading: LayerReading) -> Changes:
     return plain(reading) if reading.config.get("rope_scaling", 0) is None else {}
 
 
-def magnitude(factor: float, weight: float) -> float:
-    """YaRN's g: what cosines and sines are multiplied by, of a factor and a weight."""
-    from posenc_cli.formulas.context_extension.yarn import yarn_magnitude
-
-    return float(yarn_magnitude(factor, weight))
-
-
 def stated(reading: LayerReading, key: str, *places: str) -> float | None:
     """The number above 0 that the first of some places has: ``entry``, the rope object, or ``top``.
 
@@ -376,27 +375,29 @@ def always_truncated(reading: LayerReading) -> Changes:
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
 
-def no_beta_of_zero(reading: LayerReading, *, runtime: str) -> Changes:
-    """Transformers reads a beta of 0 as absent; others take a length over 0 rotations.
-
-    Raises: InvalidInput.
-    """
-    for name in ("beta_fast", "beta_slow"):
-        if yarn_weight(reading, name) == 0:
-            path = reading.entry.path(name)
-            raise refused(runtime, f"{path} 0: only transformers reads 0 as absent")
-    return {}
+NO_BETA_OF_ZERO = for_keys(
+    refused,
+    "{} 0: only transformers reads 0 as absent",
+    ("beta_fast", "beta_slow"),
+    lambda r, key: yarn_weight(r, key) == 0,
+)
+"""Others take a length over 0 rotations."""
+EXTRAPOLATED = RuntimeRefusal(
+    refused,
+    "extrapolation_factor has no counterpart in rope-yarn",
+    when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
+)
+NO_MROPE = RuntimeRefusal(
+    refused,
+    "it does not know the rope type mrope",
+    when=lambda r: "mrope" in (r.rope.get("rope_type"), r.rope.get("type")),
+)
 
 
 def stated_share(reading: LayerReading) -> float | None:
     """A partial_rotary_factor that the file states and transformers ignores."""
-    key = "partial_rotary_factor"
-    share = stated(reading, key, "entry", "top")
-    if share is None or share == reading.params.get("partial", 1.0):
-        return None
-    if share > 1:
-        raise InvalidInput(f"{reading.name}: {key} {share:g}: must be at most 1")
-    return share
+    share = stated(reading, "partial_rotary_factor", "entry", "top")
+    return None if share == reading.params.get("partial", 1.0) else share
 
 
 def any_share(reading: LayerReading, *, runtime: str) -> Changes:
@@ -422,61 +423,60 @@ def stated_sections(reading: LayerReading) -> Changes:
 
 
 def half_share(reading: LayerReading, *, runtime: str) -> Changes:
-    """GLM-OCR, whose class is GLM 4's: half of a head rotates unless a share is stated.
-
-    Raises: InvalidInput where its rotation is of no known type.
-    """
+    """GLM-OCR, whose class is GLM 4's: half of a head rotates unless a share is stated."""
     share = "partial_rotary_factor"
-    if "mrope" in (reading.rope.get("rope_type"), reading.rope.get("type")):
-        raise refused(runtime, "it does not know the rope type mrope")
     has_share = reading.entry.has(share) or reading.top.has(share)
     return other_share(reading, runtime, None if has_share else 0.5)
 
 
-def check_interval(reading: LayerReading, *, runtime: str) -> Changes:
-    """Layers that attend are counted by ``full_attention_interval``, whatever layer_types says.
-
-    Raises: InvalidInput where the two differ.
-    """
+def _other_interval(reading: LayerReading) -> str | None:
+    """The words for ``layer_types`` other than ``full_attention_interval`` makes them."""
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
-    if reading.config.get("layer_types") and not full_every(reading, step):
-        raise other_layers(runtime, f"it goes by {INTERVAL} {step}, regardless of layer_types")
-    return {}
+    other = reading.config.get("layer_types") and not full_every(reading, step)
+    return f"it goes by {INTERVAL} {step}, regardless of layer_types" if other else None
+
+
+BY_INTERVAL = RuntimeRefusal(other_layers, _other_interval)
+"""Layers that attend are counted by ``full_attention_interval``, whatever layer_types says."""
 
 
 MIMO_KEYS = "reads only top-level keys, not rope_parameters"
 _MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
 
 
+def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[RuntimeRefusal, ...]:
+    """Why a class takes no MiMo V2 Flash: keys that it ``needed``, or that may not be null.
+
+    It has other layers than transformers where the model's own list of them says so.
+    """
+    return (
+        WITHIN_ANOTHER,
+        RuntimeRefusal(refused, lambda r: fails_without(r, *needed)),
+        *for_keys(
+            refused, "it fails if {} is null", nulls, lambda r, key: r.config.get(key, 0) is None
+        ),
+        RuntimeRefusal(
+            other_layers,
+            "it goes by hybrid_layer_pattern, regardless of layer_types",
+            when=lambda r: any(
+                [*r.config.get("hybrid_layer_pattern", ())][layer : layer + 1]
+                != [int(r.layer_type == "sliding_attention")]
+                for layer in r.layers
+            ),
+        ),
+    )
+
+
 def own_mimo(
-    reading: LayerReading,
-    *,
-    runtime: str,
-    needed: Sequence[str],
-    base: float | None = None,
-    shared: bool = True,
-    nulls: Sequence[str] = _MIMO_NUMBERS,
+    reading: LayerReading, *, runtime: str, base: float | None = None, shared: bool = True
 ) -> Changes:
     """MiMo V2 Flash by the model's own keys, of which transformers reads none.
 
-    ``base`` is that of a file without, None where the class ``needed`` it, and of its sliding
-    layers, too, where they have no ``shared`` one; a head rotates whole where no share is stated.
-    It fails if one of ``nulls`` is null.
-
-    Raises: InvalidInput where the class fails, or has other layers than transformers.
+    ``base`` is that of a file without, None where the class needs it, and of its sliding layers,
+    too, where they have no ``shared`` one; a head rotates whole where no share is stated.
     """
     sliding = reading.layer_type == "sliding_attention"
-    pattern = [*reading.config.get("hybrid_layer_pattern", ())]
-    if reading.prefix:
-        raise not_read(runtime, "mimo_v2_flash as the text model of another")
-    if missing := fails_without(reading, *needed):
-        raise refused(runtime, missing)
-    for key in nulls:
-        if reading.config.get(key, 0) is None:
-            raise refused(runtime, f"it fails if {key} is null")
-    if any(pattern[layer : layer + 1] != [int(sliding)] for layer in reading.layers):
-        raise other_layers(runtime, "it goes by hybrid_layer_pattern, regardless of layer_types")
     theta = stated(reading, "rope_theta", "top")
     if sliding:
         theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)
@@ -487,20 +487,21 @@ def own_mimo(
     return {**plain(reading), "dim": dim, "base": theta or base, "partial": part}
 
 
-def check_fourth(reading: LayerReading, *, runtime: str) -> Changes:
-    """Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says.
-
-    Raises: InvalidInput where the file says otherwise.
-    """
+def _other_than_fourth(reading: LayerReading) -> bool:
     turning = reading.config.get("no_rope_layers")
     step = reading.config.get("no_rope_layer_interval")
     usual = turning is None or all(
         bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
     )
-    if not usual or (not turning and step not in (None, 4)):
-        words = "its graph leaves every fourth layer unrotated, regardless of no_rope_layers"
-        raise other_layers(runtime, words)
-    return {}
+    return not usual or (not turning and step not in (None, 4))
+
+
+FOURTH_STILL = RuntimeRefusal(
+    other_layers,
+    "its graph leaves every fourth layer unrotated, regardless of no_rope_layers",
+    when=_other_than_fourth,
+)
+"""Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says."""
 
 
 def check_share(runtime: str, source: str, share: float, columns: int) -> None:
@@ -558,8 +559,8 @@ def yarn_amplitude(
     if own == 1 and weight == 1:  # the rule's own amplitude
         return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
     return {
-        "attention_factor": magnitude(reading.factor, weight)
-        / magnitude(reading.factor, all_dim)
+        "attention_factor": yarn_factor(reading.factor, weight)
+        / yarn_factor(reading.factor, all_dim)
         * own,
         "mscale": None,
         "mscale_all_dim": None,

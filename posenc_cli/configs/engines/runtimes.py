@@ -99,11 +99,11 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
     reasons: dict[str, RuntimeDifference] = {}
     read: set[str] = set()
     for difference in DIFFERENCES:
-        if difference.runtime != runtime or not difference.applies(reading):
-            continue
-        if difference.converted and not converted:
+        if not difference.applies(runtime, reading, converted=converted):
             continue
         asked = replace(reading, read=set())
+        for refusal in difference.refusals:
+            refusal.check(runtime, asked)
         changes = dict(difference.rule(asked))
         if changes:
             read |= asked.read
@@ -129,9 +129,7 @@ def adjust(
     """
     known = find(runtime)
     known_schemes = known.model_types.get(model.model_type, frozenset())
-    if rope is None and layers.scheme not in known_schemes:
-        if layers.scheme != "nope" or not known_schemes:
-            raise not_read(runtime, f"{layers.scheme} in {model.model_type}")
+    if layers.scheme == "nope" and known_schemes and "nope" not in known_schemes:
         return layers, (), frozenset()
     context, top = layers.derived.get("context"), model.keys
     _check_objects(top)

@@ -7,14 +7,18 @@ takes from them what it knows: some a share at the top level alone, some no scal
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from posenc_cli.configs.engines.runtime_rules import (
+    BY_INTERVAL,
     DYNAMIC,
+    EXTRAPOLATED,
+    FOURTH_STILL,
     HUB,
     INTERVAL,
     LONGROPE,
+    NO_BETA_OF_ZERO,
+    NO_MROPE,
     ORIGINAL,
     SCALED,
     WHOLE_FACTOR,
@@ -26,16 +30,15 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeDifference,
     RuntimeRefusal,
     always,
-    check_fourth,
-    check_interval,
     check_share,
     divided,
     fails_on_null,
     fails_without,
+    for_keys,
     half_share,
+    lacking,
     magnitude_ratio,
     nested_truncate,
-    no_beta_of_zero,
     not_read,
     of_two_contexts,
     of_types,
@@ -43,7 +46,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     other_share,
     plain,
     refused,
-    refusing,
     stated,
     stated_base,
     stated_sections,
@@ -51,6 +53,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     yarn_weight,
 )
 from posenc_cli.configs.keys import first
+from posenc_cli.records import replace
 
 NAME = "sglang"
 
@@ -92,6 +95,7 @@ DIVIDED = frozenset(
     }
 )
 """Those that know no ``head_dim``."""
+NEEDING_HEAD_DIM = frozenset({"afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"})
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
 """Those whose config class, of its own, counts the layers that attend by an interval."""
 SEEING = HYBRID | {
@@ -123,78 +127,8 @@ _BASE_OF_OWN_CLASS = 1e4
 _SHARE = "partial_rotary_factor"
 
 
-def _columns(reading: LayerReading) -> str | None:
-    """The words for a class that does not find the columns of a head, or takes others."""
-    kind = reading.model_type
-    if kind in ("afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"):
-        lost = reading.config and reading.top.count("head_dim") is None
-        return f"its {kind} does not find its columns without head_dim" if lost else None
-    own = reading.top.count("head_dim")
-    if kind not in DIVIDED or own is None or divided(reading) == own.value:
-        return None
-    return f"its {kind} takes hidden_size / num_attention_heads in place of head_dim"
-
-
-def _is_set(key: str, reading: LayerReading) -> bool:
-    return bool(reading.top.get(key))
-
-
-sglang_keys = refusing(
-    NAME,
-    *(
-        RuntimeRefusal(
-            refused,
-            f"{key} is a key of its own, which is not read here",
-            when=partial(_is_set, key),
-        )
-        for key in ("rope_is_neox_style", "dual_chunk_attention_config")
-    ),
-    RuntimeRefusal(refused, _columns),
-    RuntimeRefusal(
-        refused,
-        f"it fails if {_SHARE} is null",
-        when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
-    ),
-    RuntimeRefusal(
-        refused,
-        f"it fails on type su where rope_scaling has no {ORIGINAL}",
-        when=lambda r: (
-            r.scheme == "rope-longrope" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
-        ),
-    ),
-)
-"""What a class cannot be built from, and keys of sglang's own."""
-
-
-_check_own_class = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known",
-        when=lambda r: r.top.has(ORIGINAL),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on scaled rope_parameters",
-        when=lambda r: (
-            (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
-        when=lambda r: (
-            r.config.get("rope_parameters") is not None
-            and "full_attention" not in r.config["rope_parameters"]
-            and r.config["rope_parameters"].get("rope_type") is None
-        ),
-    ),
-)
-
-
 def sglang_own_class(reading: LayerReading) -> Changes:
     """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
-    _check_own_class(reading)
     base = stated(reading, "rope_theta", "top") or _BASE_OF_OWN_CLASS
     lost = reading.container == "rope_parameters"
     return {**(plain(reading) if lost else {}), "base": base}
@@ -214,17 +148,6 @@ def sglang_share(reading: LayerReading) -> Changes:
     return changes
 
 
-_check_hybrid = refusing(
-    NAME,
-    RuntimeRefusal(refused, lambda r: fails_without(r, INTERVAL)),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on a file without a rope object",
-        when=lambda r: r.config and not r.rope,
-    ),
-)
-
-
 def sglang_seeing(reading: LayerReading) -> Changes:
     """The share of GLM-OCR and Qwen 3.5, to which sections are cut where they do not fill it.
 
@@ -232,8 +155,6 @@ def sglang_seeing(reading: LayerReading) -> Changes:
     """
     changes = {**half_share(reading, runtime=NAME)}
     if reading.model_type in HYBRID:
-        check_interval(reading, runtime=NAME)
-        _check_hybrid(reading)
         changes = {"partial": stated(reading, _SHARE, "top") or 0.25}
         check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
         if reading.config and not {"rope_type", "type"} & {*reading.rope}:
@@ -255,8 +176,6 @@ def sglang_layout(reading: LayerReading) -> Changes:
 
 def sglang_original(reading: LayerReading) -> Changes:
     """The original length in the rope object, which some classes write over."""
-    if null := fails_on_null(reading, ORIGINAL):
-        raise refused(NAME, null)
     own = reading.entry.count(ORIGINAL)
     beside = reading.top.count(ORIGINAL)
     if reading.model_type in LENGTH_BESIDE or reading.model_type == "gemma3_text":
@@ -266,72 +185,29 @@ def sglang_original(reading: LayerReading) -> Changes:
     return {} if own is None else {ORIGINAL: own.value}
 
 
-_check_yarn = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
-    ),
-    RuntimeRefusal(
-        refused,
-        "extrapolation_factor has no counterpart in rope-yarn",
-        when=lambda r: r.rope.get("extrapolation_factor", 1) != 1,
-    ),
-)
-"""What its YaRN fails on, and what has no counterpart."""
-
-
 def sglang_yarn(reading: LayerReading) -> Changes:
     """g(mscale)/g(mscale_all_dim) where both are stated, else g(1), times ``attn_factor``."""
-    _check_yarn(reading)
     weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
     if weight is None or all_dim is None:
         weight, all_dim = 1.0, 0.0
     return yarn_amplitude(reading, weight, all_dim, stated(reading, "attn_factor", "entry") or 1.0)
 
 
-_check_dynamic = refusing(
-    NAME,
-    RuntimeRefusal(
-        refused,
-        "what it makes of alpha has no counterpart in rope-dynamic",
-        when=lambda r: "alpha" in r.rope,
-    ),
-)
-
-
 def sglang_longrope(reading: LayerReading) -> Changes:
     """The amplitude of the two contexts, or of the factors in use where the file states both."""
-    values = {stated(reading, key, "entry") for key in ("short_mscale", "long_mscale")}
-    if len(values) > 1:
-        raise refused(NAME, "short_mscale and long_mscale have no counterpart in rope-longrope")
-    more: dict[str, Any] = {"attention_factor": values.pop()}
+    more: dict[str, Any] = {"attention_factor": stated(reading, "short_mscale", "entry")}
     if reading.model_type == "phimoe":
         more[ORIGINAL] = original_length(reading, NAME, "entry", "context")
     return of_two_contexts(reading, **more)
 
 
-sglang_step = refusing(
-    NAME,
-    WITHIN_ANOTHER,
+_YARN = (
     RuntimeRefusal(
-        refused,
-        "its step3p5 fails if rope_theta is not a list with one base per layer",
-        when=lambda r: r.config and not isinstance(r.config.get("rope_theta"), list),
+        refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
     ),
-    RuntimeRefusal(refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")),
-    RuntimeRefusal(
-        not_read,
-        "step3p5 with other layers scaled than full ones",
-        when=lambda r: r.config.get("yarn_only_types") not in (None, [], ["full_attention"]),
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"a rope_scaling of step3p5 with only {', '.join(r.scaling)}",
-        when=lambda r: r.scaling and "rope_type" not in r.scaling,
-    ),
+    EXTRAPOLATED,
 )
-"""What its class of Step 3.5 cannot be built from, and what was not read of it."""
-
+"""What its YaRN fails on, and what has no counterpart."""
 
 _SGLANG = f"{HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
 
@@ -371,6 +247,18 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         sglang_seeing,
         HYBRID | {"glm_ocr_text"},
+        refusals=(
+            NO_MROPE,
+            replace(BY_INTERVAL, when=lambda r: r.model_type in HYBRID),
+            RuntimeRefusal(
+                refused, lambda r: fails_without(r, INTERVAL), when=lambda r: r.model_type in HYBRID
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on a file without a rope object",
+                when=lambda r: r.model_type in HYBRID and r.config and not r.rope,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -406,11 +294,10 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer unrotated; uses layout half in text-only models",
         f"{_SGLANG}/models/llama4.py",
-        lambda r: {
-            **check_fourth(r, runtime=NAME),  # rows of q and k are moved where images are read too
-            **({"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {}),
-        },
+        # rows of q and k are moved where images are read too
+        lambda r: {"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {},
         frozenset({"llama4_text"}),
+        refusals=(FOURTH_STILL,),
     ),
     RuntimeDifference(
         NAME,
@@ -418,7 +305,44 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "uses hidden_size / num_attention_heads in some models, and only head_dim in others",
         f"{_SGLANG}/models/{{model}}.py",
-        sglang_keys,
+        always(),
+        refusals=(
+            *for_keys(
+                refused,
+                "{} is a key of its own, which is not read here",
+                ("rope_is_neox_style", "dual_chunk_attention_config"),
+                lambda r, key: r.top.get(key),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} does not find its columns without head_dim",
+                when=lambda r: r.model_type in NEEDING_HEAD_DIM and lacking(r, "head_dim"),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its {r.model_type} takes hidden_size / num_attention_heads in place of "
+                    "head_dim"
+                ),
+                when=lambda r: (
+                    r.model_type in DIVIDED and r.config.get("head_dim") not in (None, divided(r))
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                f"it fails if {_SHARE} is null",
+                when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
+            ),
+            RuntimeRefusal(
+                refused,
+                f"it fails on type su where rope_scaling has no {ORIGINAL}",
+                when=lambda r: (
+                    r.scheme == "rope-longrope"
+                    and r.rope.get("type") == "su"
+                    and ORIGINAL not in r.rope
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -426,8 +350,31 @@ DIFFERENCES = (
         SCALED,
         "needs a list rope_theta, layer_types and partial_rotary_factors in Step 3.5",
         f"{_SGLANG}/models/step3p5.py",
-        sglang_step,
+        always(),
         frozenset({"step3p5"}),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                refused,
+                "its step3p5 fails if rope_theta is not a list with one base per layer",
+                when=lambda r: r.config and not isinstance(r.config.get("rope_theta"), list),
+            ),
+            RuntimeRefusal(
+                refused, lambda r: fails_without(r, "layer_types", "partial_rotary_factors")
+            ),
+            RuntimeRefusal(
+                not_read,
+                "step3p5 with other layers scaled than full ones",
+                when=lambda r: (
+                    r.config.get("yarn_only_types") not in (None, [], ["full_attention"])
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"a rope_scaling of step3p5 with only {', '.join(r.scaling)}",
+                when=lambda r: r.scaling and "rope_type" not in r.scaling,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -446,6 +393,31 @@ DIFFERENCES = (
         f"{_SGLANG}/configs/{{type}}.py",
         sglang_own_class,
         OWN_CLASS,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"what its {r.model_type} makes of {ORIGINAL} beside rope_scaling is not known"
+                ),
+                when=lambda r: r.top.has(ORIGINAL),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on scaled rope_parameters",
+                when=lambda r: (
+                    (r.config.get("rope_parameters") or {}).get("rope_type") in ("yarn", "llama3")
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"what its {r.model_type} makes of them without rope_type is not known",
+                when=lambda r: (
+                    r.config.get("rope_parameters") is not None
+                    and "full_attention" not in r.config["rope_parameters"]
+                    and r.config["rope_parameters"].get("rope_type") is None
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -489,11 +461,9 @@ DIFFERENCES = (
         frozenset({"rope-linear"}),
         "fails on an integer factor",
         f"{_SGLANG}/layers/rotary_embedding/base.py",
-        refusing(
-            NAME,
-            WHOLE_FACTOR,
-        ),
+        always(),
         STRETCHED | {"step3p5"},
+        refusals=(WHOLE_FACTOR,),
     ),
     RuntimeDifference(
         NAME,
@@ -502,6 +472,7 @@ DIFFERENCES = (
         "ignores an original length outside the rope object, except in Llama-like models",
         f"{_SGLANG}/layers/rotary_embedding/factory.py",
         sglang_original,
+        refusals=(RuntimeRefusal(refused, lambda r: fails_on_null(r, ORIGINAL)),),
     ),
     RuntimeDifference(
         NAME,
@@ -518,8 +489,9 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
         STRETCHED | MLA | {"step3p5"},
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -529,6 +501,7 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
         STRETCHED | {"step3p5"},
+        refusals=_YARN,
     ),
     RuntimeDifference(
         NAME,
@@ -537,11 +510,9 @@ DIFFERENCES = (
         "ignores attention_factor and uses attn_factor · g(mscale)/g(mscale_all_dim); always "
         "truncates",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        lambda r: {
-            **_check_yarn(r),
-            **magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
-        },
+        lambda r: magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
         MLA,
+        refusals=_YARN,
     ),
     RuntimeDifference(
         NAME,
@@ -549,8 +520,15 @@ DIFFERENCES = (
         DYNAMIC,
         "uses one fixed length, max_position_embeddings · factor",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
-        lambda r: {**_check_dynamic(r), "seq_len": int(r.length * r.factor)},
+        lambda r: {"seq_len": int(r.length * r.factor)},
         STRETCHED,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "what it makes of alpha has no counterpart in rope-dynamic",
+                when=lambda r: "alpha" in r.rope,
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -560,6 +538,15 @@ DIFFERENCES = (
         "switches to long factors one position later",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         sglang_longrope,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "short_mscale and long_mscale have no counterpart in rope-longrope",
+                when=lambda r: (
+                    stated(r, "short_mscale", "entry") != stated(r, "long_mscale", "entry")
+                ),
+            ),
+        ),
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 from functools import partial
 
 from posenc_cli.configs.engines.runtime_rules import (
+    GPT_OSS_KEYS,
     HUB,
     LONGROPE,
+    NO_BETA_OF_ZERO,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -28,8 +30,8 @@ from posenc_cli.configs.engines.runtime_rules import (
     any_share,
     divided,
     fails_on_null,
+    for_keys,
     magnitude_ratio,
-    no_beta_of_zero,
     not_read,
     of_two_contexts,
     of_types,
@@ -39,7 +41,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     other_share,
     plain,
     refused,
-    refusing,
     stated_base,
 )
 
@@ -88,58 +89,10 @@ _BY_KEY = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
 _SHARE = "partial_rotary_factor"
 _SHARED = frozenset({"nemotron", "phi3"})
 """Those in whose rope parameters transformers puts a share of the columns, so that they stay."""
-_GPT_OSS = ("factor", "beta_fast", "beta_slow")
-_NUMBERS = (*_GPT_OSS, ORIGINAL)
+_NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
 _BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
 _PATTERN = 4
 """Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
-
-
-def _counting(reading: LayerReading) -> str | None:
-    """A key by which it counts columns of any model, where the model has it not of its own."""
-    stated = (key for key in _BY_KEY if reading.config.get(key) is not None)
-    key = next((key for key in stated if (reading.model_type, key) not in _OWN_COLUMNS), None)
-    return key and f"{key} counts the columns of every model, which is not read here"
-
-
-tensorrt_fields = refusing(
-    NAME,
-    WITHIN_ANOTHER,
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
-        when=lambda r: other_class(r, CLASSES),
-    ),
-    RuntimeRefusal(refused, _counting),
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
-        when=lambda r: r.model_type in QWEN and r.scheme not in ("rope", "rope-yarn"),
-    ),
-    RuntimeRefusal(
-        refused,
-        "its phi3 fails on a file without attention_bias",
-        when=lambda r: r.model_type == "phi3" and r.config and "attention_bias" not in r.config,
-    ),
-    RuntimeRefusal(
-        refused,
-        "it knows no rope type su",
-        when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, *_NUMBERS),
-        when=lambda r: r.scheme in ("rope", "rope-yarn"),
-    ),
-    RuntimeRefusal(
-        refused,
-        "it multiplies the frequencies of a plain rotation by a factor",
-        when=lambda r: (
-            r.scheme == "rope" and r.model_type in TYPED and r.rope.get("factor", 1) != 1
-        ),
-    ),
-)
-"""What a class cannot be built from, and keys that count columns otherwise."""
 
 
 def tensorrt_layers(reading: LayerReading) -> Changes:
@@ -170,26 +123,6 @@ def tensorrt_base(reading: LayerReading) -> Changes:
     return {} if more or reading.container != "rope_parameters" else stated_base(reading)
 
 
-_check_gemma = refusing(
-    NAME,
-    RuntimeRefusal(
-        not_read,
-        "rope_parameters of gemma3_text that are for all layers",
-        when=lambda r: (
-            r.config.get("rope_parameters") and "full_attention" not in r.config["rope_parameters"]
-        ),
-    ),
-    RuntimeRefusal(
-        not_read, f"{_SHARE} in one of Gemma 3's rope objects", when=lambda r: _SHARE in r.rope
-    ),
-    RuntimeRefusal(
-        refused,
-        "its gemma3_text fails on yarn, by the config class of transformers",
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-)
-
-
 def tensorrt_columns(reading: LayerReading) -> Changes:
     """The columns that ``rotary_dim`` counts, before a share.
 
@@ -200,41 +133,8 @@ def tensorrt_columns(reading: LayerReading) -> Changes:
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
-def _lacks(key: str, reading: LayerReading) -> bool:
-    return bool(reading.rope) and key not in reading.rope
-
-
-_check_gpt_oss = refusing(
-    NAME,
-    *(
-        RuntimeRefusal(
-            refused,
-            f"its gpt-oss fails on a rope object without {name}",
-            when=partial(_lacks, name),
-        )
-        for name in _GPT_OSS
-    ),
-    RuntimeRefusal(
-        refused,
-        f"its gpt-oss fails on a rope object without {ORIGINAL}",
-        when=lambda r: r.scheme != "rope-yarn" and ORIGINAL not in r.rope,
-    ),
-    RuntimeRefusal(
-        not_read,
-        lambda r: f"gpt-oss with {r.scheme} and the keys of yarn",
-        when=lambda r: r.scheme != "rope-yarn",
-    ),
-)
-
-
 def tensorrt_longrope(reading: LayerReading) -> Changes:
-    """The factors are chosen once, the long ones without a length, and s is of the two contexts.
-
-    Raises: InvalidInput where the config class of transformers takes no such factors.
-    """
-    turned = int((divided(reading) or 0) * reading.params.get("partial", 1.0))
-    if turned and len(reading.params["short_factor"]) != turned // 2:
-        raise refused(NAME, "it expects factors for hidden_size / num_attention_heads columns")
+    """The factors are chosen once, the long ones without a length, and s is of the two contexts."""
     return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 
@@ -267,7 +167,52 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "fails on unknown rope types, nulls in scaling, and a Phi-3 without attention_bias",
         f"{_FIRST}/functional_enums.py",
-        tensorrt_fields,
+        always(),
+        refusals=(
+            WITHIN_ANOTHER,
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
+                when=lambda r: other_class(r, CLASSES),
+            ),
+            *for_keys(
+                refused,
+                "{} counts the columns of every model, which is not read here",
+                _BY_KEY,
+                lambda r, key: (
+                    r.config.get(key) is not None and (r.model_type, key) not in _OWN_COLUMNS
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on {r.scheme.removeprefix('rope-')}",
+                when=lambda r: r.model_type in QWEN and r.scheme not in ("rope", "rope-yarn"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "its phi3 fails on a file without attention_bias",
+                when=lambda r: (
+                    r.model_type == "phi3" and r.config and "attention_bias" not in r.config
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                "it knows no rope type su",
+                when=lambda r: "su" in (r.rope.get("type"), r.rope.get("rope_type")),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, *_NUMBERS),
+                when=lambda r: r.scheme in ("rope", "rope-yarn"),
+            ),
+            RuntimeRefusal(
+                refused,
+                "it multiplies the frequencies of a plain rotation by a factor",
+                when=lambda r: (
+                    r.scheme == "rope" and r.model_type in TYPED and r.rope.get("factor", 1) != 1
+                ),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -294,8 +239,28 @@ DIFFERENCES = (
         _TABLES,
         "ignores scaling for this model",
         f"{_SECOND}/attention_backend/interface.py",
-        lambda r: {**_check_gemma(r), **({} if r.scheme == "rope" else plain(r))},
+        lambda r: {} if r.scheme == "rope" else plain(r),
         frozenset({"gemma3_text"}),
+        refusals=(
+            RuntimeRefusal(
+                not_read,
+                "rope_parameters of gemma3_text that are for all layers",
+                when=lambda r: (
+                    r.config.get("rope_parameters")
+                    and "full_attention" not in r.config["rope_parameters"]
+                ),
+            ),
+            RuntimeRefusal(
+                not_read,
+                f"{_SHARE} in one of Gemma 3's rope objects",
+                when=lambda r: _SHARE in r.rope,
+            ),
+            RuntimeRefusal(
+                refused,
+                "its gemma3_text fails on yarn, by the config class of transformers",
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -338,7 +303,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_FIRST}/functional_enums.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -358,11 +324,23 @@ DIFFERENCES = (
         "yarn's keys",
         f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
         lambda r: {
-            **_check_gpt_oss(r),
             **dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial")),
             **always_truncated(r),
         },
         frozenset({"gpt_oss"}),
+        refusals=(
+            *GPT_OSS_KEYS,
+            RuntimeRefusal(
+                refused,
+                f"its gpt-oss fails on a rope object without {ORIGINAL}",
+                when=lambda r: r.scheme != "rope-yarn" and ORIGINAL not in r.rope,
+            ),
+            RuntimeRefusal(
+                not_read,
+                lambda r: f"gpt-oss with {r.scheme} and the keys of yarn",
+                when=lambda r: r.scheme != "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -372,6 +350,16 @@ DIFFERENCES = (
         "ignores factor and attention_factor",
         f"{_FIRST}/functional_enums.py",
         tensorrt_longrope,
+        refusals=(
+            RuntimeRefusal(
+                refused,
+                "it expects factors for hidden_size / num_attention_heads columns",
+                when=lambda r: (
+                    len(r.params["short_factor"])
+                    != int((divided(r) or r.params["dim"]) * r.params.get("partial", 1.0)) // 2
+                ),
+            ),
+        ),
     ),
 )
 """Its known differences, in the order in which they are applied."""

@@ -23,6 +23,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     Runtime,
     RuntimeDifference,
     RuntimeRefusal,
+    always,
     always_truncated,
     fails_on_null,
     nested_truncate,
@@ -30,7 +31,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     of_types,
     original_length,
     refused,
-    refusing,
     stated,
     stated_share,
 )
@@ -207,7 +207,8 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             SCALED | LONGROPE,
             "reads rope_theta and rope_scaling only",
             f"{folder}/models/llama/configuration_llama.py",
-            refusing(runtime, *_SPAN),
+            always(),
+            refusals=_SPAN,
         ),
         *([] if runtime == "transformers-4.54" else [null]),
         RuntimeDifference(
@@ -271,8 +272,8 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "reads rope_theta and rope_scaling only",
         f"{_OLD_FOLDER}/models/llama/configuration_llama.py",
-        refusing(
-            _OLD,
+        always(),
+        refusals=(
             *_CONTAINER,
             RuntimeRefusal(
                 refused,
@@ -295,8 +296,9 @@ DIFFERENCES = (
         LONGROPE,
         "accepts only a mapping of type, short_factor and long_factor",
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
-        refusing(_OLD, RuntimeRefusal(refused, _spelling)),
+        always(),
         frozenset({"phi3"}),
+        refusals=(RuntimeRefusal(refused, _spelling),),
     ),
 )
 """Its known differences, in the order in which they are applied."""

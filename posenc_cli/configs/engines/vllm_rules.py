@@ -12,11 +12,15 @@ from functools import partial
 from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
+    EXTRAPOLATED,
+    GPT_OSS_KEYS,
     GPT_OSS_WITHOUT_YARN,
     HUB,
     LLAMA_LIKE,
     LONGROPE,
     MIMO_KEYS,
+    NO_BETA_OF_ZERO,
+    NO_MROPE,
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
@@ -35,14 +39,13 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     half_share,
     magnitude_ratio,
+    mimo_refusals,
     mscales,
     nested_truncate,
-    no_beta_of_zero,
     of_types,
     original_length,
     own_mimo,
     refused,
-    refusing,
     stated,
     stated_base,
     stated_sections,
@@ -94,72 +97,8 @@ _NEEDED = {
     "minimax_m2": ("rotary_dim",),
 }
 """Keys without which a class cannot be built, by its model type."""
-_GPT_OSS = ("factor", "beta_fast", "beta_slow")
 _PHI3_ORIGINAL = 4096
 """The original length of transformers' Phi3Config where a config has none."""
-
-
-def _missing_of_gpt_oss(reading: LayerReading) -> str | None:
-    """The first key that its gpt-oss needs in a rope object and does not find."""
-    if reading.model_type != "gpt_oss" or not reading.config or not reading.rope:
-        return None
-    return next((name for name in _GPT_OSS if name not in reading.rope), None)
-
-
-vllm_fields = refusing(
-    NAME,
-    RuntimeRefusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
-    WHOLE_FACTOR,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its {r.model_type} fails on {_SHARE}",
-        when=lambda r: (
-            r.model_type in SEEING and r.model_type.startswith("qwen3_vl") and stated_share(r)
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: (
-            f"its {r.model_type} takes {divided_head(r)['dim']} columns for a head, which sections "
-            "do not fill"
-        ),
-        when=lambda r: (
-            r.model_type in SEEING
-            and r.model_type.startswith("qwen2")
-            and divided_head(r).get("dim", r.params["dim"]) != r.params["dim"]
-        ),
-    ),
-    GPT_OSS_WITHOUT_YARN,
-    RuntimeRefusal(
-        refused,
-        lambda r: f"its gpt-oss fails on a rope object without {_missing_of_gpt_oss(r)}",
-        when=_missing_of_gpt_oss,
-    ),
-    RuntimeRefusal(
-        refused,
-        f"it fails on type su where rope_scaling has no {ORIGINAL}",
-        when=lambda r: (
-            r.model_type == "phi3" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
-        ),
-    ),
-    RuntimeRefusal(
-        refused,
-        lambda r: fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL),
-        when=lambda r: r.scheme == "rope-yarn",
-    ),
-)
-"""What a class cannot be built from, and sections that do not fill the rotated dimensions."""
-
-
-def vllm_glm_ocr(reading: LayerReading) -> Changes:
-    """GLM-OCR's share, which sections must fill.
-
-    Raises: InvalidInput.
-    """
-    changes = half_share(reading, runtime=NAME)
-    if changes and reading.rope.get("mrope_section"):
-        raise refused(NAME, f"its glm_ocr rotates half a head without {_SHARE}, not its sections")
-    return changes
 
 
 def vllm_longrope(reading: LayerReading) -> Changes:
@@ -186,8 +125,6 @@ def vllm_dynamic(reading: LayerReading) -> Changes:
 
 def vllm11_yarn(reading: LayerReading) -> Changes:
     """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
-    if reading.rope.get("extrapolation_factor", 1) != 1:
-        raise refused(_OLD, "extrapolation_factor has no counterpart in rope-yarn")
     # gpt-oss hands it on to none.
     places = () if reading.model_type == "gpt_oss" else ("entry",)
     own = stated(reading, "attn_factor", *places) or 1.0
@@ -242,8 +179,47 @@ DIFFERENCES = (
         SCALED | LONGROPE | {"mrope"},
         "fails on an integer linear factor, nulls in scaling, and missing keys",
         f"{_VLLM}/{_ROTARY}/linear_scaling_rope.py",
-        vllm_fields,
+        always(),
         TURNED | {"gpt_oss"},
+        refusals=(
+            RuntimeRefusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
+            WHOLE_FACTOR,
+            RuntimeRefusal(
+                refused,
+                lambda r: f"its {r.model_type} fails on {_SHARE}",
+                when=lambda r: (
+                    r.model_type in SEEING
+                    and r.model_type.startswith("qwen3_vl")
+                    and stated_share(r)
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: (
+                    f"its {r.model_type} takes {divided_head(r)['dim']} columns for a head, which "
+                    "sections do not fill"
+                ),
+                when=lambda r: (
+                    r.model_type in SEEING
+                    and r.model_type.startswith("qwen2")
+                    and divided_head(r).get("dim", r.params["dim"]) != r.params["dim"]
+                ),
+            ),
+            GPT_OSS_WITHOUT_YARN,
+            *GPT_OSS_KEYS,
+            RuntimeRefusal(
+                refused,
+                f"it fails on type su where rope_scaling has no {ORIGINAL}",
+                when=lambda r: (
+                    r.model_type == "phi3" and r.rope.get("type") == "su" and ORIGINAL not in r.rope
+                ),
+            ),
+            RuntimeRefusal(
+                refused,
+                lambda r: fails_on_null(r, "factor", "beta_fast", "beta_slow", ORIGINAL),
+                when=lambda r: r.scheme == "rope-yarn",
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -260,8 +236,9 @@ DIFFERENCES = (
         SCALED,
         MIMO_KEYS + " (defaults: base 1000000, whole heads)",
         f"{_VLLM}/models/mimo_v2.py",
-        partial(own_mimo, runtime=NAME, needed=("hybrid_layer_pattern", "swa_head_dim"), base=1e6),
+        partial(own_mimo, runtime=NAME, base=1e6),
         frozenset({"mimo_v2_flash"}),
+        refusals=mimo_refusals("hybrid_layer_pattern", "swa_head_dim"),
     ),
     RuntimeDifference(
         NAME,
@@ -269,8 +246,16 @@ DIFFERENCES = (
         frozenset({"mrope", "rope"}),
         "rotates half of a head if partial_rotary_factor is missing",
         f"{_VLLM}/models/glm4.py",
-        vllm_glm_ocr,
+        partial(half_share, runtime=NAME),
         frozenset({"glm_ocr_text"}),
+        refusals=(
+            NO_MROPE,
+            RuntimeRefusal(
+                refused,
+                f"its glm_ocr rotates half a head without {_SHARE}, not its sections",
+                when=lambda r: r.rope.get("mrope_section") and half_share(r, runtime=NAME),
+            ),
+        ),
     ),
     RuntimeDifference(
         NAME,
@@ -306,7 +291,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_VLLM}/{_ROTARY}/common.py",
-        partial(no_beta_of_zero, runtime=NAME),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         NAME,
@@ -375,7 +361,8 @@ DIFFERENCES = (
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_VLLM_11}/{_ROTARY}/common.py",
-        partial(no_beta_of_zero, runtime=_OLD),
+        always(),
+        refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
         _OLD,
@@ -383,8 +370,8 @@ DIFFERENCES = (
         SCALED,
         "reads rope_theta and rope_scaling only",
         f"{_VLLM_11}/models/{{model}}.py",
-        refusing(
-            _OLD,
+        always(),
+        refusals=(
             RuntimeRefusal(
                 refused,
                 "rope_parameters is a key it does not know",
@@ -400,6 +387,7 @@ DIFFERENCES = (
         " DeepSeek; always truncates",
         f"{_VLLM_11}/{_ROTARY}/yarn_scaling_rope.py",
         vllm11_yarn,
+        refusals=(EXTRAPOLATED,),
     ),
     RuntimeDifference(
         _OLD,

@@ -75,13 +75,13 @@ def _stated(header: GGUFHeader, key: str, *, most: int) -> int:
     return value
 
 
-def _shards(path: str, count: int) -> Iterator[tuple[int, Path]]:
+def _shards(path: str, count: int) -> dict[int, Path]:
     """The names of all shards, as llama.cpp gives them; none where the name is no shard's."""
     match = _SHARD.fullmatch(path)
     if match is None or int(match[3]) != count:
-        return
-    for number in range(1, count + 1):
-        yield number, Path(f"{match[1]}-{number:05d}-of-{count:05d}{match[4]}")
+        return {}
+    numbers = range(1, count + 1)
+    return {n: Path(f"{match[1]}-{n:05d}-of-{match[3]}{match[4]}") for n in numbers}
 
 
 def _read(place: Path, name: str) -> GGUFHeader:
@@ -93,7 +93,7 @@ def _read(place: Path, name: str) -> GGUFHeader:
 
 def _with_shards(header: GGUFHeader, path: str, name: str, own: int, count: int) -> GGUFHeader:
     """The first shard, which alone has the model's keys, with the tensors of those beside it."""
-    places = dict(_shards(path, count))
+    places = _shards(path, count)
     if own and not (1 in places and places[1].is_file()):
         raise InvalidInput(
             f"{name} is shard {own + 1} of {count}, and the keys of the model stand in the "

@@ -23,7 +23,7 @@ from posenc_cli.configs.gguf.gguf_architectures import (
 )
 from posenc_cli.configs.gguf.gguf_file import WINDOW, GGUFKeys
 from posenc_cli.configs.resolved import Notes, Sourced
-from posenc_cli.configs.rope_rules import attention_factor
+from posenc_cli.configs.rope_rules import attention_factor, yarn_factor
 from posenc_cli.errors import InvalidInput, abbreviated, nearest
 from posenc_cli.numerics import exact
 from posenc_cli.records import Record
@@ -71,6 +71,9 @@ class GGUFLayers:
         self.embedding = self.keys.needed("embedding_length")
         self.blocks = self._blocks()
 
+    def _rule(self, what: str) -> str:
+        return f"llama.cpp's rule for {self.architecture_name}: {what}"
+
     def error(self, text: str, hint: str | None = None) -> InvalidInput:
         """An error about the file."""
         return InvalidInput(f"{self.name}: {text}", hint=hint)
@@ -87,23 +90,20 @@ class GGUFLayers:
 
     def attending(self) -> tuple[int, ...]:
         """The layers with attention; empty where the file does not tell them from others."""
-        every = tuple(range(self.blocks))
         if self.architecture.interval:
             return self._at_intervals()
         if not self.architecture.hybrid:
-            return every
+            return tuple(range(self.blocks))
         heads = self.keys.counts("attention.head_count_kv")
         if heads is None or len(heads.value) == 1:
             return ()
-        return tuple(i for i in every if i < len(heads.value) and heads.value[i])
+        return tuple(i for i, count in enumerate(heads.value[: self.blocks]) if count)
 
     def _at_intervals(self) -> tuple[int, ...]:
         """The layers with attention of a model whose others are recurrent."""
-        key = "attention.recurrent_layers"
-        listed = self.keys.flags(key)
+        listed = self.keys.flags("attention.recurrent_layers")
         if listed is not None:
-            recurrent = listed.value
-            return tuple(i for i in range(self.blocks) if i >= len(recurrent) or not recurrent[i])
+            return tuple(i for i in range(self.blocks) if not any(listed.value[i : i + 1]))
         stated = self.keys.count("full_attention_interval")
         interval = stated.value if stated else self.architecture.interval
         return tuple(range(interval - 1, self.blocks, interval))
@@ -171,17 +171,13 @@ class GGUFLayers:
         if not sliding.fixed or stated.value == sliding.window:
             return stated
         self.notes.ineffective(stated, f"{self.architecture_name} has windows of {sliding.window}")
-        source = f"llama.cpp's rule for {self.architecture_name}: its load_arch_hparams"
-        return Sourced(sliding.window, source)
+        return Sourced(sliding.window, self._rule("its load_arch_hparams"))
 
     def _sliding(self) -> list[bool]:
         """Whether each layer slides."""
         sliding, window = self.architecture.sliding, self.window()
-        none = [False] * self.blocks
-        if sliding is None or window is None:
-            return none
-        if sliding.blocks and self.blocks != sliding.blocks:
-            return none
+        if sliding is None or window is None or sliding.blocks not in (0, self.blocks):
+            return [False] * self.blocks
         if sliding.everywhere:
             return [True] * self.blocks
         key = "attention.sliding_window_pattern"
@@ -227,9 +223,6 @@ class Stretching(Record):
 class GGUFStretches(GGUFLayers):
     """The layers of a GGUF file, and how each kind of them is scaled."""
 
-    def _rule(self, what: str) -> str:
-        return f"llama.cpp's rule for {self.architecture_name}: {what}"
-
     def _type(self) -> Sourced:
         """The rule by which frequencies are scaled."""
         stated = self.keys.of_type("rope.scaling.type", "string")
@@ -266,23 +259,20 @@ class GGUFStretches(GGUFLayers):
         one = Sourced(1.0, f"{kind.source} {kind.value}")
         if self.architecture.plain:
             return Stretching(kind, self._unstretched(factor), False, Sourced(1.0, ""))
-        yarn = kind.value == "yarn"
-        amplitude = self.keys.number("rope.scaling.attn_factor", above=None) or Sourced(1.0, "")
-        log = self._log_multiplier()
-        over_all = 1.0
-        if yarn:
-            # Divided by what ggml's rope_yarn multiplies by, which layers of another factor miss.
-            over_all = self._attention(factor.value, log) / gain(factor.value)
         sliding = self.architecture.sliding if group.slides else None
         if sliding is not None and sliding.plain:
             return Stretching(kind, one, False, Sourced(1.0, ""))
+        yarn, log = kind.value == "yarn", self._log_multiplier()
+        amplitude = self.keys.number("rope.scaling.attn_factor", above=None) or Sourced(1.0, "")
+        stretched = factor.value
         if sliding is not None and not sliding.stretched:
             factor = Sourced(1.0, self._rule("sliding layers are not scaled"))
         elif kind.value == "none" and not (sliding is not None and sliding.keyed):
             factor = one
+        value = amplitude.value
         if yarn:
-            over_all *= gain(factor.value)
-        value = over_all * amplitude.value
+            # ggml's rope_yarn multiplies by the gain, which layers of another factor miss.
+            value *= self._attention(stretched, log) / gain(stretched) * gain(factor.value)
         source = amplitude.source or (
             f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
         )
@@ -291,8 +281,8 @@ class GGUFStretches(GGUFLayers):
         return Stretching(kind, factor, yarn, Sourced(value, source))
 
     def _attention(self, factor: float, log: float) -> float:
-        own = log if self.architecture.weighted and log != 1 else 1.0
-        return attention(factor, own) / attention(factor, log) if log else attention(factor)
+        own = log if self.architecture.weighted and log else 1.0
+        return yarn_factor(factor, own) / yarn_factor(factor, log)
 
     def _unstretched(self, factor: Sourced) -> Sourced:
         """The factor 1 of an architecture whose graph scales nothing, whatever its keys say."""
@@ -334,9 +324,10 @@ class GGUFStretches(GGUFLayers):
         paths = " and ".join(map(self.keys.path, [*keys, "rope.scaling.factor"]))
         return Sourced(mscale**2, f"derived: {paths}")
 
-    def _scheme(self, group: AlikeLayers, sizes: Sizes, params: Params) -> tuple[str, Params]:
+    def _scheme(
+        self, group: AlikeLayers, stretch: Stretching, sizes: Sizes, params: Params
+    ) -> tuple[str, Params]:
         """The scheme that stands for the rotation, and its further parameters."""
-        stretch = self._stretch(group)
         divisors = self._divisors(stretch, sizes, group)
         if divisors:
             if stretch.yarn and stretch.factor.value != 1:
@@ -361,19 +352,20 @@ class GGUFStretches(GGUFLayers):
         more = {"factor": stretch.factor, ORIGINAL: original}
         if original.source.startswith("DEFAULT"):
             key = "rope.scaling.original_context_length"
-            self.notes.default(self.keys.path(key))
-            given = "0" if original.source.startswith("DEFAULT: key is 0") else "not given"
-            self.notes.warn(f"{self.keys.path(key)} is {given}: llama.cpp takes the context")
+            self.notes.defaulted.append(self.keys.path(key))
+            self.notes.warnings.append(
+                f"{self.keys.path(key)} states no length: llama.cpp takes the context"
+            )
         for name, key in (("beta_fast", "yarn_beta_fast"), ("beta_slow", "yarn_beta_slow")):
             if key in self.architecture.yarn:
                 beta = self.keys.number(f"rope.scaling.{key}")
                 if beta is not None:
                     more[name] = beta
-        rule = attention(stretch.factor.value)
+        rule = yarn_factor(stretch.factor.value)
         if not math.isclose(stretch.amplitude.value, rule, rel_tol=1e-12):
             more["attention_factor"] = stretch.amplitude
         if rule != 1 and math.isclose(stretch.amplitude.value, rule**2, rel_tol=SINGLE):
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{stretch.amplitude.source} is YaRN's own attention factor, which llama.cpp "
                 "multiplies by again: older converters wrote it for OLMo 3; convert the model again"
             )
@@ -407,7 +399,7 @@ class GGUFStretches(GGUFLayers):
 
         Raises: InvalidInput where one has another length than there are pairs.
         """
-        wanted = self._wanted_in(group, stretch.kind.value)
+        wanted = self._wanted(stretch.kind.value, slides=group.slides)
         found = {name: self.header.numbers[name] for name in wanted if name in self.header.numbers}
         pairs = sizes.turning // 2
         for name, values in found.items():
@@ -420,15 +412,11 @@ class GGUFStretches(GGUFLayers):
                 raise self.error(f"the tensor {name} holds a number that is not above 0")
         return found
 
-    def _wanted_in(self, group: AlikeLayers, kind: str) -> tuple[str, ...]:
-        """The tensors that llama.cpp looks for in some layers."""
-        divided = self.architecture.divided
-        in_vain = divided == "none" or (divided == "full" and group.slides)
-        return () if in_vain else self._wanted(kind)
-
-    def _wanted(self, kind: str) -> tuple[str, ...]:
-        """The tensors that llama.cpp looks for."""
-        factors = self.architecture.factors
+    def _wanted(self, kind: str, *, slides: bool = False) -> tuple[str, ...]:
+        """The tensors by which llama.cpp divides the frequencies of some layers."""
+        factors, divided = self.architecture.factors, self.architecture.divided
+        if divided == "none" or (divided == "full" and slides):
+            return ()
         if factors == "long" or (factors == "either" and kind == "longrope"):
             return LONG, SHORT
         return (FREQS,) if factors else ()
@@ -474,10 +462,9 @@ class GGUFStretches(GGUFLayers):
         """
         turning = sum(value < _AT_REST for value in values)
         divisors = set(values[:turning])
-        if any(value < _AT_REST for value in values[turning:]) or len(divisors) != 1:
-            raise self.error(f"the tensor {FREQS} stops pairs other than the last ones")
-        if "partial" in params:
-            raise self.error(f"the tensor {FREQS} stops pairs of a partial rotation")
+        others = any(value < _AT_REST for value in values[turning:]) or len(divisors) != 1
+        if others or "partial" in params:
+            raise self.error(f"the tensor {FREQS} stops other pairs than the last ones of a head")
         share = turning / len(values)
         factor = divisors.pop() * stretch.factor.value
         more = {"partial": Sourced(share, f"derived: {FREQS}")}
@@ -497,15 +484,13 @@ class GGUFStretches(GGUFLayers):
             return scheme, more
         key = "rope.dimension_sections"
         sections = self.keys.counts(key)
-        if sections is None:
-            if turns in ("mrope", "imrope"):
-                raise self.keys.missing(key)
+        if sections is None and turns in ("mrope", "imrope"):
+            raise self.keys.missing(key)
+        if sections is None or (" or " in turns and not self._has_axes()):
             return scheme, more
         numbers = (*sections.value, 0, 0, 0, 0)[:4]
-        if " or " in turns and not self._has_axes():
-            return scheme, more
         if scheme != "rope" or numbers[3] or sum(numbers) != sizes.turning // 2:
-            self.notes.warn(
+            self.notes.warnings.append(
                 "the axes of images and video are left out: the encoding is that of text"
             )
             return scheme, more
@@ -518,11 +503,6 @@ class GGUFStretches(GGUFLayers):
 def gain(factor: float) -> float:
     """What ggml's rope_yarn multiplies cosines and sines by, of a factor."""
     return 1 + 0.1 * math.log(factor)
-
-
-def attention(factor: float, weight: float = 1.0) -> float:
-    """What YaRN multiplies cosines and sines by, of a factor and a weight of its logarithm."""
-    return 1.0 if factor <= 1 else 0.1 * weight * math.log(factor) + 1
 
 
 def shortest(value: float) -> float:

@@ -34,6 +34,7 @@ from posenc_cli.configs.resolved import (
     check_values,
 )
 from posenc_cli.configs.rope_rules import magnitude
+from posenc_cli.positions import range_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -72,7 +73,7 @@ class _GGUFModel(GGUFStretches):
         found = self.keys.unread(self.context.value)
         unread = tuple(key for key in found if rotating or not PLAIN.search(key))
         if unread:
-            self.notes.warn(f"llama.cpp reads nothing of {', '.join(unread)} here")
+            self.notes.warnings.append(f"llama.cpp reads nothing of {', '.join(unread)} here")
         latent = self._latent(unread, layers)
         return self.notes.resolved(self.architecture_name, layers, unread, noun=NOUN, latent=latent)
 
@@ -151,7 +152,6 @@ class _GGUFModel(GGUFStretches):
     def _not_turning(self) -> Layers:
         """A table of trained rows, or no positions at all."""
         table = self.header.tensors.get(_POSITIONS)
-        layers = self.attending()
         if table is not None and len(table.shape) == 2:
             rows, columns = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
             return Layers(
@@ -160,12 +160,13 @@ class _GGUFModel(GGUFStretches):
         if self.architecture.table:
             raise self.error(f"the tensor {_POSITIONS} is missing")
         if self.architecture.bias == "key":
-            self.notes.warn(
+            self.notes.warnings.append(
                 f"{self.keys.path('attention.max_alibi_bias')} is not given, nor is {_POSITIONS}: "
                 "llama.cpp adds no bias"
             )
-            self.notes.default(self.keys.path("attention.max_alibi_bias"))
-        return Layers(None, layers, "nope", {"dim": self.embedding}, {"context": self.context})
+            self.notes.defaulted.append(self.keys.path("attention.max_alibi_bias"))
+        context = {"context": self.context}
+        return Layers(None, self.attending(), "nope", {"dim": self.embedding}, context)
 
     def _heads(self) -> Sourced:
         heads = self.keys.counts("attention.head_count")
@@ -178,16 +179,10 @@ class _GGUFModel(GGUFStretches):
     def _equal_share(self) -> Sourced:
         """The columns of a head where no key states them: its share of the embedding.
 
-        Raises: InvalidInput where there are more heads than columns.
+        More heads than columns leave it 1, which no rotation takes.
         """
-        heads = self._heads()
-        if heads.value > self.embedding.value:
-            raise self.error(
-                f"{heads.source} {heads.value}: must be at most the {self.embedding.value} of "
-                f"{self.embedding.source}"
-            )
         return Sourced(
-            self.embedding.value // heads.value,
+            max(self.embedding.value // self._heads().value, 1),
             f"DEFAULT: key absent ({self.keys.path('attention.key_length')}): "
             "embedding_length / head_count",
         )
@@ -208,7 +203,8 @@ class _GGUFModel(GGUFStretches):
             "layout": self._layout(),
             **({} if sizes.share is None else {"partial": sizes.share}),
         }
-        scheme, more = self._scheme(group, sizes, params)
+        stretch = self._stretch(group)
+        scheme, more = self._scheme(group, stretch, sizes, params)
         params |= more
         derived = {"head_dim": params["dim"]}
         if sizes.beside is not None:
@@ -216,12 +212,11 @@ class _GGUFModel(GGUFStretches):
         if sizes.stated is not None:
             derived["rotary_width"] = sizes.stated
         derived |= magnitude(scheme, params)
-        stretch = self._stretch(group)
         softmax = self._softmax_multiplier(stretch)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
         derived["scaling_type"], derived["scaling_factor"] = stretch.kind, stretch.factor
-        wanted = self._wanted_in(group, stretch.kind.value)
+        wanted = self._wanted(stretch.kind.value, slides=group.slides)
         if wanted:
             found = [name for name in wanted if name in self.header.numbers]
             derived["divisors"] = (
@@ -288,18 +283,15 @@ class _GGUFModel(GGUFStretches):
 
         Raises: InvalidInput where llama.cpp refuses them.
         """
-        head = self.keys.count("attention.key_length")
-        if head is None:
-            head = self._equal_share()
+        head = self.keys.count("attention.key_length") or self._equal_share()
         turning = self.keys.count("rope.dimension_count")
-        own = turning
         if slides:
             head = self.keys.count("attention.key_length_swa") or head
             turning = self.keys.count("rope.dimension_count_swa") or turning
         stated = turning
         if turning is None:
             source = f"DEFAULT: key absent ({self.keys.path('rope.dimension_count')})"
-            turning = Sourced(head.value if own is None else own.value, source)
+            turning = Sourced(head.value, source)
         if self.architecture.slice:
             whole = self.keys.count("attention.key_length_mla") or head
             beside = Sourced(whole.value - turning.value, f"derived: {whole.source} − the slice")
@@ -377,8 +369,10 @@ class _GGUFModel(GGUFStretches):
         return Sourced(base.value * alpha.value ** (width / (width - 2)), source)
 
     def _note_default(self, key: str, default: Sourced) -> None:
-        self.notes.default(self.keys.path(key))
-        self.notes.warn(f"{self.keys.path(key)} is not given: llama.cpp takes {default.value:g}")
+        self.notes.defaulted.append(self.keys.path(key))
+        self.notes.warnings.append(
+            f"{self.keys.path(key)} is not given: llama.cpp takes {default.value:g}"
+        )
 
     def _layout(self) -> Sourced:
         turns = self.architecture.turns.split()[0]
@@ -396,31 +390,28 @@ class _GGUFModel(GGUFStretches):
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
         if header.absent:
-            shards = ", ".join(map(str, header.absent[:4]))
-            if len(header.absent) > 4:
-                shards += " …"
+            shards = ", ".join(range_texts(header.absent))
             notes.lacking.append(f"shards {shards}")
-            notes.headline(
+            notes.headlines.append(
                 f"shards are not beside the file ({shards}): their tensors, which may divide "
                 "frequencies, were not seen"
             )
         if header.missing:
             which = f"{header.missing} of its {len(header.tensors)} tensors"
             notes.lacking.append(which)
-            notes.headline(f"the file ends before {which} do: llama.cpp does not load it")
+            notes.headlines.append(f"the file ends before {which} do: llama.cpp does not load it")
 
     def _note_tensors(self) -> None:
         """Warn of tensors that llama.cpp does not use, and of factors that are not there."""
         kind = self._type().value
         wanted = self._wanted(kind)
         for name in FACTOR_TENSORS:
-            unused = name not in wanted or self.architecture.divided == "none"
-            if name in self.header.tensors and unused:
-                self.notes.headline(
+            if name in self.header.tensors and name not in wanted:
+                self.notes.headlines.append(
                     f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
                     f"{name} (rope.scaling.type {kind})"
                 )
-                self.notes.contradict(name)
+                self.notes.contradicted.append(name)
         if kind == "longrope" and set(wanted) - {*self.header.tensors}:
             path = self.keys.path("rope.scaling.type")
             self.notes.doubt(
