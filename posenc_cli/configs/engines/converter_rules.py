@@ -255,7 +255,7 @@ DIFFERENCES = (
                 not_read,
                 "{}",
                 ("rope_position_scale", "compression_ratio", "seq_length"),
-                lambda r, key: r.config.get(key) not in (None, 1),
+                lambda key, r: r.config.get(key) not in (None, 1),
             ),
             RuntimeRefusal(
                 refused,
@@ -319,7 +319,7 @@ DIFFERENCES = (
                 refused,
                 "it fails on yarn without {}, which it reads as 0",
                 _BETAS,
-                lambda r, key: r.rope and not r.entry.number(key),
+                lambda key, r: r.rope and not r.entry.number(key),
             ),
             RuntimeRefusal(
                 not_read,
@@ -368,7 +368,7 @@ DIFFERENCES = (
                 not_read,
                 "{}",
                 ("short_mscale", "long_mscale"),
-                lambda r, key: r.scheme != "rope" and r.rope.get(key) is not None,
+                lambda key, r: r.scheme != "rope" and r.rope.get(key) is not None,
             ),
         ),
     ),
@@ -390,7 +390,7 @@ DIFFERENCES = (
                 refused,
                 "it fails on yarn without {}, for which it has no default",
                 _BETAS,
-                lambda r, key: r.scheme == "rope-yarn" and r.rope and r.rope.get(key) is None,
+                lambda key, r: r.scheme == "rope-yarn" and r.rope and r.rope.get(key) is None,
             ),
             RuntimeRefusal(
                 refused,

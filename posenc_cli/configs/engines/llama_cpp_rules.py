@@ -378,7 +378,7 @@ DIFFERENCES = (
                 refused,
                 "its converter fails if swa_{0} is not {0}",
                 ("head_dim", "num_attention_heads", "v_head_dim"),
-                lambda r, key: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
+                lambda key, r: r.config.get(f"swa_{key}") not in (None, r.config.get(key)),
             ),
         ),
     ),

@@ -298,7 +298,7 @@ _KEYS = (
         refused,
         "its ministral3 fails on a file without {}",
         ("llama_4_scaling_beta", ORIGINAL),
-        lambda r, key: (
+        lambda key, r: (
             r.model_type == "ministral3" and key not in (r.config.get("rope_parameters") or {})
         ),
     ),
@@ -306,7 +306,7 @@ _KEYS = (
         refused,
         "its phi3 fails on a file without {}",
         ("long_factor", "type"),
-        lambda r, key: r.model_type == "phi3" and r.scaling and key not in r.scaling,
+        lambda key, r: r.model_type == "phi3" and r.scaling and key not in r.scaling,
     ),
     RuntimeRefusal(
         refused,

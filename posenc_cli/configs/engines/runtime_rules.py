@@ -8,6 +8,7 @@ and where they were read, stand in a file of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from posenc_cli.configs.families import container
@@ -223,13 +224,10 @@ def for_keys(
     error: Callable[[str, str], InvalidInput],
     words: str,
     keys: Sequence[str],
-    when: Callable[[LayerReading, str], object],
+    when: Callable[[str, LayerReading], object],
 ) -> tuple[RuntimeRefusal, ...]:
     """A refusal for each of some keys, whose words name the key."""
-    return tuple(
-        RuntimeRefusal(error, words.format(key), when=lambda reading, key=key: when(reading, key))
-        for key in keys
-    )
+    return tuple(RuntimeRefusal(error, words.format(key), when=partial(when, key)) for key in keys)
 
 
 WHOLE_FACTOR = RuntimeRefusal(
@@ -253,7 +251,7 @@ GPT_OSS_KEYS = for_keys(
     refused,
     "its gpt-oss fails on a rope object without {}",
     ("factor", "beta_fast", "beta_slow"),
-    lambda r, key: r.model_type == "gpt_oss" and r.config and r.rope and key not in r.rope,
+    lambda key, r: r.model_type == "gpt_oss" and r.config and r.rope and key not in r.rope,
 )
 """A rope object of gpt-oss without all that its class hands on."""
 
@@ -379,7 +377,7 @@ NO_BETA_OF_ZERO = for_keys(
     refused,
     "{} 0: only transformers reads 0 as absent",
     ("beta_fast", "beta_slow"),
-    lambda r, key: yarn_weight(r, key) == 0,
+    lambda key, r: yarn_weight(r, key) == 0,
 )
 """Others take a length over 0 rotations."""
 EXTRAPOLATED = RuntimeRefusal(
@@ -454,7 +452,7 @@ def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[R
         WITHIN_ANOTHER,
         RuntimeRefusal(refused, lambda r: fails_without(r, *needed)),
         *for_keys(
-            refused, "it fails if {} is null", nulls, lambda r, key: r.config.get(key, 0) is None
+            refused, "it fails if {} is null", nulls, lambda key, r: r.config.get(key, 0) is None
         ),
         RuntimeRefusal(
             other_layers,

@@ -311,7 +311,7 @@ DIFFERENCES = (
                 refused,
                 "{} is a key of its own, which is not read here",
                 ("rope_is_neox_style", "dual_chunk_attention_config"),
-                lambda r, key: r.top.get(key),
+                lambda key, r: r.top.get(key),
             ),
             RuntimeRefusal(
                 refused,

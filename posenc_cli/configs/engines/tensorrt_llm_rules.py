@@ -179,7 +179,7 @@ DIFFERENCES = (
                 refused,
                 "{} counts the columns of every model, which is not read here",
                 _BY_KEY,
-                lambda r, key: (
+                lambda key, r: (
                     r.config.get(key) is not None and (r.model_type, key) not in _OWN_COLUMNS
                 ),
             ),
