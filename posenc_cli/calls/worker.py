@@ -52,7 +52,6 @@ _PARENT_DEATH_SIGNAL = 1
 def main(target: str, find: Callable[[str], Any]) -> None:
     """Answer requests about the function ``target`` until there are no more; ``find`` loads it."""
     requests, answers = private_pipes()
-    process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     greet(answers)
     before = belongings()
@@ -61,8 +60,7 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         function = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
-    leave_copy(process)
-    copied = function is not None and before == belongings() != [] and not keeps_process(function)
+    copied = function is not None and before == belongings() != []
     if copied:
         become_copy(answers)
     serve(requests, answers, function, failure, copied=copied)
@@ -77,7 +75,7 @@ def serve(
     requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, *, copied: bool
 ) -> None:
     """Answer requests until there are no more, or one for a function that was never called."""
-    process, loaded = os.getpid(), function
+    loaded = function
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
     while True:
@@ -97,7 +95,6 @@ def serve(
             function, report, arrays = answered(function, loaded, header, data)
         except BaseException as error:
             report = refusal(error)
-        leave_copy(process)
         send(answers, {"id": header["id"], **report}, arrays)
 
 
@@ -177,12 +174,6 @@ def belongings() -> list[list[str]]:
         return []
 
 
-def keeps_process(function: Any) -> bool:
-    """Whether the module of a function has kept which process it is in, and may compare it."""
-    kept = getattr(innermost(function), "__globals__", {}).values()
-    return any(type(value) is int and value == os.getpid() for value in list(kept))
-
-
 def become_copy(answers: BinaryIO) -> None:
     """Return in a copy of this process, and in a new one whenever a copy ends to be renewed.
 
@@ -202,12 +193,6 @@ def become_copy(answers: BinaryIO) -> None:
             greet(answers)
     # Also one that has left the group that is ended with this process.
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-
-
-def leave_copy(process: int) -> None:
-    """End a copy that the function made of its process: it has nothing to say."""
-    if os.getpid() != process:
-        os._exit(0)
 
 
 def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytearray] | None:
@@ -334,22 +319,7 @@ def signature_of(called_part: Any) -> Any:
     try:
         return inspect.signature(called_part)
     except (TypeError, ValueError):
-        schema = getattr(called_part, "schema", None)  # of what torch.jit made
-    if schema is None:
         return None
-    return inspect.Signature(
-        [
-            inspect.Parameter(
-                given.name,
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=given.default_value
-                if given.has_default_value()
-                else inspect.Parameter.empty,
-            )
-            for given in schema.arguments
-            if given.name != "self"
-        ]
-    )
 
 
 def annotations_of(signature: Any) -> list[Any]:
@@ -421,16 +391,13 @@ def called(
         if returned and not same_values(returned, values):
             raise Refused("returned other values than it wrote into its input", why="left")
     else:
-        changed = [
-            given
+        if not all(
+            is_as_given(array, array_of(framework, chunk, given))
             for array, chunk, given in originals
-            if not is_as_given(array, array_of(framework, chunk, given))
-        ]
-        if any(given["dtype"] == "int64" for given in changed):
-            raise Refused("changed its positions, which the next layer reads too")
-        if changed:
+        ):
             raise Refused(
-                "changed its input; it must return a new array and not modify x", why="changed"
+                "changed its input; it must return a new array and not modify x or positions",
+                why="changed",
             )
         values = parts_of(result)
     if len(values) > _MOST_RESULTS:
@@ -562,9 +529,6 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
 def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
     """The number format, the shape and the bytes of a tensor."""
-    if tensor.layout != torch.strided or tensor.device.type == "meta":
-        kind = "without values" if tensor.device.type == "meta" else f"of {tensor.layout}"
-        raise Refused(f"returned a tensor {kind}, not a dense one")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).split(".")[-1]
     dtype = name

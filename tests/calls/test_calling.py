@@ -86,7 +86,7 @@ def test_right_functions_pass_however_they_are_written(body, check):
         ("def f(x, p): x *= 2; return good(x, p)", "changed its input"),
         (
             "def f(x, p): p += 1; return good(x, p)",
-            "changed its positions, which the next layer reads",
+            "changed its input",
         ),
         ("def f(): return 1", "raised TypeError"),
         ("async def f(x, p): return good(x, p)", "is an async function"),
@@ -438,11 +438,6 @@ def turned(x, p, clip=False):
 def clipped(x, p):
     return turned(x, p, clip=True)
 
-def forked(x, p):
-    import os
-    os.fork()
-    return turned(x, p)
-
 def masked(x, p):
     return np.ma.array(turned(x, p), mask=True)
 
@@ -496,11 +491,6 @@ def test_what_is_no_array_of_numbers_is_refused_in_words(name, status, words, ca
     assert words in err.splitlines()[0]
     if name == "cached":
         assert "--len N asks for fewer" in err
-
-
-@pytest.mark.slow
-def test_a_function_that_copies_its_process_answers_once(call, own):
-    assert call("rope-check", "-s", "rope", "--layout", "half", *own("forked"))[0] == 0
 
 
 @pytest.mark.slow
@@ -632,20 +622,15 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
 
 
 @pytest.mark.long
-@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     "body",
     [
         "import subprocess\ndef f(x, p): subprocess.run(['cat']); return good(x, p)",
         "def f(x, p): os.read(0, 100); print(sys.stdin.read()); return good(x, p)",
-        "def f(x, p):\n    if not os.fork(): return None\n    return good(x, p)",
-        "os.fork()\nf = good",
-        "def f(x, p):\n    if not os.fork(): sys.exit(3)\n    return good(x, p)",
         "os.close(2)\nsys.stderr = None\ndef f(x, p): return good(x, p)",
-        "own = os.getpid()\ndef f(x, p):\n    assert os.getpid() == own\n    return good(x, p)",
     ],
 )
-def test_a_right_function_may_read_print_and_copy_its_process(body, check):
+def test_a_right_function_may_read_and_print(body, check):
     assert check(body, positions="0:8").ok
 
 
