@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.calls.roles import BYSTANDERS, CALL_ROLES, ROLES, roles_of
+from tests.calls import told
 
-TOLD = Path(__file__).with_name("told.py")
+TOLD = Path(told.__file__)
 HALF = ("rope-check", "-s", "rope", "-d", "16", "--len", "4096", "--json")
 WRONG = {
     "base_ignored": ("base", "base is ignored"),
@@ -64,11 +66,13 @@ RIGHT = (
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "base"),
-    [(name, "10000") for name in (*OF_BASES, *RIGHT)] + [(name, "500000") for name in OF_BASES],
+    [(name, 1e4) for name in RIGHT] + [(name, 5e5) for name in OF_BASES],
 )
-def test_a_right_function_is_told_of_its_roles_and_passes(name, base, call):
-    status, out, err = call(*HALF, "--layout", "half", "--base", base, "--impl", f"{TOLD}:{name}")
-    assert (status, err) == (0, ""), out
+def test_a_right_function_is_told_of_its_roles_and_passes(name, base):
+    function = getattr(told, name)
+    assert posenc.rope_check(
+        "rope", impl=function, positions=4096, dim=16, layout="half", base=base
+    ).ok
 
 
 @pytest.mark.long
@@ -91,13 +95,12 @@ def test_a_layout_that_a_function_is_told_is_the_references(layout, call):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", WRONG)
-def test_a_function_that_ignores_what_it_is_told_fails(name, call):
-    status, out, err = call(*HALF, "--layout", "half", "--impl", f"{TOLD}:{name}")
-    assert (status, err) == (1, ""), out
-    why = json.loads(out)["diagnosis"][0]
-    cause, words = WRONG[name]
-    assert why["cause"] == cause
-    assert words in why["message"]
+def test_a_function_that_ignores_what_it_is_told_fails(name):
+    function = getattr(told, name)
+    found = posenc.rope_check("rope", impl=function, positions=4096, dim=16, layout="half")
+    assert not found.ok
+    why, (cause, words) = found.diagnosis[0], WRONG[name]
+    assert (why.cause, words in why.message) == (cause, True), why
 
 
 @pytest.mark.long
