@@ -38,10 +38,6 @@ if __name__ != "__main__":
         made_array,
     )
 
-_MOST_RESULTS = 8
-"""Values of one call that are looked at: no function returns more that matter here."""
-
-
 _RENEWED = 79
 """The status of a copy that ends so that another takes its place."""
 
@@ -400,8 +396,6 @@ def called(
                 why="changed",
             )
         values = parts_of(result)
-    if len(values) > _MOST_RESULTS:
-        raise Refused(f"returned {len(values)} values")
     results = [as_bytes(value) for value in values]
     made = next(filter(None, map(framework_of, values)), None)
     report = {"results": [form for form, _ in results], "made": made.name if made else None}
