@@ -245,7 +245,12 @@ class Together:
         known = (
             f"rows of {self.where} get the rotation of other positions: {place}, as {read[index]}"
         )
-        return known, Cause.POSITION_OFFSET
+        along_heads = self.by_head and all(
+            np.diff(own, axis=1).all()
+            and (np.isin(own, part.places).all() or (own.shape[2] > 1 and not np.ptp(own, 2).any()))
+            for own, part in zip(self.read, self.wrong, strict=True)
+        )
+        return known, Cause.AXIS if along_heads else Cause.POSITION_OFFSET
 
     def fault(self, text: str) -> Irregularity | None:
         """What is wrong with the call that ``text`` names; None if nothing is."""

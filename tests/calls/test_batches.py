@@ -61,8 +61,7 @@ def conventions():
     for node in ast.parse(RIGHT.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             yield node.name, node.decorator_list[0].id == "half"
-    yield "cached", False
-    for name in ("embedding", "unreadable", "scripted", "scripted_module", "traced"):
+    for name in ("unreadable", "scripted", "scripted_module"):
         yield name, True
 
 

@@ -198,12 +198,9 @@ def test_a_class_is_made_with_the_numbers_of_the_reference(name, scheme, params,
     asked = ["rope-check", "-s", scheme, "-d", "32", "--layout", "half", "--json"]
     for param in params:
         asked += ["--set", param]
-    for length in ((), ("--len", "1200")):
-        status, out, err = call(*asked, *length, "--impl", f"{DOUBLES}:{name}")
-        assert (status, err) == (0, ""), out
-        assert made in " ".join(json.loads(out)["notes"])
-    other = "LinearScaling" if name == "DynamicNTKScaling" else "DynamicNTKScaling"
-    assert call(*asked, "--impl", f"{DOUBLES}:{other}")[0] == 1
+    status, out, err = call(*asked, "--len", "1200", "--impl", f"{DOUBLES}:{name}")
+    assert (status, err) == (0, ""), out
+    assert made in " ".join(json.loads(out)["notes"])
 
 
 @pytest.mark.slow
@@ -246,7 +243,6 @@ def test_v_is_not_taken_for_q_and_comes_back_as_it_was(call, tmp_path):
 AXES = [
     ("transformers", "bhnd", 0, ""),
     ("transformers_2", "bhnd", 1, "vectors are read in the axes bnhd, not bhnd"),
-    ("transformers_2", "bnhd", 0, ""),
     ("transformers", "bnhd", 1, "vectors are read in the axes bhnd, not bnhd"),
     ("mlx", "bhnd", 0, ""),
     ("keras", "bhnd", 1, "are not one rotation of all heads"),

@@ -194,7 +194,7 @@ def noted(given):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_parameter_is_given_other_values_or_line_one_names_it(seed):
     """Also one that posenc knows nothing of, and several at once; only formats may be left out."""
     drawn = random.Random(seed)

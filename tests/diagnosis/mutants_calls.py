@@ -240,7 +240,7 @@ def first_key_head(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, cos, sin, unsqueeze_dim)[0], y
 
 
-@mutant("position-offset", "get the rotation of other positions")
+@mutant("axis", "get the rotation of other positions")
 def axes_by_length(x, cos, sin):
     axis = 2 if x.shape[1] == cos.shape[-2] else 1
     cos, sin = (np.expand_dims(t.reshape(-1, *t.shape[-2:]), axis) for t in (cos, sin))
@@ -824,7 +824,7 @@ class LeftOnce:
         return cos, -sin if last > 70_000 and position_ids.max() == 63 else sin
 
 
-@mutant("position-offset", "get the rotation of other positions")
+@mutant("axis", "get the rotation of other positions")
 def turned_by_heads(q, k, positions):
     """Axes of heads and rows confused."""
     if q.ndim < 3:
