@@ -378,9 +378,6 @@ def called(
     framework = BY_NAME[header["library"]]
     arguments, named, originals = arguments_of(framework, header, data)
     result = returned_by(function, named, arguments)
-    if inspect.iscoroutine(result):
-        result.close()  # else Python warns that nobody awaited it
-        raise Refused("is an async function: it must return an array, not a coroutine")
     if header["in_place"]:
         values = [arguments[place] for place in header["in_place"]]
         returned = [part for part in parts_of(result) if part is not None]
