@@ -217,11 +217,11 @@ def call(
 @pytest.fixture
 def warm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start the processes of functions as copies of one that has imported NumPy."""
-    from posenc_cli.calls import exchange
+    from posenc_cli.calls import function_process
     from tests.warm_processes import started
 
     copying = SimpleNamespace(**{**vars(subprocess), "Popen": started})
-    monkeypatch.setattr(exchange, "subprocess", copying)
+    monkeypatch.setattr(function_process, "subprocess", copying)
 
 
 @pytest.fixture

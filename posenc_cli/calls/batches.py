@@ -15,8 +15,6 @@ import numpy as np
 
 from posenc_cli.calls.arrangements import (
     FEWER_KEYS,
-    MANY_HEADS,
-    MOST_HEADS,
     SEQUENCES,
     STARTS,
     Arrangement,
@@ -56,10 +54,6 @@ block size, so few heads have the same vector as the head one block before."""
 
 _FEW_HEADS = 20
 """With fewer heads, each has its own vectors."""
-
-_SAME_ENTRY = 1e-3
-"""For values near 1: entries of the same position agree to this in any format, those of the next
-position do not."""
 
 _ADVANCE = 0.01
 """How far the factors of neighbouring positions are apart in some pair: by far more than rounding,
@@ -244,9 +238,6 @@ class Together:
         moved = [own != part.places for own, part in zip(self.read, self.wrong, strict=False)]
         if not any(each.any() for each in moved):
             return "", Cause.UNKNOWN
-        read_and_wrong = zip(self.read, self.wrong, moved, strict=False)
-        if all((own == -part.places)[each].all() for own, part, each in read_and_wrong):
-            return f"rows of {self.where} are rotated backward", Cause.DIRECTION
         which = next(number for number, each in enumerate(moved) if each.any())
         index = tuple(np.argwhere(moved[which])[0])
         read, places = self.read[which], self.wrong[which].places
@@ -429,10 +420,8 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
         surely = not other.apart and other.key_heads != 1 and other.places >= min(own_places, 2)
         together = calls.attempt(other.text, call, surely=surely)
         if together is None:
-            if other == arrangement.of_heads(MOST_HEADS):
-                # Some code is for a known number of heads, in blocks of fewer.
-                others.append(arrangement.of_heads(MANY_HEADS))
-        elif other.apart and together.wrong and not together.shows_taken(other):
+            continue
+        if other.apart and together.wrong and not together.shows_taken(other):
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
         elif other.key_heads < other.heads == arrangement.key_heads and together.wrong:
@@ -569,35 +558,33 @@ def try_table_batches(tried: Tried) -> None:
         positions = np.add.outer(STARTS[:sequences], np.arange(rows))
         positions[-1] += tried.last - positions[-1, -1]  # low frequencies show in the last ones
         with calls.planned(text, surely=False):
-            calls.fault(_table_fault(function, positions, text))
+            calls.fault(_table_fault(function, positions, text, tried.differs))
         if calls.faults or text not in calls.tried:
             break
     if not (calls.faults or text in calls.tried):
         calls.untested += [several] * (each or form.placed_by == "position_ids")
 
 
-def _table_fault(function: ServedFunction, positions: Integers, text: str) -> Irregularity | None:
+def _table_fault(
+    function: ServedFunction, positions: Integers, text: str, differs: Differs
+) -> Irregularity | None:
     """How the tables of several sequences differ from those of each alone; None if they do not.
 
     Raises: InvalidInput if a call fails or the tables are not one for each sequence.
     """
     together = function.answers(positions)
     alone = [function.answers(own[None]) for own in positions]
-    of_first = [
-        _joined([own] * len(positions), every)
-        for own, every in zip(alone[0], together, strict=False)
-    ]
-    if any(_same(together, own) for own in (alone[0], of_first)):
-        evidence = f"called with {text}: the tables of sequence 1 are returned for all"
-        return Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
     joined = [
         _joined(parts, every)
         for parts, every in zip(zip(*alone, strict=True), together, strict=False)
     ]
-    if [values.shape for values in together] != [values.shape for values in joined]:
+    shapes, *known = ([own.shape for own in each] for each in (together, joined, alone[0]))
+    if shapes not in known:
         raise InvalidInput("it does not return tables for each sequence")
+    if shapes == known[0] and not any(map(differs, together, joined)):
+        return None
     wrong = f"called with {text}: the tables differ from single calls"
-    return None if _same(together, joined) else Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
+    return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)
 
 
 def _joined(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
@@ -609,14 +596,6 @@ def _joined(parts: Sequence[NumberArray], whole: NumberArray) -> NumberArray:
     axis = next((axis for axis, (own, every) in enumerate(sizes) if own != every), 0)
     joined = np.concatenate(parts, axis=axis)
     return joined.reshape(whole.shape) if joined.size == whole.size else joined
-
-
-def _same(some: Sequence[NumberArray], others: Sequence[NumberArray]) -> bool:
-    """Whether tables are equal."""
-    return len(some) == len(others) and all(
-        one.shape == other.shape and np.allclose(one, other, rtol=0, atol=_SAME_ENTRY)
-        for one, other in zip(some, others, strict=True)
-    )
 
 
 _HEADS = (12, 10, 14)

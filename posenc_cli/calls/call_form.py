@@ -92,9 +92,6 @@ _TRAILING = {"stacked": "2", "matrices": "22"}
 
 _COUNTED = "how many rows the call has"
 
-MOST_FORMS = 480
-"""The most forms that are tried, which take some tenths of a second."""
-
 
 class Argument(Record):
     """What one parameter is given; ``name`` is set if it is given by name.

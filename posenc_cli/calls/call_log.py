@@ -399,16 +399,9 @@ class _Calls:
     @property
     def _evidence(self) -> str:
         """How much was compared."""
-        count, others = sum(call.rows for call in self._wrong), len(self._made) - len(self._wrong)
-        calls = "1 call" if len(self._wrong) == 1 else f"{len(self._wrong)} calls"
-        text = f"this reproduces {'the row' if count == 1 else f'all {count} rows'} of {calls}"
-        if others:
-            text += (
-                "; the other call is right"
-                if others == 1
-                else f"; the other {others} calls are right"
-            )
-        return text
+        count, wrong = sum(call.rows for call in self._wrong), len(self._wrong)
+        text = f"this reproduces all rows ({count}) of the wrong calls ({wrong})"
+        return f"{text}; all other calls ({len(self._made) - wrong}) are right"
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.answers import Returned, check_description, returned_arrays
+from posenc_cli.calls.answers import Returned, returned_arrays
 from posenc_cli.calls.payloads import (
     NOTHING,
     request,
@@ -147,7 +147,6 @@ class CalledFunction(ABC):
     def _described(self) -> Signature:
         answer, _ = self._exchanged({"do": "describe"})
         try:
-            check_description(answer)
             return Signature.of(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None
@@ -213,15 +212,12 @@ class CalledFunction(ABC):
             f"{name}={format(value, '.15g') if isinstance(value, float) else value}"
             for name, value in (values | dict.fromkeys({**configs, **attributes}, "…")).items()
         )
-        left = [
-            given
+        self.left = [
+            given.name
             for given in self.signature.parameters or ()
-            if given.name not in {*values, *configs, *attributes}
+            if given.matters and given.name not in {*values, *configs, *attributes}
         ]
-        self.left = [given.name for given in left if given.matters]
-        others = [f"{given.name}={given.setting}" for given in left if given.setting]
-        by_default = f" with {', '.join(others)} by default" if others else ""
-        self.made = f"{self.signature.name}({text}){by_default}"
+        self.made = f"{self.signature.name}({text})"
         self.signature = self._described()
 
     def _shares_of_axes(self) -> dict[str, list[int]]:

@@ -23,7 +23,6 @@ import numpy as np
 
 from posenc_cli.calls.answers import is_frequencies, table_rows
 from posenc_cli.calls.call_form import (
-    MOST_FORMS,
     SIDE_BY_SIDE,
     by_places,
     forms,
@@ -175,7 +174,7 @@ class FormChoice:
         self._begin(frameworks, orders)
         best: _Found | None = None
         deadline = time.monotonic() + SECONDS
-        for group in by_places(self._candidates[:MOST_FORMS], self._process.signature):
+        for group in by_places(self._candidates, self._process.signature):
             best = self._best_of(group, deadline)
             if best is not None or time.monotonic() > deadline:
                 break
@@ -187,12 +186,9 @@ class FormChoice:
             self.refused_coordinates = next(of_axes, "").partition(": ")[2]
         if self._unlike is not None and (self._mistaken or best.fitness == _RUNS):
             return _Found(self._unlike, "vectors", _RUNS)
-        left, untried = len(self._candidates) - MOST_FORMS, []
-        if best.fitness < _FITS and left > 0:
-            untried.append(f"{left} more call forms")
-        if names := unplaced(best.form, self._process.signature):
-            untried.append(f"{names}, because each call with it raised an error")
-        return replace(best, untried=tuple(untried))
+        names = unplaced(best.form, self._process.signature)
+        text = f"{names}, because each call with it raised an error"
+        return replace(best, untried=(text,) if names else ())
 
     def _best_of(self, group: Sequence[CallForm], deadline: float) -> _Found | None:
         """The best form of a group; None if none runs."""
@@ -314,9 +310,7 @@ class FormChoice:
         if first.code == "misused":
             other = next((e for form, e in refusals if form.library != first_form.library), None)
             first = other or first
-        known = len(self._candidates)
-        of_all = "" if len(refusals) == known else f"the first {len(refusals)} of "
-        hint = f"it takes ({signature.text}); {of_all}{known} call forms were tried"
+        hint = f"it takes ({signature.text}); {len(refusals)} call forms were tried"
         if asked.roles and (likely := forms(signature, self._process.reference)):
             hint = f"its signature suggests --call {likely[0].roles_text.replace(' ', '')}"
         return InvalidInput(first.message, hint=hint, code=first.code)

@@ -79,15 +79,6 @@ class FunctionTrial(Record):
         """What the function makes of rows at positions."""
         return self.function.values(x, positions, self.which)
 
-    def differs(self, values: NumberArray, wanted: NumberArray) -> bool:
-        """Whether values are others than those wanted, by more than their format explains."""
-        if not np.isfinite(wanted).all():
-            return False
-        half = values.dtype.itemsize < 4 or is_half(self.matrices)
-        size = np.nanmax(np.abs(self.expected), initial=1e-30)
-        limit = (COARSE if half else 1) * ALIKE * size
-        return not bool(np.abs(values - wanted).max(initial=0) <= limit)
-
 
 def turned_vectors(x: NumberArray, matrices: UnitMatrices) -> NumberArray:
     """What matrices [k, j, o] make of vectors (k, columns)."""
@@ -132,7 +123,7 @@ def irregularities(trial: FunctionTrial) -> tuple[Irregularity, ...]:
     found = tuple(_irregularities(trial))
     if found:
         again = trial.given(trial.x, trial.positions)
-        if np.isfinite(before).all() and trial.differs(again, before):
+        if np.isfinite(before).all() and vectors_differ(again, before):
             off = np.abs(again - before).max()
             return (unmeasured(UNSTEADY, f"two calls differ by up to {off:.2g}"),)
     return found
@@ -146,9 +137,9 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
         row = int(np.argmin(np.isfinite(values).all(axis=1)))
         where = f"for a vector at position {positions[row]}; results for unit vectors are finite"
         yield unmeasured("returned NaN or infinity", where)
-    elif trial.differs(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
+    elif vectors_differ(trial.given(x * MULTIPLE, positions) / MULTIPLE, values):
         yield unmeasured("is not linear in x", f"f({MULTIPLE:g}·x) is not {MULTIPLE:g}·f(x)")
-    elif trial.differs(values, expected):
+    elif vectors_differ(values, expected):
         yield Irregularity(
             Cause.UNKNOWN,
             _differing_rows(trial, values),
@@ -161,7 +152,7 @@ def _irregularities(trial: FunctionTrial) -> Iterator[Irregularity]:
 
 def _differing_rows(trial: FunctionTrial, values: NumberArray) -> str:
     """Which rows differ from the results for the unit vectors that they are made of."""
-    wrong = [trial.differs(*pair) for pair in zip(values, trial.expected, strict=True)]
+    wrong = [vectors_differ(*pair) for pair in zip(values, trial.expected, strict=True)]
     at, off = trial.positions[wrong], np.abs(values - trial.expected).max()
     where = f"position {at[0]}" if at.size == 1 else f"positions {at[0]} to {at[-1]}"
     return (
@@ -174,12 +165,12 @@ def _dependences(trial: FunctionTrial) -> Iterator[Irregularity]:
     """What a row's result depends on beside the row and its position."""
     x, positions, expected = trial.x, trial.positions, trial.expected
     backward = trial.given(x[::-1], positions[::-1])[::-1]
-    if trial.differs(backward, expected):
+    if vectors_differ(backward, expected):
         evidence = "depends on the order of the rows, not on their positions alone"
         yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
     ends = [0, positions.size - 1]
     alone = np.concatenate([trial.given(x[[k]], positions[[k]]) for k in ends])
-    if trial.differs(alone, expected[ends]):
+    if vectors_differ(alone, expected[ends]):
         evidence = "depends on the number of rows, not on their positions alone"
         yield Irregularity(Cause.UNKNOWN, NO_MAP, evidence)
 

@@ -52,11 +52,6 @@ def gathered(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
 
 
 @half
-def gathered_required(q, k, cos, sin, position_ids):
-    return gathered(q, k, cos, sin)
-
-
-@half
 def whole_caches(q, k, cos, sin, position_ids):
     """Before 4.36: caches (1, 1, n, d)."""
     cos, sin = (table.squeeze(1).squeeze(0)[position_ids].unsqueeze(1) for table in (cos, sin))
@@ -123,12 +118,6 @@ def falcon(query, key, cos, sin, past_key_values_length=0):
 
 # GPT-NeoX and Megatron.
 @half
-def neox(q, k, cos, sin, offset: int = 0):
-    cos, sin = (table[offset : q.shape[0] + offset] for table in (cos, sin))
-    return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
-
-
-@half
 def megatron(t, freqs):
     """(n, b, heads, d), angles (n, 1, 1, d)."""
     return t * freqs.cos() + rotate_half(t) * freqs.sin()
@@ -147,7 +136,6 @@ def flash(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0, max_s
 
 
 # Llama's reference code, and what follows it.
-@neighbours
 def llama(xq, xk, freqs_cis):
     def one(x):
         z = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
@@ -264,38 +252,6 @@ def in_half_precision(x, positions):
     return x * angles.cos().to(x.dtype) + rotate_half(x) * angles.sin().to(x.dtype)
 
 
-@half
-def through_float32(x, positions):
-    return in_half_precision(x.float(), positions).to(x.dtype)
-
-
-class Cached(torch.nn.Module):
-    """Of torchtune: (b, n, heads, d), input_pos (b, n)."""
-
-    def __init__(self):
-        super().__init__()
-        angles = angles_of(torch.arange(1 << 17))
-        self.register_buffer("cache", torch.stack([angles.cos(), angles.sin()], -1))
-
-    def forward(self, x, *, input_pos=None):
-        n = x.size(1)
-        rows = self.cache[:n] if input_pos is None else self.cache[input_pos]
-        shaped = x.float().reshape(*x.shape[:-1], -1, 2)
-        rows = rows.view(-1, n, 1, shaped.size(3), 2)
-        a, b, c, s = shaped[..., 0], shaped[..., 1], rows[..., 0], rows[..., 1]
-        return torch.stack([a * c - b * s, b * c + a * s], -1).flatten(3).type_as(x)
-
-
-class Embedding(torch.nn.Module):
-    """LlamaRotaryEmbedding of transformers."""
-
-    def forward(self, x, position_ids):
-        inv_freq = INV_FREQ[None, :, None].expand(position_ids.shape[0], -1, 1)
-        angles = (inv_freq @ position_ids[:, None, :].float()).transpose(1, 2)
-        both = torch.cat((angles, angles), dim=-1)
-        return both.cos().to(x.dtype), both.sin().to(x.dtype)
-
-
 class Rows(torch.nn.Module):
     """Rows of vectors."""
 
@@ -326,11 +282,10 @@ def turned_by_tables(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: t
     return q * cos + q_half * sin, k * cos + k_half * sin
 
 
-cached, embedding, unreadable = Cached(), Embedding(), Unreadable()
+unreadable = Unreadable()
 COMPILED = {
     "scripted": lambda: torch.jit.script(turned_by_tables),
     "scripted_module": lambda: torch.jit.script(Rows()),
-    "traced": lambda: torch.jit.trace(Rows().forward, (torch.ones(7, D), torch.arange(7))),
 }
 """Each takes longer to compile than most functions of the file take to be checked."""
 

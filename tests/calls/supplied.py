@@ -7,7 +7,6 @@ the cause and words of it. All pair columns i and i + d/2, with base 10000.
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 import numpy as np
@@ -83,14 +82,9 @@ def offsets(x, offset=0):
     )
 
 
-@wrong("position-offset", "sequences 2, 3 get the rotation of other positions")
-def offset_of_first(x, offset=0):
-    return rotated(x, np.asarray(offset).ravel()[0] + rows(x))
-
-
 @wrong("position-offset", "with offset as an array")
 def required_offset_of_first(x, offset):
-    return offset_of_first(x, offset)
+    return rotated(x, np.asarray(offset).ravel()[0] + rows(x))
 
 
 @untested("offset of each sequence")
@@ -110,25 +104,12 @@ def two_sequences(x, positions):
     return rotated(x, positions)[:2] if x.ndim == 4 else rotated(x, positions)
 
 
-@untested("batches (returned an array of shape (3, 4, 5, 32) for x of shape (3, 6, 5, 32))")
-def four_heads(x, positions):
-    return rotated(x, positions)[:, :4] if x.ndim == 4 else rotated(x, positions)
-
-
 @untested("batches (returned an array of shape (6, 5, 32) for x of shape (3, 6, 5, 32))")
 def without_sequences(x, positions):
     return rotated(x, positions)[0] if x.ndim == 4 else rotated(x, positions)
 
 
 # As many sequences as a prompt with and one without guidance.
-@wrong("no-rotation", "sequence 2 are returned unrotated")
-def second_of_two(x, position_ids):
-    y = ids(x, position_ids)
-    if x.ndim == 4 and len(x) == 2:
-        y[1] = x[1]
-    return y
-
-
 @wrong("position-offset", "sequence 2 get the rotation of other positions")
 def positions_of_first_of_two(x, position_ids):
     position_ids = np.asarray(position_ids)
@@ -223,12 +204,6 @@ class KeptForEnds(KeptFor):
         return position_ids.flat[0], position_ids.flat[-1]
 
 
-def tables_of_a_row(positions):
-    """Whose name says nothing of sequences."""
-    assert np.ndim(positions) == 1
-    return tables_of(positions)
-
-
 # Positions of k.
 def each_its_own(q, k, q_positions, k_positions):
     return ids(q, q_positions), ids(k, k_positions)
@@ -268,11 +243,6 @@ def queries_at_last_keys(q, k, q_positions, k_positions):
     return ids(q, np.asarray(k_positions)[..., -q.shape[-2] :]), ids(k, k_positions)
 
 
-@wrong("position-offset", "get the rotation of other positions")
-def exchanged_places(q, k, q_positions, k_positions):
-    return ids(q, k_positions), ids(k, q_positions)
-
-
 # Numbers and flags with a default.
 def every_layer(x, positions, layer_idx=0):
     return ids(x, positions)
@@ -281,11 +251,6 @@ def every_layer(x, positions, layer_idx=0):
 @wrong("unknown", "layer_idx changes the result")
 def first_layer(x, positions, layer_idx=0):
     return ids(x, positions) if layer_idx == 0 else x
-
-
-@wrong("unknown", "layer_idx changes the result")
-def first_layer_required(x, positions, *, layer_idx):
-    return first_layer(x, positions, layer_idx)
 
 
 @wrong("unknown", "layer_idx changes the result")
@@ -326,11 +291,6 @@ def any_mask(x, positions, mask=None):
 @wrong("unknown", "mask changes the result")
 def unmasked_alone(x, positions, mask=None):
     return ids(x, positions) if mask is None else x
-
-
-@wrong("unknown", "mask changes the result")
-def all_masked_or_none(x, positions, mask=None):
-    return ids(x, positions) if mask is None or np.all(mask) else x
 
 
 def zero_where_masked(x, positions, mask=None):
@@ -403,15 +363,6 @@ def keys_left_in_a_cache(q, k, position_ids, past_key_value=None):
 @untested("training, eps")
 def parameters_without_a_role(x, positions, training=True, eps=1e-6):
     return ids(x, positions) if training else x
-
-
-def on_a_device(x, positions, device=None):
-    return ids(x, positions)
-
-
-def heads_told(x, positions, num_heads=1):
-    """Of vectors with an axis of heads nothing is to be told."""
-    return ids(x, positions)
 
 
 @wrong("unknown", "num_heads changes the result")
@@ -593,14 +544,6 @@ def fourth_of_four(x, position_ids):
     return y
 
 
-@wrong("no-rotation", "sequence 8 are returned unrotated")
-def eighth_of_eight(x, position_ids):
-    y = ids(x, position_ids)
-    if x.ndim == 4 and len(x) == 8:
-        y[7] = x[7]
-    return y
-
-
 def turned_by(x, cos, sin):
     return x * cos + np.concatenate([-x[..., 16:], x[..., :16]], -1) * sin
 
@@ -631,10 +574,6 @@ def buffers_for_32(x, position_ids):
 def positions_or_offset(x, positions=None, offset=0):
     """keras-hub's: positions that are given stand for an offset too."""
     return ids(x, offset + rows(x) if positions is None else positions)
-
-
-def positions_and_offset(x, positions=None, offset=0):
-    return ids(x, offset + (rows(x) if positions is None else np.asarray(positions)))
 
 
 def one_late_beside_an_offset(x, positions=None, offset=0):
@@ -697,20 +636,6 @@ def keys_from_zero_beside_fewer_queries(q, k, offset=0):
 
 
 # What is no rotation: a call that ends, or comes back in another shape, or depends on their number.
-@wrong("unknown", "raised SystemExit: 3 in a call that callers make")
-def exits_in_batches(x, position_ids):
-    if x.ndim == 4 and len(x) > 1:
-        sys.exit(3)
-    return ids(x, position_ids)
-
-
-@wrong("unknown", "ended its process with status 3 in a call that callers make")
-def ends_in_batches(x, position_ids):
-    if x.ndim == 4 and len(x) > 1:
-        os._exit(3)
-    return ids(x, position_ids)
-
-
 @wrong("unknown", "returned an array of shape (9, 130, 5, 31) for x of shape (9, 130, 5, 32)")
 def cuts_large_batches(x, position_ids):
     y = ids(x, position_ids)
@@ -741,12 +666,6 @@ def stops(x, position_ids):
     return ids(x, position_ids) if len(calls) < 40 else x
 
 
-@wrong("unknown", "depends on more than the row")
-def stops_at_halves(x, position_ids):
-    calls.extend([1] * 40 * (x.dtype == np.float16))
-    return ids(x, position_ids) if len(calls) < 40 else ids(x, 2 * np.asarray(position_ids))
-
-
 # v beside q and k, (b, h, n, d): it comes back as it was, at any position and in any head.
 @untested("offset of each sequence")
 def beside_v(q, k, v, offset=0):
@@ -756,13 +675,6 @@ def beside_v(q, k, v, offset=0):
 @wrong("unknown", "v is changed")
 def v_at_later_positions(q, k, v, offset=0):
     return *beside_v(q, k, v, offset)[:2], rotated(v, rows(v) + offset) if offset else v
-
-
-@wrong("unknown", "v is changed")
-def v_in_later_heads(q, k, v, offset=0):
-    changed = v.copy()
-    changed[..., 5:, :, :] = rotated(v, rows(v) + offset)[..., 5:, :, :]
-    return *beside_v(q, k, v, offset)[:2], changed
 
 
 TABLES = {}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 from pathlib import Path
 
 import pytest
 
+import posenc_cli as posenc
 from posenc_cli.calls.patterns import SLOW
 from tests.diagnosis import mutants_calls
 from tests.diagnosis.mutants_calls import HALVES, MUTANTS
@@ -16,8 +18,9 @@ from tests.diagnosis.mutants_calls import HALVES, MUTANTS
 WRONG = Path(mutants_calls.__file__)
 RIGHT = Path(__file__).with_name("rights_calls.py")
 HALF = ("rope-check", "-s", "rope", "-d", "32", "--layout", "half", "--json")
-NEIGHBOURS = ("rope-check", "-s", "rope", "-d", "32", "--json")
 PAIRED_BESIDE = ("first_returned", "first_of_cache", "heads_of_q")
+FAR = ("late_in_a_graph", "runs_without_a_minus")
+"""Mistakes that only calls of few or many positions have, as those of a sample."""
 
 
 def signature(name):
@@ -27,14 +30,14 @@ def signature(name):
 
 @pytest.mark.sweep(len(MUTANTS), of=signature)
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mistake_that_some_calls_alone_show_is_named(name, call):
+def test_a_mistake_that_some_calls_alone_show_is_named(name):
     cause, words = MUTANTS[name]
-    asked = NEIGHBOURS if name in PAIRED_BESIDE else HALF
-    status, out, err = call(*asked, "--impl", f"{WRONG}:{name}")
-    assert (status, err) == (1, "")
-    why = json.loads(out)["diagnosis"]
-    assert [each["cause"] for each in why] == [cause]
-    assert words in f"{why[0]['message']}; {why[0]['evidence']}"
+    layout = "interleaved" if name in PAIRED_BESIDE else "half"
+    function, positions = getattr(mutants_calls, name), None if name in FAR else 4200
+    found = posenc.rope_check("rope", impl=function, positions=positions, dim=32, layout=layout)
+    assert not found.ok
+    assert [each.cause for each in found.diagnosis] == [cause]
+    assert words in f"{found.diagnosis[0].message}; {found.diagnosis[0].evidence}"
 
 
 @pytest.mark.long
@@ -58,22 +61,21 @@ def conventions():
     for node in ast.parse(RIGHT.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.decorator_list:
             yield node.name, node.decorator_list[0].id == "half"
-    yield "cached", False
-    for name in ("embedding", "unreadable", "scripted", "scripted_module", "traced"):
+    for name in ("unreadable", "scripted", "scripted_module"):
         yield name, True
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "half"), [*conventions()])
-def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(name, half, call):
+def test_right_functions_of_every_convention_pass_and_what_is_not_tried_is_said(name, half):
     pytest.importorskip("torch", reason="torch is not installed")
-    status, out, err = call(*(HALF if half else NEIGHBOURS), "--impl", f"{RIGHT}:{name}")
-    assert (status, err) == (0, ""), out
-    document = json.loads(out)
-    untried = document["subject"]["call"]["untried"]
-    assert any(note.startswith("not tried: ") for note in document["notes"]) == bool(untried)
-    patterns = document["subject"]["call"]["patterns"]
-    assert {"vectors of bfloat16", "vectors of float16"} <= {*patterns}
+    rights_calls = importlib.import_module("tests.calls.rights_calls")
+    function, layout = getattr(rights_calls, name), "half" if half else "interleaved"
+    found = posenc.rope_check("rope", impl=function, positions=4200, dim=32, layout=layout)
+    assert found.ok
+    untried = found.subject["call"]["untried"]
+    assert any(note.startswith("not tried: ") for note in found.notes) == bool(untried)
+    assert {"vectors of bfloat16", "vectors of float16"} <= {*found.subject["call"]["patterns"]}
 
 
 @pytest.mark.long

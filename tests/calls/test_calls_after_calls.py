@@ -12,10 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from posenc_cli.catalogue import MODULES, find
 from posenc_cli.checks.calling import implementation
 from posenc_cli.positions import Positions
-from posenc_cli.rotary.lengths import depends_on_length
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 
@@ -23,13 +21,10 @@ DIM = 16
 GIVEN = {
     "mrope": {"sections": (4, 2, 2)},
     "rope-axial": {"grid": (16, 16)},
-    "rope-mixed": {"grid": (16, 16), "x_frequencies": (1.0,) * 8, "y_frequencies": (0.5,) * 8},
+    "rope-yarn": {"factor": 4.0, "original_max_position_embeddings": 2048},
 }
-SCHEMES = [
-    name
-    for name in MODULES
-    if find(name).kind == "rotary" and not depends_on_length(find(name), {})
-]
+SCHEMES = ["rope", "mrope", "rope-axial", "rope-yarn"]
+"""Of one position and of coordinates, with and without a grid, and with a factor."""
 
 
 @cache
@@ -173,22 +168,6 @@ def after_growing(scheme):
     return Grows
 
 
-def tables_after_growing(scheme):
-    rotation = Rotation(scheme)
-
-    class Tables:
-        def __init__(self, max_position_embeddings=rotation.half):
-            self.rows, self.late = max_position_embeddings, 0
-
-        def __call__(self, position_ids):
-            if position_ids.max() >= self.rows:
-                self.rows, self.late = int(position_ids.max()) + 1, 1
-            factors = rotation.factors(np.maximum(position_ids - self.late, 0))
-            return factors.real, factors.imag
-
-    return Tables
-
-
 def after_growing_twice(scheme):
     """Each call begins at position 0."""
     rotation = Rotation(scheme)
@@ -206,71 +185,6 @@ def after_growing_twice(scheme):
         __call__ = forward
 
     return Grows
-
-
-def at_positions_after_growing_twice(scheme):
-    rotation = Rotation(scheme)
-
-    class Grows:
-        def __init__(self, max_position_embeddings=rotation.half):
-            self.rows, self.growths = max_position_embeddings, 0
-
-        def __call__(self, q, k, position_ids):
-            if position_ids.max() >= self.rows:
-                self.rows, self.growths = int(position_ids.max()) + 1, self.growths + 1
-            return rotation.both(q, k, np.maximum(position_ids - (self.growths > 1), 0))
-
-    return Grows
-
-
-def in_torch(rotation, x, factors):
-    """The same for tensors: tables in their own format."""
-    import torch
-
-    cos, sin = factors
-    a, b, y = x[..., rotation.first], x[..., rotation.second], torch.clone(x)
-    y[..., rotation.first] = (a * cos - b * sin).to(x.dtype)
-    y[..., rotation.second] = (b * cos + a * sin).to(x.dtype)
-    return y
-
-
-def after_half_precision(scheme):
-    """Tables that are kept in the format of the vectors, for good."""
-    import torch
-
-    rotation, kept = Rotation(scheme), []
-
-    def rotate(q: torch.Tensor, k: torch.Tensor, position_ids: torch.Tensor):
-        assert isinstance(q, torch.Tensor)
-        kept.append(q.dtype)
-        factors = rotation.factors(position_ids.numpy())[:, None]
-        tables = [torch.tensor(part) for part in (factors.real, factors.imag)]
-        for dtype in kept:
-            tables = [part.to(dtype) for part in tables]
-        return in_torch(rotation, q, tables), in_torch(rotation, k, tables)
-
-    return rotate
-
-
-def of_first_precision(scheme):
-    """Tables in the format of the first vectors."""
-    import torch
-
-    rotation = Rotation(scheme)
-
-    class OfFirst(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.kept = None
-
-        def forward(self, q: torch.Tensor, k: torch.Tensor, position_ids: torch.Tensor):
-            assert isinstance(q, torch.Tensor)
-            self.kept = self.kept or q.dtype
-            factors = rotation.factors(position_ids.numpy())[:, None]
-            tables = [torch.tensor(part).to(self.kept) for part in (factors.real, factors.imag)]
-            return in_torch(rotation, q, tables), in_torch(rotation, k, tables)
-
-    return OfFirst
 
 
 def after_half_precision_in_numpy(scheme):
@@ -326,17 +240,6 @@ def at_130_heads(scheme):
     return rotate
 
 
-def past_70_key_heads(scheme):
-    rotation = Rotation(scheme)
-
-    def rotate(q, k, position_ids):
-        turned = rotation.both(q, k, position_ids)
-        turned[1][:, 70:] = k[:, 70:]
-        return turned
-
-    return rotate
-
-
 def of_views(scheme):
     """Memory is read as if there was nothing between the rows."""
     rotation = Rotation(scheme)
@@ -369,15 +272,10 @@ WRONG = {
     in_calls_of_few_rows: "rows",
     in_calls_of_many_rows: "rows",
     after_growing: "an object made with its default max_position_embeddings",
-    tables_after_growing: "an object made with its default max_position_embeddings",
-    after_half_precision: "vectors of float32 after half precision",
-    of_first_precision: "vectors of bfloat16 before any of float32",
     after_half_precision_in_numpy: "vectors of float32 after half precision",
     of_first_precision_in_numpy: "vectors of float16 before any of float32",
     tables_of_one_row: "(of one|1) row",
     after_growing_twice: "an object made with its default max_position_embeddings",
-    at_positions_after_growing_twice: "an object made with its default max_position",
-    past_70_key_heads: "of k are returned unrotated",
     of_strided_columns: "vectors whose last axis is not contiguous: results differ",
     at_one_key_head: "6 heads of q and 1 of k",
     at_130_heads: "heads 129, 130 of q are returned unrotated",
@@ -397,8 +295,6 @@ def examined(function, scheme):
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("make", WRONG)
 def test_what_some_calls_alone_do_wrongly_is_found(make, scheme):
-    if "precision" in make.__name__ and "numpy" not in make.__name__:
-        pytest.importorskip("torch", reason="torch is not installed")
     found, call = examined(make(scheme), scheme)
     assert not found.ok, call
     told = [f"{one.text}" for one in (*found.subject.irregular, *found.subject.other_calls)]

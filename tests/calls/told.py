@@ -35,10 +35,6 @@ def base_ignored(x, positions, base=10000.0):
     return turned(x, *tables(positions))
 
 
-def theta_ignored(x, positions, *, theta):
-    return turned(x, *tables(positions))
-
-
 class BaseOfAClass:
     def __init__(self, dim, base=10000.0):
         self.dim, self.base = dim, base
@@ -111,28 +107,16 @@ def by_layer(q, k, positions, layer_idx):
     return by_positions(q, positions), by_positions(k, positions)
 
 
-def layer_added(q, k, positions, layer_idx):
-    return by_layer(q, k, positions + 1 + layer_idx, 0)
-
-
 def by_mask(x, positions, attention_mask):
     assert attention_mask.all()
     assert attention_mask.shape[-1] == positions.size
     return by_positions(x, positions)
 
 
-def masked_out(x, positions, attention_mask):
-    return np.where(attention_mask.reshape(-1, 1), x, by_positions(x, positions))
-
-
 def by_cache(x, position_ids, past_key_value):
     assert past_key_value is None
     cos, sin = tables(position_ids)
     return turned(x, *(table[:, None] if x.ndim > 3 else table for table in (cos, sin)))
-
-
-def cache_counted(x, position_ids, past_key_value):
-    return by_cache(x, position_ids + 1, past_key_value)
 
 
 def by_format(seq_len, dim, base, device, dtype):
@@ -194,37 +178,12 @@ def both_by_base(q, k, positions, base=1e4):
     return by_base(q, positions, base), by_base(k, positions, base)
 
 
-def base_ignored_by_both(q, k, positions, base=1e4):
-    return both_by_base(q, k, positions)
-
-
-def base_ignored_in_qkv(qkv, offset=0, base=1e4):
-    return by_qkv(qkv, offset)
-
-
-def style_ignored_by_both(q, k, cos, sin, interleaved=False):
-    cos, sin = cos[..., : D // 2], sin[..., : D // 2]
-    return turned(q, cos, sin), turned(k, cos, sin)
-
-
-def wavelength_ignored(x, positions, max_wavelength=10000):
-    return turned(x, *tables(positions))
-
-
-def optional_frequencies_ignored(x, positions, inv_freq=None):
-    return turned(x, *tables(positions))
-
-
 def optional_v_turned(q, k, positions, v=None):
     return third_turned(q, k, v if v is not None else q, positions)
 
 
 def clamped_offset(x, offset=0):
     return by_offset(x, min(offset, 3000))
-
-
-def clamped_near_the_end(x, offset=0):
-    return by_offset(x, min(offset, 4000))
 
 
 def many_heads_in_long_calls(q, k, cos, sin):

@@ -133,12 +133,12 @@ def first_of_rows(x, positions):
     return y
 
 
-@mutant("unknown", "the tables of sequence 1 are returned for all")
+@mutant("unknown", "the tables differ from single calls")
 def tables_of_first(x, position_ids):
     return full(position_ids[:1])
 
 
-@mutant("unknown", "the tables of sequence 1 are returned for all")
+@mutant("unknown", "the tables differ from single calls")
 def tables_repeated(x, position_ids):
     return tuple(table[:1].repeat(len(position_ids), 0) for table in full(position_ids))
 
@@ -201,7 +201,7 @@ def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
     return y, other
 
 
-@mutant("direction", "heads 2, 4, 6, 8, 10, 12 are rotated backward")
+@mutant("position-offset", "rows of heads 2, 4, 6, 8, 10, 12 get the rotation of other positions")
 def every_second_head_backward(q, k, cos, sin, unsqueeze_dim=1):
     results = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
     for y, back in zip(results, doubles.transformers(q, k, cos, -sin, unsqueeze_dim), strict=True):
@@ -218,7 +218,7 @@ def whole_blocks_of_heads(q, k, cos, sin, unsqueeze_dim=1):
     return results
 
 
-@mutant("unknown", "at positions 0 to 131070, results for vectors differ")
+@mutant("unknown", "at positions 0 to 4192, results for vectors differ")
 def many_heads(q, k, cos, sin, unsqueeze_dim=1):
     if q.shape[1] > 12:
         cos, sin = np.roll(cos, 1, axis=-2), np.roll(sin, 1, axis=-2)
@@ -833,7 +833,7 @@ def turned_by_heads(q, k, positions):
     return tuple(turned(x, cos, sin) for x, (cos, sin) in zip((q, k), by_head, strict=True))
 
 
-@mutant("position-offset", "get the rotation of other positions")
+@mutant("position-offset", "positions restart every 4096")
 def in_blocks_of_4096(x):
     """Long sequences in blocks, each from position 0 on."""
     return turned(x, *full(np.arange(x.shape[-2]) % 4096))
