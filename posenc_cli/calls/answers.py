@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from posenc_cli.frameworks import BY_NAME
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -18,12 +19,27 @@ if TYPE_CHECKING:
 
     Differs = Callable[[NumberArray, NumberArray], bool]
 
+_STORED = ("float16", "float32", "float64", "complex64", "complex128")
+
 
 class Returned(Record):
     """One value that a function returned, and its number format."""
 
     values: NumberArray
     dtype: str
+
+
+def check_description(answer: dict[str, Any]) -> None:
+    """Refuse what is no description of a function: its names and defaults are texts.
+
+    Raises: KeyError or TypeError.
+    """
+    parameters, fields = answer["parameters"] or (), ("name", "kind", "annotation")
+    texts = [answer["name"], *(given[field] for given in parameters for field in fields)]
+    texts += [given["default"] for given in parameters if given["default"] is not None]
+    known = set(answer["frameworks"]) <= BY_NAME.keys()
+    if not known or not all(isinstance(text, str) for text in texts):
+        raise TypeError
 
 
 def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
@@ -36,8 +52,13 @@ def returned_arrays(answer: dict[str, Any], data: bytearray) -> list[Returned]:
         if form is None:
             continue
         shape, name = tuple(form["shape"]), form["stored"]
+        sized = all(type(size) is int and size >= 0 for size in shape)
+        if not sized or name not in _STORED or form["dtype"] not in ("bfloat16", name):
+            raise ValueError
         stored = np.dtype(name)
         size = stored.itemsize * int(np.prod(shape, dtype=object))
+        if start + size > len(data):
+            raise ValueError
         values = np.frombuffer(data, stored, count=size // stored.itemsize, offset=start)
         results.append(Returned(values.reshape(shape), str(form["dtype"])))
         start += size

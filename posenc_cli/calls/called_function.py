@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.calls.answers import Returned, returned_arrays
+from posenc_cli.calls.answers import Returned, check_description, returned_arrays
 from posenc_cli.calls.payloads import (
     NOTHING,
     request,
@@ -147,6 +147,7 @@ class CalledFunction(ABC):
     def _described(self) -> Signature:
         answer, _ = self._exchanged({"do": "describe"})
         try:
+            check_description(answer)
             return Signature.of(answer)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._unreadable() from None

@@ -348,6 +348,8 @@ class FunctionProcess(CalledFunction):
                 self._lost(f"returned {size} bytes, more than any result of this call has{where}")
             data = self._exchange.bytes(size, deadline=deadline)
             said, why = answer.get("error"), answer.get("why")
+            if not all(isinstance(text, str | None) for text in (said, why)):
+                raise TypeError
         except Lateness:
             self._hung = True
             self._lost(f"gave no answer within {seconds:g} seconds{where}", crashed=True)
@@ -355,7 +357,7 @@ class FunctionProcess(CalledFunction):
             # Who has no more memory is killed: that says nothing of the function.
             crashed = silence.ended not in (None, -signal.SIGKILL)
             self._lost(f"{_ending(silence.ended)}{where}", crashed=crashed)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             self.end()
             raise self._unreadable() from None
         if said is not None:

@@ -315,7 +315,22 @@ def signature_of(called_part: Any) -> Any:
     try:
         return inspect.signature(called_part)
     except (TypeError, ValueError):
+        schema = getattr(called_part, "schema", None)  # of what torch.jit made
+    if schema is None:
         return None
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                given.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=given.default_value
+                if given.has_default_value()
+                else inspect.Parameter.empty,
+            )
+            for given in schema.arguments
+            if given.name != "self"
+        ]
+    )
 
 
 def annotations_of(signature: Any) -> list[Any]:
