@@ -8,7 +8,6 @@ before two, the whole before one run of rows. Anything else is unknown, with its
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +29,6 @@ from posenc_cli.diagnosis.defects import (
     Whole,
     amplitude_of,
     claims_that_hold,
-    nearly_holds,
 )
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
@@ -82,9 +80,6 @@ _NEVER_WRITTEN = Explanation(
 
 _FEWER = 2
 """Times as many entries that one rounding leaves over as another: it was the other."""
-
-_FEW_EXCEPTIONS = 0.03
-"""Of the positions: where more are otherwise, they are wrong in a way of their own."""
 
 
 def diagnose(examination: Examination) -> tuple[Explanation, ...]:
@@ -294,11 +289,10 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         message = zeros_text(examination.reference, "all values become 0")
         return [Explanation(Cause.UNKNOWN, message, "nothing is left to compare")]
     amplitude = amplitude_cause(sample)
-    if amplitude is not None and nearly_holds(sample, Defect()):
+    if amplitude is not None:
         residual = suspect.residual(Defect())
-        if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
+        if residual.whole:
             return [with_residual(amplitude, residual)]
-    with_amplitude = [] if amplitude is None else [amplitude]
     one_cause = mirror_cause(examination)
     if one_cause is not None:
         return [one_cause]
@@ -310,7 +304,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         or _one_of(unwritten_cause(examination))
     )
     if explanations:
-        return [*explanations, *with_amplitude]
+        return [*explanations, *_one_of(amplitude)]
     return (
         named(suspect, own_length_bugs(suspect))
         or row_range_causes(suspect)
@@ -325,25 +319,18 @@ def _one_of(explanation: Explanation | None) -> list[Explanation]:
 
 
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
-    """The causes of what explains the whole subject, but for a few positions at most.
+    """The causes of what explains the whole subject.
 
     What explains it as well is named beside the first.
     """
     sample = suspect.sample
-    claims = claims_that_hold(sample, suspect.rotations, nearly=True)
+    claims = claims_that_hold(sample, suspect.rotations)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
-    # What leaves rows over leaves fewer than the right factors do, if these leave any.
-    left_over = any(residual.rows for _, residual in held)
-    wrong = (suspect.residual(Defect()).rows if left_over else 0) or math.inf
     held = [
         (claim, residual)
         for claim, residual in held
-        if (
-            residual.cells <= (1 - ENOUGH) * residual.of_cells
-            if claim.defect.rounds
-            else residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows)
-            and residual.rows < wrong
-        )
+        if residual.whole
+        or (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
     ]
     # Other parameters that change the amplitude to one that the subject has not are no reason.
     held = [
@@ -359,11 +346,6 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         least = min(left.cells for _, left in held)
         held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
     claim, residual = held[0]
-    if claim.defect.moved is not None and not residual.whole:
-        # A rule with exceptions may be another rule: parts, or rows one by one, may have none.
-        parts = row_range_causes(suspect) or named(suspect, position_bugs(suspect))
-        if parts:
-            return parts
     causes = list(words_of(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING

@@ -117,32 +117,6 @@ def test_one_angle_that_is_a_little_off_draws_no_story(row, pair, turned):
     assert cause.where.fields() == {"positions": f"{row}:{row + 1}", "pairs": f"{pair}"}
 
 
-MISTAKES = {
-    "base": tables(np.multiply.outer(np.arange(ROWS), 5e5 ** -(np.arange(4) / 4))),
-    "direction": (tables()[0], -tables()[1]),
-    "attention-factor": tuple(1.25 * each for each in tables()),
-    "cos-sin-mispaired": tables()[::-1],
-    "position-offset": tables(ANGLES + ANGLES[1]),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cause", MISTAKES)
-def test_what_a_cause_leaves_over_is_said_with_it(cause):
-    assert "otherwise" not in told(*MISTAKES[cause])[1][0].evidence
-    for row in (1, 1000, 1022):
-        cos, sin = (each.copy() for each in MISTAKES[cause])
-        cos[row], sin[row] = 0.5, 0.25
-        _, (first, *_) = told(cos, sin)
-        assert first.cause == cause
-        assert first.evidence.endswith(f"; 1 of the 1500 positions differs, at {row}")
-    cos[[400, 700]] = 0.5
-    _, (first, *_) = told(cos, sin)
-    assert first.cause == cause
-    expected = "; 3 of the 1500 positions differ, first at 400"
-    assert first.evidence.endswith(expected)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("row", BREAKS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -207,11 +181,10 @@ def test_cells_in_a_half_precision_are_counted(dtype):
 
 
 @pytest.mark.long
-def test_a_rounding_that_changes_nothing_is_no_cause():
-    # float16 has every integer up to 2048: one row that differs is none of its doing.
-    cos, sin = (each.copy() for each in MISTAKES["base"])
+def test_a_base_that_explains_all_but_one_row_is_not_named():
+    cos, sin = tables(np.multiply.outer(np.arange(ROWS), 5e5 ** -(np.arange(4) / 4)))
     cos[1023] = 0.5
-    assert [each.cause for each in told(cos, sin)[1]] == ["base"]
+    assert [each.cause for each in told(cos, sin)[1]] == ["unknown"]
 
 
 AXIAL = rope.reference("rope-axial", dim=16, grid="9x7")
