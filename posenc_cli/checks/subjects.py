@@ -41,8 +41,7 @@ class ValueSubject(Record):
 
     ``misfit`` says how the shape differs from the reference's; then ``compared`` values both have.
     Rows are those of ``sequences``, one after another. ``call`` says of which call of a function
-    values are, if not of the first, and ``untested`` what further calls could not tell. ``causes``
-    are those that were found before a report.
+    values are, if not of the first, and ``untested`` what further calls could not tell.
     """
 
     name: str
@@ -54,7 +53,6 @@ class ValueSubject(Record):
     sequences: int = 1
     call: str = ""
     untested: str = ""
-    causes: tuple[Any, ...] = ()
 
 
 class Asked(Record):

@@ -134,7 +134,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit) or e.transposed
-        told = subject.causes or (_explained(subject, differing, marked) if wrong else [])
+        told = _explained(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
         ok=not wrong,

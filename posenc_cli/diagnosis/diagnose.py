@@ -41,7 +41,6 @@ from posenc_cli.diagnosis.rounding import (
     unexplained_drift,
 )
 from posenc_cli.diagnosis.rows_and_pairs import (
-    own_length_bugs,
     position_bugs,
     row_range_causes,
     unknown_cause,
@@ -306,8 +305,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if explanations:
         return [*explanations, *_one_of(amplitude)]
     return (
-        named(suspect, own_length_bugs(suspect))
-        or row_range_causes(suspect)
+        row_range_causes(suspect)
         or named(suspect, position_bugs(suspect))
         or named(suspect, stretched_bugs(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
