@@ -232,6 +232,8 @@ def _orders(
     if len(sizes) > 2:
         return
     rows, columns = sizes
+    taken = f"grid rows are read as {rows} places long, not {columns}"
+    yield taken, lambda p: (p // rows, p % rows)
     if rows % _BLOCK == columns % _BLOCK == 0:
 
         def in_blocks(p: Integers) -> tuple[Integers, ...]:
