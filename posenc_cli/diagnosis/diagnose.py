@@ -17,7 +17,6 @@ from posenc_cli.diagnosis.bug_search import (
     amplitude_cause,
     either,
     named,
-    together,
     with_residual,
     words_of,
 )
@@ -343,10 +342,11 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
     others = [  # what gives the same table as no scaling leaves it out, too
-        together(other, suspect, its_residual)
+        word
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
-        if not plain and other.parts == claim.parts
+        if not plain and other.parts == claim.parts == 1
+        for word in words_of(other, suspect, its_residual)
     ]
     return either(causes, others)
 
