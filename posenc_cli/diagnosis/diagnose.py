@@ -50,9 +50,10 @@ from posenc_cli.inference.frequency_rules import (
 )
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import ROWS
+from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary.findings import sample_of
-from posenc_cli.rotary.subject import fits, of_width
+from posenc_cli.rotary.subject import fits, of_width, table_subject
 from posenc_cli.rotary.verdict import MOST, Explanation, examine, zeros_text
 
 if TYPE_CHECKING:
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.findings import Survey
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Where
+
+_MOST_CELLS = 1 << 24
+"""Entries of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
 
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
 """What is said of a width that nothing explains."""
@@ -356,9 +360,10 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     own, far_wider = subject.own, subject.far_wider(reference)
     if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
         return _NEVER_WRITTEN
+    transposed = _transposed_cause(subject, reference)
+    if transposed is not None:
+        return transposed
     evidence = _CHECK_WIDTH
-    if subject.is_tables and own.places.count in (reference.pairs, 2 * reference.pairs):
-        evidence = "transpose the tables if their rows are pairs or dimensions: there are as many"
     given, right = subject.frequencies, reference.frequencies
     if given is not None and any(
         given.size == twice.size and np.allclose(given, twice, rtol=1e-5, atol=0)
@@ -370,3 +375,24 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     if own.pairing is not None and own.pairing.first[0]:
         evidence += f"; paired dimensions are {own.pairing.text}"
     return Explanation(Cause.ROTARY_DIM, subject.mismatch or "", evidence)
+
+
+def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
+    """The cause of tables that are right once rows and columns are exchanged."""
+    rows, columns = subject.own.places.count, subject.own.pairs
+    paired = subject.own.pairing is not None or reference.coordinates is not None
+    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_CELLS
+    if not subject.is_tables or paired or not fitting:
+        return None
+    table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)
+    positions = Positions.contiguous(0, columns)
+    right = table_subject(table.real, table.imag, subject.dtype, reference, positions)
+    if right.as_reference is None or not examine(right, reference, "auto").ok:
+        return None
+    of = "pairs" if rows == reference.pairs else "dimensions"
+    return Explanation(
+        Cause.LAYOUT,
+        f"the tables are transposed: rows are {of}, columns are positions",
+        f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, every value is right",
+        "transposed",
+    )

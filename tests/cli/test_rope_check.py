@@ -190,13 +190,13 @@ def test_the_next_step_of_the_other_layout_is_its_option_where_that_check_passes
     assert "--layout" not in json.loads(out)["next"]
 
 
-def test_tables_as_long_as_the_head_is_wide_may_be_transposed(call, tmp_path):
+def test_the_next_step_of_transposed_tables_is_to_transpose_them(call, tmp_path):
     tables = posenc.tables("llama-3-8b", 300)
     for name, table in zip(("cos", "sin"), tables, strict=True):
         np.save(tmp_path / f"{name}.npy", table.T)
     files = [str(tmp_path / f"{name}.npy") for name in ("cos", "sin")]
     out = call("rope-check", "-m", "llama-3-8b", "--tables", *files, "--json")[1]
-    assert json.loads(out)["diagnosis"][0]["evidence"].startswith("transpose the tables if")
+    assert json.loads(out)["next"] == "transpose the tables: one row per position"
 
 
 def test_an_absolute_encoding_fails_the_property(call):

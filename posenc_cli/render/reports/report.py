@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COMMAND = "rope-check"
 
 _NEXT: Mapping[str, str] = {
+    "transposed": "transpose the tables: one row per position",
     Cause.LAYOUT: "split and join dimensions and heads in the layout of the reference",
     Cause.DIRECTION: "change the sign of sin",
     Cause.BASE: "use the base (rope_theta) of the reference",
