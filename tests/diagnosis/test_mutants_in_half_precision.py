@@ -91,7 +91,7 @@ def shows(name: str, half: str, scale: float) -> bool:
 
 @pytest.mark.long
 @pytest.mark.sweep(40)
-@pytest.mark.parametrize(("name", "half"), zip(TABLES, cycle(HALVES)))
+@pytest.mark.parametrize(("name", "half"), [*zip(TABLES, cycle(HALVES))])
 def test_what_errs_by_more_than_the_format_rounds_fails(name, half, reference):
     right = reference(MUTANTS[name].case)
     tables = rounded(tables_of(name), half)
