@@ -51,12 +51,6 @@ def test_the_first_position_that_is_moved_is_the_first_and_all_are_counted(start
     moved_from(start)
 
 
-@pytest.mark.slow
-def test_the_first_position_that_is_moved_is_the_first_wherever_it_is():
-    for start in range(50, ROWS, 9):
-        moved_from(start)
-
-
 def moved_from(start):
     angles = ANGLES.copy()
     angles[start:] = ANGLES[start - 1 : -1]
@@ -84,21 +78,6 @@ def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
     moved = [each for each in causes if any(word in each.message for word in words)]
     for cause in moved:
         assert start in numbers(cause.message)[-2:] or start in numbers(cause.message)[:1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", BREAKS)
-@pytest.mark.parametrize("pair", [0, 2])
-def test_a_cell_that_is_wrong_alone_is_named(row, pair):
-    cos, sin = tables()
-    cos[row, pair] += 0.01
-    findings, (cause, *_) = told(cos, sin)
-    assert findings["reference"].at == {"position": row, "pair": pair}
-    assert cause.message == f"values differ in pair {pair} of 4 at position {row}"
-    assert cause.evidence == (
-        "1 of 6000 rotations (positions × pairs) differs, by up to 0.01: most at position "
-        f"{row}, pair {pair}"
-    )
 
 
 @pytest.mark.slow
@@ -300,43 +279,10 @@ def test_a_single_wrong_cell_changes_its_own_score_most():
     assert "(error 1.2, at m = " in relative.message
 
 
-def sines_negated(cos, sin):
-    sin[613:] *= -1
-    return cos, sin
-
-
 def other_base_from_700(cos, sin):
     other = tables(np.multiply.outer(np.arange(len(cos)), 5e5 ** -(np.arange(4) / 4)))
     cos[700:], sin[700:] = other[0][700:], other[1][700:]
     return cos, sin
-
-
-def one_pair_backward(cos, sin):
-    sin[613:, 2] *= -1
-    return cos, sin
-
-
-def one_pair_still(cos, sin):
-    cos[300:, 1], sin[300:, 1] = 1, 0
-    return cos, sin
-
-
-@pytest.mark.slow
-def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions():
-    _, (cause, *_) = told(*sines_negated(*tables()))
-    assert cause.cause == "direction"
-    assert cause.message == (
-        "from position 613 on: the rotation runs backward: the sine has the wrong sign"
-    )
-    assert cause.where.fields() == {"positions": "613:1500"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [one_pair_backward, one_pair_still])
-def test_no_frequency_is_named_that_no_row_has(wrong):
-    _, causes = told(*wrong(*tables()))
-    assert causes
-    assert not any("frequency of pair" in each.message + each.evidence for each in causes)
 
 
 @pytest.mark.long
