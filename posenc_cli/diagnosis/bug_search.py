@@ -162,7 +162,7 @@ def _words_of_roundings(
     """The causes of what was rounded, in words."""
     sample = suspect.sample
     if defect.positions:
-        yield _collision_cause(defect.positions, both=defect.positions == defect.rates)
+        yield _collision_cause(defect.positions)
     if defect.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
@@ -263,12 +263,10 @@ _FIRST_LOST = {
 """The first whole number that a format has not."""
 
 
-def _collision_cause(dtype: str, *, both: bool) -> Explanation:
-    """The cause of positions in a format; ``both`` says that frequencies are in it as well."""
+def _collision_cause(dtype: str) -> Explanation:
+    """The cause of positions in a format."""
     first = _FIRST_LOST[dtype]
     evidence = f"positions collide from {first} on: {dtype} cannot represent {first}"
-    if both:
-        evidence += "; positions and frequencies were both rounded, as in a matmul of that type"
     return Explanation(Cause.POSITION_PRECISION, f"positions were rounded to {dtype}", evidence)
 
 

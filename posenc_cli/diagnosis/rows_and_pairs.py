@@ -65,10 +65,6 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     message = (
         f"{own.size} of {rows} positions get the rotation of another position, first at {own[0]}"
     )
-    if own.size == 1:
-        message = (
-            f"position {own[0]} gets the rotation of another position; no other of {rows} does"
-        )
     words = Explanation(
         Cause.POSITION_OFFSET,
         message,
