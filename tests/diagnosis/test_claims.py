@@ -188,18 +188,6 @@ def test_axes_that_are_exchanged_are_named_and_scores_are_consistent_along_them(
 
 
 @pytest.mark.slow
-def test_tables_of_a_grid_with_other_frequencies_are_consistent_along_its_axes():
-    for frequencies in (1e4 ** -(np.arange(8) / 8), 300.0 ** -(np.arange(8) / 8)):
-        findings, causes = told(*on_grid(frequencies), AXIAL)
-        assert findings["relative"].ok
-        assert not findings["reference"].ok
-        assert causes
-    findings, (cause, *_) = told(*on_grid(1e4 ** -(np.arange(6) / 6)), AXIAL)
-    assert findings["relative"].ok
-    assert cause.cause == "rotary-dim"
-
-
-@pytest.mark.slow
 def test_tables_of_a_grid_whose_angles_mix_axes_are_not_consistent():
     rows, columns = np.divmod(np.arange(63), 7)
     angles = np.multiply.outer(rows * columns, 1e2 ** -(np.arange(8) / 8))

@@ -119,23 +119,6 @@ def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
         assert first.where.fields() == {"pairs": "31"}
 
 
-@pytest.mark.slow
-def test_frequencies_that_are_all_off_by_one_ratio_are_no_offset_of_positions():
-    """1 + 9e-7 of each: within what float32 may show in any cell, but the same in all pairs."""
-    rates = ladder(64, 1e4) * (1 + 9e-7)
-    right = rope.reference("rope", dim=64)
-    where = "0:131072:7,131000:131072"
-    values = np.exp(1j * np.multiply.outer(rope.positions_array(where).astype(float), rates))
-    for examined in (
-        rope.of_frequencies(rates, right, where),
-        rope.of_tables(values.real, values.imag, right, where),
-    ):
-        assert not examined.ok
-        (first, *others) = diagnose(examined)
-        assert (first.cause, others) == ("unknown", [])
-        assert first.message.startswith("no rounding of a frequency and its product")
-
-
 @pytest.mark.long
 def test_two_runs_of_different_rows_are_unknown_with_their_place():
     values = rows_from(MISTAKES["base"][0], 400)
