@@ -88,14 +88,19 @@ def bases_of(e: Expected, base: float) -> list[float]:
     steps = np.diff(np.unwrap(np.angle(turns[:, slowest])))
     apart = np.diff(at)
     exponent = -math.log(abs(rates[slowest])) / math.log(base)
-    moved = apart.sum()
-    rate = abs(float(steps.sum() / moved)) if moved else 0.0
-    if not 0 < rate < 1 or exponent <= 0:
-        return []
-    found = float(np.float64(rate) ** (-1 / exponent))  # infinite where it is past float64
-    if not math.isfinite(found):
-        return []
-    return [*dict.fromkeys(snap(found, error * found) for error in _DIGITS)]
+    bases: dict[float, None] = {}
+    speeds = np.abs(steps / apart)
+    typical = np.median(speeds[speeds > 0]) if speeds.any() else 0.0
+    usual = (speeds > typical / 2) & (speeds < 2 * typical)  # where no rows repeat or restart
+    for kept in (np.full_like(usual, fill_value=True), usual):
+        moved = apart[kept].sum()
+        rate = abs(float(steps[kept].sum() / moved)) if moved else 0.0
+        if not 0 < rate < 1 or exponent <= 0:
+            continue
+        found = float(np.float64(rate) ** (-1 / exponent))  # infinite where it is past float64
+        if math.isfinite(found):
+            bases |= dict.fromkeys(snap(found, error * found) for error in _DIGITS)
+    return list(bases)
 
 
 def row_positions(e: Expected) -> Reals | None:
