@@ -14,7 +14,7 @@ from posenc_cli.calls.function_process import called_function
 from posenc_cli.calls.function_trial import ALIKE, UNSTEADY
 from posenc_cli.calls.payloads import Payload
 from posenc_cli.calls.roles import roles_of
-from posenc_cli.checks.values import is_right, value_report
+from posenc_cli.checks.values import is_right
 from posenc_cli.errors import InvalidInput
 from posenc_cli.files.reading import Loaded
 from posenc_cli.inference.tolerance import unit
@@ -208,15 +208,20 @@ def _likeliest(
             subject = _called_further(called, arguments, subject, task, further)
             notes = (_OTHER_ORDER,) if accepted and carried else ()
             return replace(subject, notes=(*subject.notes, *notes)), text
-        if not any(_alike(subject, own) for own, _ in accepted):
-            accepted.append((subject, text))
-    likeliest = _probable(accepted)
+        accepted.append((subject, text))
     if usual_refused and all(own.misfit for own, _ in accepted):
         hint = "; or ".join(filter(None, (refused[0].hint, _HINT)))
         raise InvalidInput(refused[0].message, hint=hint)
-    if likeliest is None:
+    if not accepted:
         raise called.invalid("has no parameter that posenc knows", hint=_HINT)
-    return likeliest
+    return next(filter(_of_distinct_rows, accepted), accepted[0])
+
+
+def _of_distinct_rows(accepted: tuple[Any, str]) -> bool:
+    """Whether a wrong call is one that users probably make: its rows differ from one another."""
+    subject, e = accepted[0], accepted[0].expected
+    alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
+    return not (subject.misfit or alike)
 
 
 def _judged(
@@ -236,29 +241,6 @@ def _judged(
     if not _near(again.values, first.values, ALIKE):
         raise called.invalid(UNSTEADY, hint=_DROPOUT, code="unsteady")
     return _of_vectors(called, arguments, task, subject, accepts), text
-
-
-def _alike(some: Any, other: Any) -> bool:
-    """Whether two wrong calls gave the same values: one search for their cause will do."""
-    return some.misfit == other.misfit and np.array_equal(
-        some.expected.found, other.expected.found, equal_nan=True
-    )
-
-
-def _probable(accepted: list[tuple[Any, str]]) -> tuple[Any, str] | None:
-    """The first wrong call that users probably make: rows that differ, by a known cause.
-
-    If there is none, the first.
-    """
-    if len(accepted) == 1:
-        return accepted[0]
-    for subject, text in accepted:
-        e = subject.expected
-        alike = e.form == "rows" and bool(np.ptp(e.found, axis=0).max() <= ALIKE)
-        causes = () if subject.misfit or alike else value_report(subject, "function").explained
-        if causes:
-            return replace(subject, causes=causes), text
-    return accepted[0] if accepted else None
 
 
 def _values(called: CalledFunction, arguments: Given, task: FunctionTask) -> tuple[Loaded, str]:

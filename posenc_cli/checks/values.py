@@ -134,7 +134,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
     with np.errstate(all="ignore"):
         differing, worst, marked = _differences(e)
         wrong = bool(differing) or bool(subject.misfit) or e.transposed
-        told = subject.causes or (_explained(subject, differing, marked) if wrong else [])
+        told = _explained(subject, differing, marked) if wrong else []
     params = {name: value for name, value in e.params.items() if value is not None}
     return ValueReport(
         ok=not wrong,
@@ -155,7 +155,7 @@ def value_report(subject: ValueSubject, kind: str) -> ValueReport:
         explained=tuple(told),
         notes=(*subject.notes, *_random_weights(e)),
         tolerance="given" if isinstance(e.rule, float) else f"{e.rule} ({e.dtype})",
-        misfit=subject.misfit or _exchanged(e, differing, told),
+        misfit=subject.misfit or _exchanged(e),
         call=subject.call,
         untested=subject.untested,
         nonfinite=nonfinite(e),
@@ -172,14 +172,9 @@ def is_right(subject: ValueSubject) -> bool:
     return not (subject.misfit or subject.expected.transposed or _differences(subject.expected)[0])
 
 
-def _exchanged(e: Expected, differing: int, told: Sequence[Explained]) -> str:
+def _exchanged(e: Expected) -> str:
     """How a subject that was read with rows for columns differs; empty of another."""
-    if not e.transposed:
-        return ""
-    if differing and not told:
-        rows, columns = e.found.shape
-        return f"it has {rows} columns, not {columns}, and transposing it does not help"
-    return "" if differing else "its rows and columns are exchanged"
+    return "it has {} columns, not {}".format(*e.found.shape) if e.transposed else ""
 
 
 def _explained(subject: ValueSubject, differing: int, marked: list[Flags]) -> list[Explained]:

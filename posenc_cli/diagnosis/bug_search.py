@@ -119,15 +119,6 @@ def words_of(
         yield with_residual(explanation, residual, others=len(words) - 1)
 
 
-def together(
-    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
-) -> Explanation:
-    """The causes of a claim, in words, as one."""
-    first, *others = _words_of_claim(claim, suspect, residual, in_part=in_part)
-    message = " and ".join(word.message for word in (first, *others))
-    return with_residual(replace(first, message=message), residual)
-
-
 def _words_of_claim(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
 ) -> Iterator[Explanation]:
@@ -171,7 +162,7 @@ def _words_of_roundings(
     """The causes of what was rounded, in words."""
     sample = suspect.sample
     if defect.positions:
-        yield _collision_cause(defect.positions, both=defect.positions == defect.rates)
+        yield _collision_cause(defect.positions)
     if defect.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
@@ -272,12 +263,10 @@ _FIRST_LOST = {
 """The first whole number that a format has not."""
 
 
-def _collision_cause(dtype: str, *, both: bool) -> Explanation:
-    """The cause of positions in a format; ``both`` says that frequencies are in it as well."""
+def _collision_cause(dtype: str) -> Explanation:
+    """The cause of positions in a format."""
     first = _FIRST_LOST[dtype]
     evidence = f"positions collide from {first} on: {dtype} cannot represent {first}"
-    if both:
-        evidence += "; positions and frequencies were both rounded, as in a matmul of that type"
     return Explanation(Cause.POSITION_PRECISION, f"positions were rounded to {dtype}", evidence)
 
 

@@ -200,13 +200,6 @@ def holds(sample: Sample, defect: Defect) -> bool:
     )
 
 
-def nearly_holds(sample: Sample, defect: Defect) -> bool:
-    """Whether a defect explains most rows wholly, so that the others are something else."""
-    missed, explained = defect.missed(sample)
-    few_are_left = bool(explained.all(axis=1).mean() >= ENOUGH)
-    return few_are_left and _mends(sample, missed, explained)
-
-
 def _mends(sample: Sample, missed: RealRows, explained: Flags, *, share: float = 1.0) -> bool:
     """Whether what is missed is less than by what is right in most of the entries that are wrong.
 
@@ -373,9 +366,6 @@ _TIES = 0.1
 SCATTERS = 1.5
 """Times what sizes scatter by: cells that were all cut toward zero are shorter by less."""
 
-_NEARLY_ALL = 0.85
-"""Of the few rows of a first trial: one or two of them may be wrong in a way of their own."""
-
 
 class Claim(Record):
     """A defect, and the size of the factors with it."""
@@ -448,19 +438,15 @@ def nearest_rotations(sample: Sample) -> Rotations | None:
     return fit(sample.positions, np.where(sample.seen, sample.factors, 0))
 
 
-def claims_that_hold(
-    sample: Sample, rotations: Rotations | None, *, nearly: bool = False
-) -> list[Claim]:
+def claims_that_hold(sample: Sample, rotations: Rotations | None) -> list[Claim]:
     """What explains every entry of a sample, the simplest first, and all of one simplicity.
 
-    ``rotations`` are those that it comes nearest to. Where no defect explains it, ``nearly`` asks
-    for the first that leaves some rows over.
+    ``rotations`` are those that it comes nearest to.
     """
     if sample.amplitude == 0:
         return [Claim(Defect(), 0.0)]
     few = sample.rows(few_rows(sample.positions))
     claims: list[Claim] = []
-    of_most_rows: list[Claim] = []
     parts = math.inf
     for defect in likely_defects(sample, rotations, claims):
         rule = defect.frequencies
@@ -478,15 +464,8 @@ def claims_that_hold(
             parts = min(parts, claim.parts)
             if len(claims) == MOST_CLAIMS:
                 break
-        elif (
-            nearly
-            and not (claims or of_most_rows or defect.rounds)
-            and explained.all(axis=1).mean() >= _NEARLY_ALL
-            and nearly_holds(sample, defect)
-        ):
-            of_most_rows.append(claim)
     # More rows may tell that the simpler of two is not enough.
-    return sorted(claims, key=lambda claim: claim.parts) or of_most_rows
+    return sorted(claims, key=lambda claim: claim.parts)
 
 
 def same_defect(defect: Defect, other: Defect) -> bool:

@@ -8,7 +8,6 @@ before two, the whole before one run of rows. Anything else is unknown, with its
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +17,6 @@ from posenc_cli.diagnosis.bug_search import (
     amplitude_cause,
     either,
     named,
-    together,
     with_residual,
     words_of,
 )
@@ -30,7 +28,6 @@ from posenc_cli.diagnosis.defects import (
     Whole,
     amplitude_of,
     claims_that_hold,
-    nearly_holds,
 )
 from posenc_cli.diagnosis.misplaced_values import mirror_cause
 from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
@@ -43,7 +40,6 @@ from posenc_cli.diagnosis.rounding import (
     unexplained_drift,
 )
 from posenc_cli.diagnosis.rows_and_pairs import (
-    own_length_bugs,
     position_bugs,
     row_range_causes,
     unknown_cause,
@@ -82,9 +78,6 @@ _NEVER_WRITTEN = Explanation(
 
 _FEWER = 2
 """Times as many entries that one rounding leaves over as another: it was the other."""
-
-_FEW_EXCEPTIONS = 0.03
-"""Of the positions: where more are otherwise, they are wrong in a way of their own."""
 
 
 def diagnose(examination: Examination) -> tuple[Explanation, ...]:
@@ -294,26 +287,23 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         message = zeros_text(examination.reference, "all values become 0")
         return [Explanation(Cause.UNKNOWN, message, "nothing is left to compare")]
     amplitude = amplitude_cause(sample)
-    if amplitude is not None and nearly_holds(sample, Defect()):
+    if amplitude is not None:
         residual = suspect.residual(Defect())
-        if residual.rows <= _FEW_EXCEPTIONS * residual.of_rows:
+        if residual.whole:
             return [with_residual(amplitude, residual)]
-    with_amplitude = [] if amplitude is None else [amplitude]
     one_cause = mirror_cause(examination)
     if one_cause is not None:
         return [one_cause]
     explanations = (
-        _one_of(_transposed_cause(examination.subject, examination.reference))
-        or named(suspect, axis_bugs(suspect))
+        named(suspect, axis_bugs(suspect))
         or named(suspect, grid_bugs(suspect), alike=MOST)
         or _causes_of_whole(suspect)
         or _one_of(unwritten_cause(examination))
     )
     if explanations:
-        return [*explanations, *with_amplitude]
+        return [*explanations, *_one_of(amplitude)]
     return (
-        named(suspect, own_length_bugs(suspect))
-        or row_range_causes(suspect)
+        row_range_causes(suspect)
         or named(suspect, position_bugs(suspect))
         or named(suspect, stretched_bugs(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
@@ -325,25 +315,18 @@ def _one_of(explanation: Explanation | None) -> list[Explanation]:
 
 
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
-    """The causes of what explains the whole subject, but for a few positions at most.
+    """The causes of what explains the whole subject.
 
     What explains it as well is named beside the first.
     """
     sample = suspect.sample
-    claims = claims_that_hold(sample, suspect.rotations, nearly=True)
+    claims = claims_that_hold(sample, suspect.rotations)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
-    # What leaves rows over leaves fewer than the right factors do, if these leave any.
-    left_over = any(residual.rows for _, residual in held)
-    wrong = (suspect.residual(Defect()).rows if left_over else 0) or math.inf
     held = [
         (claim, residual)
         for claim, residual in held
-        if (
-            residual.cells <= (1 - ENOUGH) * residual.of_cells
-            if claim.defect.rounds
-            else residual.rows <= max(1, _FEW_EXCEPTIONS * residual.of_rows)
-            and residual.rows < wrong
-        )
+        if residual.whole
+        or (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
     ]
     # Other parameters that change the amplitude to one that the subject has not are no reason.
     held = [
@@ -359,19 +342,15 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         least = min(left.cells for _, left in held)
         held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
     claim, residual = held[0]
-    if claim.defect.moved is not None and not residual.whole:
-        # A rule with exceptions may be another rule: parts, or rows one by one, may have none.
-        parts = row_range_causes(suspect) or named(suspect, position_bugs(suspect))
-        if parts:
-            return parts
     causes = list(words_of(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
     others = [  # what gives the same table as no scaling leaves it out, too
-        together(other, suspect, its_residual)
+        word
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
-        if not plain and other.parts == claim.parts
+        if not plain and other.parts == claim.parts == 1
+        for word in words_of(other, suspect, its_residual)
     ]
     return either(causes, others)
 
@@ -380,7 +359,7 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
     """A subject that rotates more or fewer columns than the reference."""
     own, far_wider = subject.own, subject.far_wider(reference)
     if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
-        return _NEVER_WRITTEN  # transposed, too, each row of zeros would be left out
+        return _NEVER_WRITTEN
     transposed = _transposed_cause(subject, reference)
     if transposed is not None:
         return transposed
@@ -399,27 +378,21 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
 
 
 def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
-    """The cause of tables whose rows should be columns."""
+    """The cause of tables that are right once rows and columns are exchanged."""
     rows, columns = subject.own.places.count, subject.own.pairs
-    if not subject.is_tables or subject.own.pairing is not None:
-        return None
-    if reference.coordinates is not None or not reference.symmetric:
-        return None
-    if rows not in (reference.pairs, 2 * reference.pairs) or rows * columns > _MOST_CELLS:
+    paired = subject.own.pairing is not None or reference.coordinates is not None
+    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_CELLS
+    if not subject.is_tables or paired or not fitting:
         return None
     table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)
     positions = Positions.contiguous(0, columns)
     right = table_subject(table.real, table.imag, subject.dtype, reference, positions)
-    if right.as_reference is None:
-        return None
-    residual = _suspect(examine(right, reference, "auto")).residual(Defect())
-    if not residual.whole:
+    if right.as_reference is None or not examine(right, reference, "auto").ok:
         return None
     of = "pairs" if rows == reference.pairs else "dimensions"
-    cause = Explanation(
+    return Explanation(
         Cause.LAYOUT,
         f"the tables are transposed: rows are {of}, columns are positions",
-        f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, the tables are right",
+        f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, every value is right",
         "transposed",
     )
-    return with_residual(cause, residual)

@@ -473,11 +473,8 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
     for outcome, wrong in judged:
         if wrong is not None:
             some, near = wrong.values[rows], _SAME * wrong.tolerance[rows]
-            margins = ((n, outcomes[n].margin) for n in killed)
-            own = outcome.margin or 0  # the same but for rounding
-            alike = (n for n, m in margins if m == own or abs((m or 0) - own) <= _SAME * own)
             with np.errstate(invalid="ignore", over="ignore"):
-                same = next((n for n in alike if (np.abs(some - killed[n]) <= near).all()), None)
+                same = next((n for n in killed if (np.abs(some - killed[n]) <= near).all()), None)
             if same is not None:  # the same bug under another name
                 message = f"{outcomes[same].message}, or {outcome.message}"
                 outcomes[same] = replace(outcomes[same], message=message)

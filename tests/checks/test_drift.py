@@ -81,9 +81,9 @@ def exponentials(d, base):
 
 @pytest.mark.long
 @pytest.mark.sweep(40)
-@pytest.mark.parametrize("base", [1e4, 5e5, 1e6, 1e7])
+@pytest.mark.parametrize("base", [1e4, 1e7])
 @pytest.mark.parametrize("frequencies", [powers, exponentials])
-@pytest.mark.parametrize("factor", [1.0, 3.0, 8.0])
+@pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_float32_code_passes_at_a_million_however_it_makes_its_frequencies(
     frequencies, base, factor
 ):
@@ -101,7 +101,7 @@ def test_float32_code_passes_at_a_million_however_it_makes_its_frequencies(
             assert examined.ok, examined.findings
 
 
-SHORT = (40, 300, 4096)
+SHORT = (40, 8200)
 
 
 def reduced(angles, pi):
@@ -143,7 +143,7 @@ RIGHT_FUNCTIONS = {
 @pytest.mark.sweep(36)
 @pytest.mark.parametrize("frequencies", [powers, exponentials])
 @pytest.mark.parametrize("function", RIGHT_FUNCTIONS)
-@pytest.mark.parametrize("count", [*SHORT, 8200])
+@pytest.mark.parametrize("count", SHORT)
 def test_float32_code_passes_at_short_lengths_however_it_reduces_angles(
     count, function, frequencies
 ):

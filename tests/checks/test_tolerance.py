@@ -120,19 +120,6 @@ def causes_of(frequencies, positions, rule):
     return () if examination.ok else diagnose(examination)
 
 
-@pytest.mark.slow
-def test_the_cause_of_float32_powers_is_no_false_one():
-    # What NumPy makes of a power depends on the processor; either way the cause is one of these.
-    powers = np.float32(1) / np.float32(BASE) ** (
-        np.arange(0, 2 * PAIRS, 2, dtype=np.float32) / np.float32(2 * PAIRS)
-    )
-    for rule in ("float32", "float64", "exact"):
-        for cause in causes_of(powers, LONG[1], rule):
-            assert cause.cause in ("inv-freq-precision", "table-precision", "unknown")
-            assert "other cause" not in cause.evidence
-            assert cause.residual.whole
-
-
 @pytest.mark.parametrize("rule", ["float32", "float64", "exact"])
 @pytest.mark.parametrize("positions", ["0:2048", "100000:101000"])
 def test_frequencies_that_are_float32_powers_are_within_what_float32_can_reach(rule, positions):
@@ -233,7 +220,7 @@ def test_frequencies_of_some_pairs_in_float32_are_not_said_to_be_of_all():
 
 @pytest.mark.long
 @pytest.mark.sweep(10)
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("positions", RANGES[1:])
 def test_no_units_in_the_last_place_have_a_false_cause(positions, seed):
     rng = np.random.default_rng(seed)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.diagnosis import mutants_common, mutants_of_cells, mutants_of_pairs, mutants_of_rows
+from tests.diagnosis import mutants_common, mutants_of_pairs, mutants_of_rows
 from tests.diagnosis.textbook import CASES
 
 MUTANTS = {
     **mutants_common.MUTANTS,
     **mutants_of_pairs.MUTANTS,
     **mutants_of_rows.MUTANTS,
-    **mutants_of_cells.MUTANTS,
 }
 
 

@@ -77,11 +77,6 @@ def first_positions(query, key, position_ids):
 
 
 @mutant("position-offset", "get the rotation of other positions")
-def last_positions(query, key, position_ids):
-    return first_positions(query, key, position_ids[::-1])
-
-
-@mutant("position-offset", "get the rotation of other positions")
 def first_rows(q, k, cos, sin, position_ids):
     return doubles.transformers_4(q, k, cos, sin, position_ids[:1])
 
@@ -90,13 +85,6 @@ def first_rows(q, k, cos, sin, position_ids):
 def first_rows_of_k(q, k, cos, sin, position_ids):
     right = doubles.transformers_4(q, k, cos, sin, position_ids)
     return right[0], first_rows(q, k, cos, sin, position_ids)[1]
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def third_by_first(q, k, cos, sin, unsqueeze_dim=1):
-    """A kernel that keeps two rows of tables."""
-    kept = np.arange(len(q)) % 2
-    return doubles.transformers(q, k, cos[kept], sin[kept], unsqueeze_dim)
 
 
 @mutant("no-rotation", "are returned unrotated")
@@ -109,11 +97,6 @@ def first_of_batch(x, offset=0):
 @mutant("unknown", "depends on more than the row and its position")
 def first_returned(x, freqs_cis):
     return doubles.gpt_fast(x[:1], freqs_cis) + 0 * x
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def first_of_cache(x, *, input_pos=None):
-    return doubles.torchtune(x, input_pos=input_pos[:1].repeat(len(x), 0))
 
 
 @mutant("position-offset", "get the rotation of other positions")
@@ -178,21 +161,6 @@ def counted_from_zero(x):
     return turned(x, *full(np.arange(b * n).reshape(b, n, 1)))
 
 
-@mutant("no-rotation", "are returned unrotated")
-def one_sequence_alone(x, offset=0):
-    return doubles.mlx(x, offset) if len(x) == 1 else x.copy()
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def moved_by_sequences(x, offset=0):
-    return doubles.mlx(x, offset + len(x) - 1)
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def times_sequences(x, offset=0):
-    return turned(x, *full((np.arange(x.shape[-2]) + offset) * len(x)))
-
-
 # Heads.
 @mutant("no-rotation", "are returned unrotated")
 def four_heads_by_tables(q, k, cos, sin, unsqueeze_dim=1):
@@ -247,23 +215,6 @@ def axes_by_length(x, cos, sin):
     return turned(x, cos, sin)
 
 
-@mutant("no-rotation", "are returned unrotated")
-def one_block_of_heads(x, offset=0):
-    """A kernel that turns 32 heads."""
-    y = doubles.mlx(x, offset)
-    y[:, 32:] = x[:, 32:]
-    return y
-
-
-@mutant("no-rotation", "are returned unrotated")
-def four_heads(x, positions):
-    """Rows of vectors, or heads of them."""
-    y = turned(x, *full(positions))
-    if x.ndim > 2:
-        y[..., 4:, :, :] = x[..., 4:, :, :]
-    return y
-
-
 @mutant("position-offset", "get the rotation of other positions")
 def heads_of_q(q, k, freqs_cis):
     """A kernel that finds the row of a vector of k by the heads of q."""
@@ -294,28 +245,6 @@ def heads_rolled(x, positions):
 def key_heads_reversed(q, k, cos, sin, unsqueeze_dim=1):
     """Of k alone, from the last to the first."""
     return turned(q, cos, sin), turned(k, cos, sin)[:, ::-1]
-
-
-@mutant("no-rotation", "are returned unrotated")
-def first_head_as_given(q, k, cos, sin, unsqueeze_dim=1):
-    """Called with rows for heads it would be right in every row but the first."""
-    y, other = doubles.transformers(q, k, cos, sin, unsqueeze_dim)
-    y[:, 0], other[:, 0] = q[:, 0], k[:, 0]
-    return y, other
-
-
-@mutant("no-rotation", "are returned unrotated")
-def first_head_from_offset(x, offset=0):
-    y = doubles.mlx(x, offset)
-    y[:, 0] = x[:, 0]
-    return y
-
-
-@mutant("no-rotation", "are returned unrotated")
-def last_head_from_start(x, start_index=0):
-    y = turned(x, *full((np.arange(x.shape[1]) + start_index)[:, None]))
-    y[:, :, -1] = x[:, :, -1]
-    return y
 
 
 @mutant("unknown", "heads 2–12 are rotated differently from the other heads")
@@ -356,19 +285,11 @@ def queries_one_back(q, k, cos, sin):
 
 
 # Chunks of one length.
-@mutant("position-offset", "each call restarts at position 0")
-def blocks_of_64(x, offset=0):
-    return doubles.mlx(x, 0 if x.shape[-2] == 64 else offset)
 
 
 @mutant("no-rotation", "are returned unrotated")
 def blocks_of_odd_length(x, offset=0):
     return x.copy() if x.shape[-2] == 7 else doubles.mlx(x, offset)
-
-
-@mutant("position-offset", "each call restarts at position 0")
-def blocks_of_128(x, offset=0):
-    return doubles.mlx(x, 0 if x.shape[-2] == 128 else offset)
 
 
 @mutant("position-offset", "each call restarts at position 0")
@@ -405,29 +326,6 @@ def placed(x, offset):
 def reversed_positions(query, key, position_ids):
     cos, sin = of_heads(position_ids[..., ::-1])
     return turned(query, cos, sin), turned(key, cos, sin)
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def reversed_tables(position_ids):
-    return full(position_ids[..., ::-1])
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def last_as_before(q, k, cos, sin, unsqueeze_dim=1):
-    """Of a clamp to the number of rows less one, less one."""
-    rows = np.minimum(np.arange(cos.shape[-2]), max(cos.shape[-2] - 2, 0))
-    return doubles.transformers(q, k, cos[..., rows, :], sin[..., rows, :], unsqueeze_dim)
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def first_twice(x, offset=0):
-    places = placed(x, offset)
-    return turned(x, *full(np.append(places[:1], places[:-1])))
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def clamped_before_the_last(x, positions):
-    return turned(x, *full(np.minimum(positions, max(positions.max() - 1, 0))))
 
 
 @mutant("unknown", "depends on more than the row and its position")
@@ -482,37 +380,9 @@ def factor_of_prefill(q, k, cos, sin, unsqueeze_dim=1):
     return doubles.transformers(q, k, times * cos, times * sin, unsqueeze_dim)
 
 
-@mutant("unknown", "depends on more than the row and its position")
-def linear_in_decoding(position_ids):
-    return full(position_ids / (4 if position_ids.shape[-1] == 1 else 1))
-
-
-@mutant("unknown", "depends on more than the row and its position")
-def ntk_in_decoding(x, offset=0):
-    base = 1e4 * 4 ** (doubles.D / (doubles.D - 2)) if x.shape[-2] == 1 else 1e4
-    return turned(x, *tables_of(placed(x, offset), base**-EXPONENTS)).astype(np.float32)
-
-
 @mutant("unknown", "depends on more")
 def backward_in_decoding(x, offset=0):
     return turned(x, *full(placed(x, offset) * (-1 if x.shape[-2] == 1 else 1)))
-
-
-@mutant("unknown", "depends on more than the row and its position")
-def neighbours_in_decoding(x, offset=0):
-    if x.shape[-2] > 1:
-        return doubles.mlx(x, offset)
-    cos, sin = (table[..., :16] for table in full([offset]))
-    y = np.empty_like(x)
-    y[..., ::2] = x[..., ::2] * cos - x[..., 1::2] * sin
-    y[..., 1::2] = x[..., 1::2] * cos + x[..., ::2] * sin
-    return y
-
-
-@mutant("unknown", "depends on more than the row and its position")
-def one_axis_in_decoding(x, offset=0):
-    rates = np.where((np.arange(16) < 6) | (x.shape[-2] > 1), doubles.INV_FREQ, 0)
-    return turned(x, *tables_of(placed(x, offset), rates)).astype(np.float32)
 
 
 @mutant("position-offset", "get the rotation of other positions")
@@ -541,13 +411,6 @@ def rows_in_16_bits(x, positions):
 def whole_blocks(x, positions):
     y, end = turned(x, *full(positions)), len(x) // 16 * 16
     y[end:] = x[end:]
-    return y
-
-
-@mutant("unknown", "f(1024·x) is not 1024·f(x)")
-def whole_blocks_of_new(x, positions):
-    y, end = np.full_like(x, 7.5), len(x) // 8 * 8
-    y[:end] = turned(x, *full(positions))[:end]
     return y
 
 
@@ -600,23 +463,6 @@ def rows_from_first(q, k, cos, sin, position_ids):
     )
 
 
-@mutant("position-offset", "each call restarts at position 0")
-def rows_restarted(q, k, cos, sin, position_ids):
-    return doubles.transformers_4(q, k, cos, sin, position_ids - position_ids.min())
-
-
-@mutant("position-offset", "each call restarts at position 0")
-def offset_of_tables_ignored(q, k, cos, sin, offset: int = 0):
-    return doubles.gpt_neox(q, k, cos, sin)
-
-
-@mutant("position-offset", "positions are ignored: rows are numbered from 0")
-def rows_cut(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
-    """Of longer tables the first rows, whatever the positions."""
-    n = q.shape[-2]
-    return doubles.transformers(q, k, cos[..., :n, :], sin[..., :n, :], unsqueeze_dim)
-
-
 @mutant("position-offset", "get the rotation of other positions")
 def rows_sorted(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):
     if position_ids is not None:
@@ -636,19 +482,9 @@ def start_ignored(q, k, start_pos=0):
     return doubles.mlx(q), doubles.mlx(k)
 
 
-@mutant("position-offset", "each call restarts at position 0")
-def start_index_ignored(inputs, start_index=0):
-    return doubles.keras(inputs)
-
-
 @mutant("position-offset", "start_index is ignored")
 def start_index_beside_positions_ignored(inputs, start_index=0, positions=None):
     return doubles.keras_layer(inputs, 0, positions)
-
-
-@mutant("position-offset", "positions are ignored: rows are numbered from 0")
-def positions_beside_start_index_ignored(inputs, start_index=0, positions=None):
-    return doubles.keras_layer(inputs, start_index)
 
 
 @mutant("position-offset", "positions are ignored: rows are numbered from 0")
@@ -659,31 +495,6 @@ def positions_ignored(x, positions=None):
 @mutant("position-offset", "positions are off by +1")
 def positions_beside_offset_shifted(x, positions=None, offset=0):
     return doubles.keras_layer(x, offset, None if positions is None else positions + 1)
-
-
-@mutant("position-offset", "positions are ignored: rows are numbered from 0")
-def positions_before_offset_ignored(x, positions=None, offset=0):
-    return doubles.mlx(x, offset)
-
-
-@mutant("position-offset", "positions are ignored: rows are numbered from 0")
-def row_ids_beside_offset_ignored(q, k, cos, sin, position_ids=None, offset=0):
-    return doubles.gpt_neox(q, k, cos, sin, offset)
-
-
-@mutant("position-offset", "each call restarts at position 0")
-def fractional_offset_ignored(x, offset=0.0):
-    return doubles.mlx(x)
-
-
-@mutant("position-offset", "each call restarts at position 0")
-def cache_length_ignored(x, cache_len=0):
-    return doubles.mlx(x)
-
-
-@mutant("position-offset", "each call restarts at position 0")
-def offset_beside_length_ignored(x, seq_len, offset=0):
-    return turned(x, *full(np.arange(seq_len)))
 
 
 @mutant("position-offset", "each call restarts at position 0")
@@ -701,11 +512,6 @@ def offset_in_blocks(x, offset=0):
     return doubles.mlx(x, offset // 16 * 16)
 
 
-@mutant("position-offset", "rows get the rotation of other positions: in a call of")
-def start_index_in_blocks(inputs, start_index=0):
-    return doubles.keras(inputs, start_index // 16 * 16)
-
-
 @mutant("position-offset", "each call restarts at position 0")
 class OffsetIgnored:
     """Of MLX: an object made with the width of a head."""
@@ -721,12 +527,6 @@ class OffsetIgnored:
 def seqlen_offsets_ignored(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
     n = x.shape[1]
     return doubles.flash_attention(x, cos[:n], sin[:n])
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def seqlen_offsets_one_off(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0):
-    first, n = max(seqlen_offsets - 1, 0), x.shape[1]
-    return doubles.flash_attention(x, cos[first : first + n], sin[first : first + n])
 
 
 # Calls that leave something behind.
@@ -895,17 +695,6 @@ def dies_of_fifty_rows(x, positions):
 
 
 # Rows of several sequences and heads.
-@mutant("position-offset", "get the rotation of other positions")
-def positions_reshaped(x, positions):
-    if positions.ndim == 2:
-        positions = positions.reshape(positions.shape[::-1]).T
-    return turned(x, *(table if x.ndim == 2 else table[:, None] for table in full(positions)))
-
-
-@mutant("position-offset", "get the rotation of other positions")
-def sequences_in_reverse(query, key, position_ids):
-    cos, sin = of_heads(position_ids[::-1])
-    return turned(query, cos, sin), turned(key, cos, sin)
 
 
 @mutant("position-offset", "get the rotation of other positions")
@@ -914,18 +703,6 @@ def plus_head(q, k, positions):
         return turned(x, *full(positions[:, None] + np.arange(x.shape[1])))
 
     return tuple(one(x) if x.ndim == 3 else turned(x, *full(positions)) for x in (q, k))
-
-
-@mutant("position-offset", "rows get the rotation of other positions: in a call of")
-def block_of_100(x, positions):
-    return turned(x, *full(positions[np.arange(len(positions)) % 100]))
-
-
-@mutant("no-rotation", "in some calls rows are returned unrotated")
-def rest_of_64(x, offset=0):
-    whole = x.shape[-2] // 64 * 64
-    head = turned(x[..., :whole, :], *full(np.arange(whole) + offset))
-    return np.concatenate([head, x[..., whole:, :]], -2)
 
 
 # Vectors.
@@ -939,12 +716,6 @@ def keys_in_int8(q, k, cos, sin):
     k = turned(k, cos, sin)
     step = np.abs(k).max(-1, keepdims=True) / 127
     return turned(q, cos, sin), (np.rint(k / step) * step).astype(np.float32)
-
-
-@mutant("unknown", "results for vectors differ")
-def queries_in_int4(q, k, cos, sin):
-    step = np.abs(q).max(-1, keepdims=True) / 7
-    return turned((np.rint(q / step) * step).astype(np.float32), cos, sin), turned(k, cos, sin)
 
 
 @mutant("attention-factor", "the attention factor is 0.176777, not 1")

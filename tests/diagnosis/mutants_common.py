@@ -16,7 +16,6 @@ mutant = MUTANTS.add
 # Layout, direction, partners.
 mutant("interleaved", "plain", "layout", "pairs 2i, 2i+1 for i, i+d/2", layout="interleaved")
 mutant("backward", "plain", "direction", "sine negated", sign=-1)
-mutant("backward_yarn", "yarn", "direction", "sine negated under YaRN", sign=-1)
 mutant("still", "plain", "no-rotation", "q and k are returned as they are", subjects=APPLIED,
     apply=lambda x, *_: x.copy())
 mutant("mispaired", "plain", "cos-sin-mispaired", "interleaved tables, halves rotated",
@@ -30,8 +29,6 @@ mutant("swapped", "plain", "cos-sin-mispaired", "cosines and sines swapped",
     mend=lambda c, s: (s, c))
 mutant("sine_reversed", "plain", "unknown", "sines in reverse order of pairs",
     mend=lambda c, s: (c, s[:, ::-1]), relative=False)
-mutant("sine_shifted", "plain", "unknown", "sines of the pair before",
-    mend=lambda c, s: (c, np.roll(s, 1, 1)), relative=False)
 mutant("no_minus", "plain", "cos-sin-mispaired", "rotate_half without its minus", subjects=APPLIED,
     relative=False, apply=lambda x, c, s, r: x * c + np.roll(x, r.rotated // 2, 1) * s)
 mutant("mirrored", "plain", "unknown", "a cosine with the wrong sign", subjects=APPLIED,
@@ -47,7 +44,6 @@ mutant("in_place", "plain", "cos-sin-mispaired", "second half turned by the alre
 
 # Frequencies.
 mutant("base_lost", "wide", "base", "base 10000 for 500000", inv_freq=ladder(128, 1e4))
-mutant("base_million", "plain", "base", "base 1000000 for 10000", inv_freq=ladder(64, 1e6))
 mutant("base_odd", "plain", "base", "base 12345 for 10000", inv_freq=ladder(64, 12345))
 mutant("base_scaled_lost", "llama3", "base", "base 10000 under Llama 3's rule",
     inv_freq=llama3(128, 1e4))
@@ -64,8 +60,6 @@ mutant("llama3_swapped", "llama3", "frequency-rule", "the blend runs the wrong w
         llama3(128, 5e5), ladder(128, 5e5) * (1 + 1 / 8) - llama3(128, 5e5)))
 mutant("llama3_kept_alone", "llama3", "unknown", "Llama 3's blend without its slowed part",
     inv_freq=(llama3(128, 5e5) - ladder(128, 5e5) / 8) * 8 / 7)
-mutant("llama3_slowed_alone", "llama3", "unknown", "Llama 3's blend without its kept part",
-    inv_freq=(ladder(128, 5e5) - llama3(128, 5e5)) / 7)
 mutant("llama3_original", "llama3", "frequency-rule", "original context 4096 for 8192",
     inv_freq=llama3(128, 5e5, original=4096))
 mutant("linear_dropped", "linear", "scaling-missing", "interpolation dropped",
@@ -83,8 +77,6 @@ mutant("yarn_linear", "yarn", "frequency-rule", "all pairs interpolated",
     inv_freq=linear(128, 1e4, 16))
 mutant("yarn_swapped", "yarn", "frequency-rule", "betas swapped",
     inv_freq=yarn(128, 1e4, 16, fast=1, slow=32))
-mutant("yarn_context", "yarn", "frequency-rule", "context 65536 in place of the original 4096",
-    inv_freq=yarn(128, 1e4, 16, original=65536))
 mutant("yarn_truncated", "oss", "frequency-rule", "ramp rounded to whole pairs",
     inv_freq=yarn(64, 1.5e5, 32))
 mutant("yarn_untruncated", "yarn", "frequency-rule", "ramp not rounded",
@@ -153,10 +145,6 @@ for _half in ("bfloat16", "float16"):
         f"positions, frequencies, angles and tables in {_half}",
         also="inv-freq-precision|table-precision", positions_in=_half, inv_in=_half,
         angles_in=_half, table_in=_half, relative=False)
-mutant("frequencies_llama3_bfloat16", "llama3", "inv-freq-precision",
-    "Llama 3's frequencies in bfloat16", inv_in="bfloat16")
-mutant("tables_yarn_bfloat16", "yarn", "table-precision", "YaRN's tables in bfloat16",
-    table_in="bfloat16", relative=False)
 
 # Two at once.
 mutant("interleaved_backward", "plain", "layout|direction", "layout and direction",

@@ -17,8 +17,6 @@ from tests.diagnosis.textbook import (
     cut,
     ladder,
     linear,
-    llama3,
-    ntk,
     placed,
     to,
     yarn_scale,
@@ -34,28 +32,19 @@ def kept_by_matrix_products(values):
     return (bits & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
 
 
-def kept_with_even_ties(values):
-    """The same 10 bits, ties to even ones."""
-    parts, exponents = np.frexp(np.asarray(values, np.float64))
-    return np.ldexp(np.rint(parts * 2**11), exponents - 11)
-
-
-def kept_bits_cut(values):
-    """The same 10 bits, the others cut off."""
-    bits = np.float32(values).view(np.uint32) & np.uint32(0xFFFFE000)
-    return bits.view(np.float32).astype(float)
-
-
-def rounded_at_random(values, seed):
-    """One of the two numbers of bfloat16 next to each, the nearer more often."""
-    bits = np.float32(values).view(np.uint32)
-    bits = bits + np.random.default_rng(seed).integers(0, 1 << 16, bits.shape, dtype=np.uint32)
-    return (bits & np.uint32(0xFFFF0000)).view(np.float32)
-
-
 def on_grid(p):
     """The row or the column that each pair follows, (L, pairs)."""
     return placed(lambda tokens: tuple(GRID[:, tokens]))(p)
+
+
+STORED = ("tables", "half")
+"""What is kept in files: vectors that such tables turn are not rounded so."""
+
+
+def rounded_down(cells):
+    """Cells of eight significant bits."""
+    parts, exponents = np.frexp(np.asarray(cells, np.float64))
+    return np.ldexp(np.floor(np.ldexp(parts, 8)), exponents - 8)
 
 
 # fmt: off
@@ -64,27 +53,15 @@ mutant("position_int8", "plain", "unknown", "positions in int8", relative=False,
     remap=lambda p: p.astype(np.int8))
 mutant("position_uint8", "plain", "position-offset", "positions in uint8", relative=False,
     remap=lambda p: p.astype(np.uint8))
-mutant("position_int16", "plain", "unknown", "positions in int16", relative=False,
-    remap=lambda p: p.astype(np.int16), positions="0:512,32700:32800,40000:40100")
-mutant("position_uint16", "plain", "position-offset", "positions in uint16", relative=False,
-    remap=lambda p: p.astype(np.uint16), positions="0:512,65500:65600,70000:70100")
 mutant("ring", "plain", "position-offset", "a ring buffer of 1000 rows", relative=False,
     remap=lambda p: p % 1000)
 mutant("window", "plain", "position-offset", "a window that keeps 4 rows, then turns in 1020",
     relative=False, remap=lambda p: np.where(p < 1024, p, 4 + (p - 4) % 1020))
-mutant("clamped_early", "plain", "position-offset", "positions end at 1023", relative=False,
-    remap=lambda p: np.minimum(p, 1023))
 mutant("chunks", "plain", "position-offset", "positions start again in each chunk of 512",
     relative=False, remap=lambda p: p % 512)
 mutant("packed", "plain", "position-offset", "positions start again at 700 and 1900",
     relative=False, remap=lambda p: p - np.where(p < 700, 0, np.where(p < 1900, 700, 1900)))
-mutant("cosines_ring", "plain", "unknown", "a ring buffer of 1000 rows for cosines alone",
-    relative=False, subjects=("tables", "half"),
-    mend=lambda c, s: (c[np.arange(len(c)) % 1000], s))
 mutant("left_padding", "plain", "position-offset", "7 padded tokens on the left counted", offset=7)
-mutant("left_padding_held", "plain", "position-offset",
-    "padding ends at row 9, before it position 1", relative=False,
-    remap=lambda p: np.where(p < 9, 1, p - 9))
 mutant("cache_offset", "plain", "position-offset", "after 1024 rows each step is at position 0",
     relative=False, remap=lambda p: np.where(p < 1024, p, 0))
 mutant("cache_restart", "plain", "position-offset", "after 1024 rows positions start again",
@@ -96,21 +73,15 @@ mutant("skipped", "plain", "position-offset", "from row 300 on one position behi
 mutant("stopped", "plain", "position-offset|no-rotation", "all rows at position 0",
     remap=lambda p: 0 * p)
 mutant("fractional", "plain", "position-offset", "positions from a half on", offset=0.5)
-mutant("pairs_late", "plain", "unknown", "the slow half of the pairs one position late",
-    remap=lambda p: p[:, None] - ~FAST)
 
 # Lengths.
 mutant("log_n", "plain", "unknown", "vectors grow as ln(m + 1) / ln 512 from 512 on",
     relative=False, grow=lambda p: np.maximum(1, np.log1p(p) / np.log(512)))
-mutant("temperature", "llama3", "unknown", "vectors grow with Llama 4's temperature",
-    relative=False, grow=lambda p: 1 + 0.1 * np.log1p((p + 1) // 1024))
 
 # Rows from one on.
 mutant("grown_cast", "plain", "inv-freq-precision",
     "a cache grown after a cast: from row 2048 on frequencies in bfloat16", relative=False,
     **since(2048, "plain", inv_in="bfloat16"))
-mutant("grown_half", "llama3", "inv-freq-precision", "from row 2048 on frequencies in float16",
-    relative=False, **since(2048, "llama3", inv_in="float16"))
 mutant("grown_positions", "plain", "position-precision", "from row 1024 on positions in bfloat16",
     relative=False, **since(1024, "plain", positions_in="bfloat16"))
 mutant("grown_tables", "plain", "table-precision", "from row 2048 on cosines and sines in bfloat16",
@@ -119,8 +90,6 @@ mutant("grown_dropped", "llama3", "scaling-missing", "from row 2048 on Llama 3's
     relative=False, **since(2048, "llama3", inv_freq=ladder(128, 5e5)))
 mutant("grown_scaled", "plain", "frequency-rule", "from row 2048 on interpolated by 4",
     relative=False, **since(2048, "plain", inv_freq=linear(64, 1e4, 4)))
-mutant("grown_ntk", "plain", "frequency-rule|base", "from row 2048 on NTK by 2", relative=False,
-    **since(2048, "plain", inv_freq=ntk(64, 1e4, 2)))
 mutant("grown_base", "wide", "base", "from row 1024 on base 10000", relative=False,
     **since(1024, "wide", inv_freq=ladder(128, 1e4)))
 mutant("grown_factor", "yarn", "attention-factor", "from row 2048 on without the attention factor",
@@ -131,22 +100,14 @@ mutant("grown_still", "plain", "no-rotation|position-offset", "from row 2048 on 
     relative=False, **since(2048, "plain", inv_freq=np.zeros(32)))
 mutant("grown_empty", "plain", "uninitialised", "from row 2048 on never written: zeros",
     relative=False, **since(2048, "plain", scale=0.0))
-mutant("grown_restart", "plain", "position-offset", "from row 2048 on rows of 2049 on",
-    relative=False, **since(2048, "plain", offset=1))
 
 # Precision.
-mutant("frequencies_e4m3", "plain", "unknown", "frequencies in fp8", inv_in="e4m3")
-for _kind, _what in (("e4m3", "fp8 (e4m3)"), ("e5m2", "fp8 (e5m2)")):
-    mutant(f"tables_{_kind}", "plain", "unknown", f"cosines and sines in {_what}",
-        relative=False, table_in=_kind)
 mutant("tables_int8", "plain", "unknown", "cosines and sines in int8", relative=False,
     mend=lambda c, s: (np.rint(127 * c) / 127, np.rint(127 * s) / 127))
 mutant("tables_int16", "plain", "unknown", "cosines and sines in Q12", relative=False,
     mend=lambda c, s: (np.rint(4096 * c) / 4096, np.rint(4096 * s) / 4096))
 mutant("cosine_bfloat16", "plain", "unknown", "only the cosine in bfloat16", relative=False,
     mend=lambda c, s: (to(c, "bfloat16"), s))
-mutant("sine_float16", "wide", "unknown", "only the sine in float16", relative=False,
-    mend=lambda c, s: (c, to(s, "float16")))
 mutant("looked_up", "plain", "unknown",
     "angles looked up in 4096 steps of a turn", relative=False,
     reduce=lambda a: np.rint(a * 4096 / math.tau) * math.tau / 4096)
@@ -154,19 +115,17 @@ mutant("truncated_pi", "plain", "unknown", "angles reduced by π = 3.14159",
     relative=None, reduce=lambda a: a - np.rint(a / math.tau) * 2 * 3.14159)
 mutant("float32_far", "plain", "position-precision", "positions in float32 past its integers",
     relative=False, positions_in="float32", positions="0:64,16777216:16777280,33554432:33554496")
-mutant("half_seconds", "plain", "unknown", "angles kept to 1/1000", relative=False,
-    reduce=lambda a: np.rint(a * 1000) / 1000)
 
 # Several axes.
 for _of, _right, _axes in (("mrope", BLOCKS, "blocks"), ("dealt", DEALT, "dealt out")):
     mutant(f"{_of}_one_axis", _of, "axis", f"time for all three axes ({_axes})", relative=None,
         remap=along(0 * _right))
-    mutant(f"{_of}_text", _of, "axis|position-offset", f"token numbers for all axes ({_axes})",
-        relative=None, remap=lambda p: p)
     mutant(f"{_of}_exchanged", _of, "axis", f"height and width exchanged ({_axes})", relative=None,
         remap=along(np.array([0, 2, 1])[_right]))
-    mutant(f"{_of}_reversed", _of, "axis", f"axes in the order w, h, t ({_axes})", relative=None,
-        remap=along(2 - _right))
+mutant("mrope_text", "mrope", "axis|position-offset", "token numbers for all axes",
+    relative=None, remap=lambda p: p)
+mutant("mrope_reversed", "mrope", "axis", "axes in the order w, h, t", relative=None,
+    remap=along(2 - BLOCKS))
 mutant("mrope_dealt", "mrope", "axis", "axes dealt out for blocks", relative=None,
     remap=along(DEALT))
 mutant("dealt_blocks", "dealt", "axis", "blocks for axes dealt out", relative=None,
@@ -194,8 +153,6 @@ mutant("grid_upside_down", "grid", "position-offset", "rows counted from the low
 mutant("one_missing", "plain", "not-a-number", "one cell is no number", relative=None,
     subjects=("tables", "half"),
     remap=lambda p: np.where((p[:, None] == 1234) & (np.arange(32) == 5), np.nan, p[:, None]))
-mutant("row_missing", "plain", "not-a-number", "one row is no number", relative=None,
-    subjects=("tables", "half"), remap=lambda p: np.where(p == 1234, np.nan, p))
 
 # Two at once.
 mutant("interleaved_offset", "plain", "layout|position-offset", "layout and positions from 1 on",
@@ -231,19 +188,6 @@ mutant("factor_and_frequencies", "yarn", "inv-freq-precision|attention-factor",
 # Found by mistakes that were not here.
 mutant("rows_exchanged", "plain", "position-offset", "rows 100 and 200 exchanged", relative=False,
     remap=lambda p: np.select([p == 100, p == 200], [200, 100], p))
-# One column of a pair.
-mutant("other_of_two", "plain", "unknown", "only the second column of a pair is replaced",
-    relative=False, subjects=APPLIED,
-    apply=lambda x, c, s, _: np.concatenate([x[:, :32], turned(x, c, s)[:, 32:]], 1))
-mutant("cosine_first_half", "plain", "unknown", "cosines for the first columns alone",
-    relative=False, subjects=APPLIED,
-    apply=lambda x, c, s, _: turned(x, np.concatenate([c[:, :32], 0 * c[:, 32:] + 1], 1), s))
-mutant("first_copied", "plain", "unknown", "the turned first column in both",
-    relative=False, subjects=APPLIED,
-    apply=lambda x, c, s, _: np.tile(turned(x, c, s)[:, :32], (1, 2)))
-mutant("second_lost", "yarn", "unknown", "the second column of a pair set to zero",
-    relative=False, subjects=APPLIED,
-    apply=lambda x, c, s, _: turned(x, c, s) * (np.arange(128) < 64))
 
 # Columns that should stay.
 mutant("passed_turned", "partial", "rotary-dim", "the other 72 columns turn by a ladder of theirs",
@@ -258,29 +202,11 @@ mutant("passed_backward", "partial", "rotary-dim",
 mutant("grown_garbage", "plain", "unknown", "from row 1500 on never written: any numbers",
     relative=False, subjects=("tables", "half"), **since(1500, "plain",
         mend=lambda c, s: (noise(c, 8), noise(s, 9))))
-mutant("grown_garbage_turned", "plain", "unknown",
-    "turned by rows that were never written, from 1500 on", relative=False, subjects=("rotated",),
-    **since(1500, "plain", mend=lambda c, s: (noise(c, 8), noise(s, 9))))
-mutant("grown_empty_wide", "wide", "uninitialised", "from row 1023 on never written: zeros",
-    relative=False, **since(1023, "wide", scale=0.0))
 
-mutant("grown_noise", "wide", "unknown", "from row 3000 on never written: normal noise",
-    relative=False, subjects=("tables", "half"), **since(3000, "wide",
-        mend=lambda *both: tuple(np.random.default_rng(2).standard_normal((2, *both[0].shape)))))
-mutant("grown_sine_empty", "plain", "unknown",
-    "from row 1500 on the sines are zeros", relative=False,
-    **since(1500, "plain", mend=lambda c, s: (c, 0 * s)))
 
 # Groups of pairs at other positions.
 mutant("fast_clamped", "plain", "unknown", "the fast half of the pairs ends at 2047",
     relative=False, remap=lambda p: np.where(FAST, np.minimum(p, 2047)[:, None], p[:, None]))
-mutant("slow_wrapped", "plain", "unknown", "the slow half of the pairs in a ring of 300",
-    relative=False, remap=lambda p: np.where(FAST, p[:, None], p[:, None] % 300))
-mutant("fast_wrapped", "wide", "unknown", "the first 4 pairs in chunks of 128",
-    relative=False, remap=lambda p: np.where(np.arange(64) < 4, p[:, None] % 128, p[:, None]))
-mutant("odd_restarted", "plain", "unknown", "every second pair starts again at 1000",
-    relative=False, remap=lambda p: np.where(np.arange(32) % 2, p[:, None] % 4096, (p
-        - np.where(p < 1000, 0, 1000))[:, None]))
 mutant("slow_scaled", "plain", "unknown", "positions of the slow half divided by 4",
     remap=lambda p: np.where(FAST, p[:, None], p[:, None] / 4))
 
@@ -289,37 +215,17 @@ mutant("tables_cut", "plain", "table-precision", "cosines and sines cut to bfloa
     relative=False, mend=lambda c, s: (cut(c), cut(s)))
 mutant("frequencies_cut", "wide", "inv-freq-precision", "frequencies cut to bfloat16",
     inv_freq=cut(ladder(128, 5e5)).astype(float))
-mutant("three_places", "plain", "unknown", "frequencies of three decimal places",
-    inv_freq=np.round(ladder(64, 1e4), 3))
-mutant("five_digits", "wide", "unknown", "frequencies of five significant digits",
-    inv_freq=np.array([float(f"{rate:.5g}") for rate in ladder(128, 5e5)]))
-mutant("tables_int4", "plain", "unknown", "cosines and sines in int4", relative=False,
-    mend=lambda c, s: (np.rint(7 * c) / 7, np.rint(7 * s) / 7))
-
-mutant("tables_uint4", "wide", "unknown", "cosines and sines in 16 steps from −1 to 1",
-    relative=False,
-    mend=lambda c, s: (np.rint((c + 1) * 7.5) / 7.5 - 1, np.rint((s + 1) * 7.5) / 7.5 - 1))
-mutant("cosine_in_second", "plain", "unknown", "the second column has cosines for sines",
-    relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
-        np.concatenate([s[:, :32], c[:, 32:]], 1)))
 
 mutant("column_passed", "plain", "unknown", "column 5 stays as it is",
     relative=False, subjects=APPLIED,
     apply=lambda x, c, s, _: np.where(np.arange(64) == 5, x, turned(x, c, s)))
-mutant("signs_of_two", "plain", "unknown", "rotate_half without its minus in two pairs",
-    relative=False, subjects=APPLIED, apply=lambda x, c, s, _: turned(x, c,
-        np.where(np.isin(np.arange(64), (3, 9)), -s, s)))
 
 mutant("tables_printed", "plain", "unknown", "cosines and sines as %.4f prints them",
     relative=False, mend=lambda c, s: (np.round(c, 4), np.round(s, 4)))
-mutant("sines_from_cosines", "plain", "unknown", "sines as √(1 − cos²)", relative=False,
-    mend=lambda c, s: (c, np.abs(s)))
 mutant("never_rotated", "plain", "unknown", "x·cos + x·sin", relative=False,
     subjects=APPLIED, apply=lambda x, c, s, _: x * c + x * s)
 mutant("parts_exchanged", "plain", "unknown", "imaginary parts before real ones",
     relative=None, subjects=APPLIED, apply=lambda x, c, s, _: np.roll(turned(x, c, s), 32, 1))
-mutant("timescales_cut", "wide", "unknown", "1 / int(base^(2i/d))",
-    inv_freq=1 / np.floor(1 / ladder(128, 5e5)))
 
 # Axes.
 mutant("mrope_time_text", "mrope", "axis|position-offset", "token numbers for the axis of time",
@@ -331,8 +237,6 @@ mutant("mrope_image_from_zero", "mrope", "position-offset|axis",
 # In float32, as most code computes: rows of far positions err by more than their own angle allows.
 mutant("turned_around_single", "linear", "direction", "positions count down, in float32",
     also="position-offset", relative=None, compute=np.float32, remap=lambda p: 4095 - p)
-mutant("negative_single", "wide", "position-offset", "positions from −4095 to 0, in float32",
-    relative=None, compute=np.float32, offset=-4095)
 mutant("striped", "plain", "position-offset", "rows dealt to 4 devices, in float32", relative=False,
     compute=np.float32, remap=lambda p: p % 1024 * 4 + p // 1024)
 mutant("skipped_often", "wide", "position-offset", "a position is skipped after each 128 rows",
@@ -342,9 +246,6 @@ mutant("sinks", "plain", "position-offset", "a ring buffer of 1004 rows that kee
 mutant("clamped_half", "wide", "position-offset", "positions end at 2047, tables in float16",
     also="table-precision", relative=False, table_in="float16",
     subjects=("tables", "half"), remap=lambda p: np.minimum(p, 2047))
-mutant("wrapped_half", "plain", "position-offset", "a ring of 1000 rows, tables in bfloat16",
-    also="table-precision", relative=False, table_in="bfloat16", subjects=("tables", "half"),
-    remap=lambda p: p % 1000)
 mutant("positions_infinite", "plain", "position-precision|position-offset",
     "positions in float16 that end at its largest", also="position-precision|position-offset",
     relative=False, subjects=("tables", "half"), positions="0:64,65400:65700,131000:131072",
@@ -355,24 +256,11 @@ mutant("matrix_product", "wide", "unknown",
     "angles by a matrix product in TF32", also="position-precision|inv-freq-precision",
     relative=False, remap=kept_by_matrix_products,
     inv_freq=kept_by_matrix_products(ladder(128, 5e5)))
-mutant("tables_at_random", "plain", "unknown", "bfloat16 by stochastic rounding",
-    relative=False, subjects=("tables", "half"),
-    mend=lambda c, s: (rounded_at_random(c, 1), rounded_at_random(s, 2)))
 
 # One of the two tables.
-mutant("sine_factor_twice", "yarn", "unknown", "the sine carries the factor twice",
-    relative=False, mend=lambda c, s: (c, s * yarn_scale(16)))
-mutant("cosine_factor_twice", "yarn", "unknown", "the cosine carries the factor twice",
-    relative=False, mend=lambda c, s: (c * yarn_scale(16), s))
-mutant("cosine_unsigned", "plain", "unknown", "|cos|", relative=False,
-    mend=lambda c, s: (np.abs(c), s))
-mutant("cosine_shifted", "wide", "unknown", "cosines of the pair after", relative=False,
-    mend=lambda c, s: (np.roll(c, -1, 1), s))
 mutant("cut_in_turn", "plain", "unknown", "[cos | sin] cut into columns 2i and 2i+1",
     relative=False, mend=lambda c, s: (
         np.concatenate([c, s], 1)[:, ::2], np.concatenate([c, s], 1)[:, 1::2]))
-mutant("cut_in_halves", "plain", "unknown", "cos and sin in turn, cut into halves",
-    relative=False, mend=lambda c, s: np.split(np.stack([c, s], 2).reshape(len(c), -1), 2, 1))
 mutant("tables_empty", "wide", "uninitialised", "cosines and sines never written: zeros",
     relative=None, subjects=("tables", "half"), scale=0.0)
 
@@ -391,43 +279,39 @@ mutant("mrope_unmerged", "mrope", "position-offset", "places of the patches befo
 mutant("mrope_delta", "mrope", "position-offset", "from row 700 on 70 places too far",
     relative=None, compute=np.float32,
     remap=lambda p: along(BLOCKS)(p) + 70 * (p[:, None] >= 700))
-for _half in ("bfloat16", "float16"):
-    mutant(f"reduced_{_half}", "plain", "unknown", relative=False,
-        what=f"angles reduced by whole turns, then rounded to {_half}",
-        reduce=lambda a, half=_half: to(np.mod(a, math.tau), half).astype(float))
-mutant("chunks_late", "wide", "position-offset", "chunks of 512, each one position later",
-    relative=False, remap=lambda p: p % 512 + p // 512)
-mutant("offset_uint8", "plain", "position-offset", "positions from 1 on in uint8", relative=False,
-    remap=lambda p: (p + 1).astype(np.uint8))
+mutant("reduced_bfloat16", "plain", "unknown",
+    "angles reduced by whole turns, then rounded to bfloat16", relative=False,
+    reduce=lambda a: to(np.mod(a, math.tau), "bfloat16").astype(float))
 
 # Rows that share positions, or lie between them.
 mutant("grouped", "plain", "position-offset", "4 rows share a position from 600 on",
     relative=False, remap=lambda p: np.where(p < 600, p, 600 + (p - 600) // 4))
-mutant("grouped_distant", "wide", "position-offset", "Self-Extend's distant keys from 703 on",
-    relative=False, remap=lambda p: np.where(p < 703, p, p // 6 + 703 - 703 // 6))
-mutant("grouped_late", "llama3", "position-offset", "5 rows share a position, the first 2 at 0",
-    relative=False, remap=lambda p: (p + 3) // 5)
 mutant("nearest_multiple", "plain", "position-offset", "positions rounded to multiples of 12",
     relative=False, remap=lambda p: np.rint(p / 12).astype(int) * 12)
-mutant("rounded_up", "wide", "position-offset", "positions rounded up to multiples of 16",
-    relative=False, remap=lambda p: -(-p // 16) * 16)
 mutant("spaced_to_length", "wide", "position-offset|frequency-rule",
     "positions linspace(0, 4096, 4096)", remap=lambda p: p * (4096 / 4095))
-mutant("spaced_short", "ntk", "position-offset|frequency-rule", "positions linspace(0, 4095, 4097)",
-    remap=lambda p: p * (4095 / 4096))
-mutant("blocks_overlap", "plain", "position-offset", "blocks of 100 rows begin every 60 positions",
-    relative=False, remap=lambda p: p // 100 * 60 + p % 100)
 
 # Both factors of angles rounded.
-mutant("matrix_product_even", "llama3", "unknown",
-    "angles by a matrix product in TF32, ties to even",
-    also="position-precision|inv-freq-precision", relative=False, remap=kept_with_even_ties,
-    inv_freq=kept_with_even_ties(llama3(128, 5e5)))
-mutant("matrix_product_cut", "plain", "unknown",
-    "angles by a matrix product in TF32 that cuts",
-    also="position-precision|inv-freq-precision", relative=False, remap=kept_bits_cut,
-    inv_freq=kept_bits_cut(ladder(64, 1e4)))
-mutant("matrix_product_bfloat16", "wide", "unknown",
-    "both factors of angles cut to bfloat16", also="position-precision|inv-freq-precision",
-    relative=False, remap=lambda p: cut(p).astype(float), inv_freq=cut(ladder(128, 5e5)))
+
+# Cells: cut, in fixed point, or never written.
+mutant("fixed_q15_down", "plain", "unknown", "floor(32768 x) / 32768", relative=False,
+    mend=lambda c, s: (np.floor(c * 32768) / 32768, np.floor(s * 32768) / 32768))
+mutant("whole_int8_to_zero", "plain", "unknown", "int8(127 x) as it is", relative=None,
+    subjects=STORED, mend=lambda c, s: (np.trunc(c * 127), np.trunc(s * 127)))
+mutant("tables_down", "plain", "unknown", "bfloat16, rounded down", relative=False,
+    mend=lambda c, s: (rounded_down(c), rounded_down(s)))
+mutant("factor_rounded", "yarn", "attention-factor", "the attention factor alone in bfloat16",
+    scale=float(to(yarn_scale(16), "bfloat16")))
+mutant("pairs_empty", "plain", "unknown", "cosines and sines from pair 20 on are 0",
+    relative=None, subjects=STORED,
+    mend=lambda c, s: (c * (np.arange(32) < 20), s * (np.arange(32) < 20)))
+mutant("rows_missing", "plain", "not-a-number", "rows 100 to 119 are no numbers", relative=None,
+    subjects=STORED,
+    remap=lambda p: np.where((p >= 100) & (p < 120), np.nan, p))
+mutant("block_missing", "wide", "not-a-number", "a block of cells is no number", relative=None,
+    subjects=STORED, remap=lambda p: np.where(
+        (p[:, None] >= 512) & (p[:, None] < 640) & (np.arange(64) >= 48), np.nan, p[:, None]))
+mutant("cosine_missing", "plain", "not-a-number", "one cosine is infinite", relative=None,
+    subjects=("half",), mend=lambda c, s: (
+        np.where((np.arange(len(c))[:, None] == 77) & (np.arange(32) == 3), np.inf, c), s))
 # fmt: on

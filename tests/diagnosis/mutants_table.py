@@ -12,12 +12,13 @@ from tests.diagnosis.mutants import MUTANTS
 from tests.diagnosis.mutation import APPLIED
 
 NOT_NAMED: dict[str, str] = {
-    "uninitialised_huge": "tables",
-    "uninitialised_first": "rotated",
+    "uninitialised_huge": "half",
+    "uninitialised_first": "impl",
     "float32_as_bfloat16": "rotated",
+    "grown_cast": "impl",
+    "grown_dropped": "impl",
     "grown_empty": "impl",
     "grown_factor": "impl",
-    "grown_scaled": "impl",
 }
 """Mistakes that are caught and whose cause is unknown, and the subjects that show them so."""
 

@@ -51,12 +51,6 @@ def test_the_first_position_that_is_moved_is_the_first_and_all_are_counted(start
     moved_from(start)
 
 
-@pytest.mark.slow
-def test_the_first_position_that_is_moved_is_the_first_wherever_it_is():
-    for start in range(50, ROWS, 9):
-        moved_from(start)
-
-
 def moved_from(start):
     angles = ANGLES.copy()
     angles[start:] = ANGLES[start - 1 : -1]
@@ -87,21 +81,6 @@ def test_a_short_table_is_told_from_its_very_first_wrong_row(start):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", BREAKS)
-@pytest.mark.parametrize("pair", [0, 2])
-def test_a_cell_that_is_wrong_alone_is_named(row, pair):
-    cos, sin = tables()
-    cos[row, pair] += 0.01
-    findings, (cause, *_) = told(cos, sin)
-    assert findings["reference"].at == {"position": row, "pair": pair}
-    assert cause.message == f"values differ in pair {pair} of 4 at position {row}"
-    assert cause.evidence == (
-        "1 of 6000 rotations (positions × pairs) differs, by up to 0.01: most at position "
-        f"{row}, pair {pair}"
-    )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "pair", "turned"), [(100, 31, 1e-5), (500, 20, 1e-3), (1023, 0, 0.5), (1, 31, 1e-4)]
 )
@@ -115,32 +94,6 @@ def test_one_angle_that_is_a_little_off_draws_no_story(row, pair, turned):
     assert cause.evidence.startswith("1 of 32768 rotations (positions × pairs) differs, by up to ")
     assert cause.evidence.endswith(f": most at position {row}, pair {pair}")
     assert cause.where.fields() == {"positions": f"{row}:{row + 1}", "pairs": f"{pair}"}
-
-
-MISTAKES = {
-    "base": tables(np.multiply.outer(np.arange(ROWS), 5e5 ** -(np.arange(4) / 4))),
-    "direction": (tables()[0], -tables()[1]),
-    "attention-factor": tuple(1.25 * each for each in tables()),
-    "cos-sin-mispaired": tables()[::-1],
-    "position-offset": tables(ANGLES + ANGLES[1]),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cause", MISTAKES)
-def test_what_a_cause_leaves_over_is_said_with_it(cause):
-    assert "otherwise" not in told(*MISTAKES[cause])[1][0].evidence
-    for row in (1, 1000, 1022):
-        cos, sin = (each.copy() for each in MISTAKES[cause])
-        cos[row], sin[row] = 0.5, 0.25
-        _, (first, *_) = told(cos, sin)
-        assert first.cause == cause
-        assert first.evidence.endswith(f"; 1 of the 1500 positions differs, at {row}")
-    cos[[400, 700]] = 0.5
-    _, (first, *_) = told(cos, sin)
-    assert first.cause == cause
-    expected = "; 3 of the 1500 positions differ, first at 400"
-    assert first.evidence.endswith(expected)
 
 
 @pytest.mark.long
@@ -207,11 +160,10 @@ def test_cells_in_a_half_precision_are_counted(dtype):
 
 
 @pytest.mark.long
-def test_a_rounding_that_changes_nothing_is_no_cause():
-    # float16 has every integer up to 2048: one row that differs is none of its doing.
-    cos, sin = (each.copy() for each in MISTAKES["base"])
+def test_a_base_that_explains_all_but_one_row_is_not_named():
+    cos, sin = tables(np.multiply.outer(np.arange(ROWS), 5e5 ** -(np.arange(4) / 4)))
     cos[1023] = 0.5
-    assert [each.cause for each in told(cos, sin)[1]] == ["base"]
+    assert [each.cause for each in told(cos, sin)[1]] == ["unknown"]
 
 
 AXIAL = rope.reference("rope-axial", dim=16, grid="9x7")
@@ -233,18 +185,6 @@ def test_axes_that_are_exchanged_are_named_and_scores_are_consistent_along_them(
     assert not findings["reference"].ok
     assert cause.cause == "axis"
     assert cause.message.startswith("pairs 0–7 of 8 follow axis 1 instead of axis 0, axis 0 in")
-
-
-@pytest.mark.slow
-def test_tables_of_a_grid_with_other_frequencies_are_consistent_along_its_axes():
-    for frequencies in (1e4 ** -(np.arange(8) / 8), 300.0 ** -(np.arange(8) / 8)):
-        findings, causes = told(*on_grid(frequencies), AXIAL)
-        assert findings["relative"].ok
-        assert not findings["reference"].ok
-        assert causes
-    findings, (cause, *_) = told(*on_grid(1e4 ** -(np.arange(6) / 6)), AXIAL)
-    assert findings["relative"].ok
-    assert cause.cause == "rotary-dim"
 
 
 @pytest.mark.slow
@@ -327,43 +267,10 @@ def test_a_single_wrong_cell_changes_its_own_score_most():
     assert "(error 1.2, at m = " in relative.message
 
 
-def sines_negated(cos, sin):
-    sin[613:] *= -1
-    return cos, sin
-
-
 def other_base_from_700(cos, sin):
     other = tables(np.multiply.outer(np.arange(len(cos)), 5e5 ** -(np.arange(4) / 4)))
     cos[700:], sin[700:] = other[0][700:], other[1][700:]
     return cos, sin
-
-
-def one_pair_backward(cos, sin):
-    sin[613:, 2] *= -1
-    return cos, sin
-
-
-def one_pair_still(cos, sin):
-    cos[300:, 1], sin[300:, 1] = 1, 0
-    return cos, sin
-
-
-@pytest.mark.slow
-def test_rows_that_run_backward_are_told_as_that_and_not_as_negative_positions():
-    _, (cause, *_) = told(*sines_negated(*tables()))
-    assert cause.cause == "direction"
-    assert cause.message == (
-        "from position 613 on: the rotation runs backward: the sine has the wrong sign"
-    )
-    assert cause.where.fields() == {"positions": "613:1500"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [one_pair_backward, one_pair_still])
-def test_no_frequency_is_named_that_no_row_has(wrong):
-    _, causes = told(*wrong(*tables()))
-    assert causes
-    assert not any("frequency of pair" in each.message + each.evidence for each in causes)
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from tests.checks import rope
 from tests.checks.rights import FURTHEST, RIGHTS
 from tests.diagnosis.mutants import MUTANTS
 from tests.diagnosis.mutants_table import FALSE, NOT_NAMED, SHOWN, mutants_markdown
-from tests.diagnosis.textbook import AXES, CASES, FP8, HALF, repeated, rotate
+from tests.diagnosis.textbook import AXES, CASES, HALF, repeated, rotate
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
@@ -61,8 +61,6 @@ def examined(name: str, form: str, right: Any) -> Any:
     values = np.asarray(wrong.inv_freq, np.float32)
     if wrong.inv_in in HALF:
         values = values.astype(HALF[wrong.inv_in])
-    if wrong.inv_in in FP8:
-        values = values.astype(FP8[wrong.inv_in]).astype(np.float32)
     return rope.of_frequencies(values, right, positions)
 
 

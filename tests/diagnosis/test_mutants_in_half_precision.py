@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache, lru_cache
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,7 @@ def shows(name: str, half: str, scale: float) -> bool:
 
 @pytest.mark.long
 @pytest.mark.sweep(40)
-@pytest.mark.parametrize("half", HALVES)
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize(("name", "half"), [*zip(TABLES, cycle(HALVES))])
 def test_what_errs_by_more_than_the_format_rounds_fails(name, half, reference):
     right = reference(MUTANTS[name].case)
     tables = rounded(tables_of(name), half)

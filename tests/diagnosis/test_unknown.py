@@ -26,47 +26,23 @@ def one_cell():
     return cos, SIN
 
 
-def coded(table):
-    """int8 with a scale for each column."""
-    scale = np.abs(table).max(axis=0) / 127
-    return np.rint(table / scale) * scale
-
-
-def resized(table):
-    """Every second row, and means between them."""
-    kept = np.repeat(table[::2], 2, axis=0)
-    return (kept + np.roll(kept, -1, axis=0)) / 2
-
-
 NAMELESS = {
     "noise": lambda: (COS + 1e-3 * RANDOM[0], SIN + 1e-3 * RANDOM[1]),
     "a flipped bit": one_cell,
-    "dropout": lambda: (COS * (RANDOM[0] > -1), SIN * (RANDOM[1] > -1)),
-    "clipped": lambda: (np.clip(COS, -0.75, 0.75), np.clip(SIN, -0.75, 0.75)),
     "a line": lambda: (1.5 * COS + 0.25, SIN),
-    "codes": lambda: (coded(COS), coded(SIN)),
-    "rows resized": lambda: (resized(COS), resized(SIN)),
     "positions as a logarithm": lambda: tuple(
         of(50 * np.log1p(np.arange(ROWS))[:, None] * ANGLES[1]) for of in (np.cos, np.sin)
     ),
-    "a late quarter of a turn": lambda: (np.sin(ANGLES + 1.57), SIN),
     "angles added with a wrong sign": lambda: (
         COS,
         np.sin(COARSE) * np.cos(FINE) - np.cos(COARSE) * np.sin(FINE),
     ),
-    "angles added with two wrong signs": lambda: (np.cos(COARSE - FINE), np.sin(COARSE - FINE)),
     "angles summed in float16": lambda: tuple(
         of(np.cumsum(np.tile(np.float16(ANGLES[1]), (ROWS, 1)), 0, dtype=np.float16).astype(float))
         for of in (np.cos, np.sin)
     ),
-    "memory moved": lambda: tuple(
-        np.roll(part.ravel(), 1).reshape(COS.shape) for part in (COS, SIN)
-    ),
     "bytes in the other order": lambda: tuple(
         np.nan_to_num(part.astype(np.float32).byteswap(), posinf=9, neginf=9) for part in (COS, SIN)
-    ),
-    "a row of its own size": lambda: tuple(
-        part * (1.5 + np.abs(RANDOM[0][:, :1])) for part in (COS, SIN)
     ),
 }
 

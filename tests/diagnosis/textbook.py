@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 HALF = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}
-FP8 = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}
 
 
 def to(values: Any, dtype: str | None) -> Any:
@@ -31,7 +30,7 @@ def to(values: Any, dtype: str | None) -> Any:
     if dtype is None:
         return values
     with np.errstate(over="ignore"):
-        rounded = np.asarray(values).astype({**HALF, **FP8}[dtype])
+        rounded = np.asarray(values).astype(HALF[dtype])
     return rounded.astype(np.float32)
 
 

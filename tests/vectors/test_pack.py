@@ -25,24 +25,13 @@ BEYOND = {
     "nearly": "within the tolerance: correct float32 code errs as much",
     "float32_far": "past 2^24, which no pack reaches",
     "one_missing": "of a position that the pack has not",
-    "row_missing": "of a position that the pack has not",
     "rows_exchanged": "of positions that the pack has not",
     "rows_missing": "of positions that the pack has not",
     "cosine_missing": "of a row that the pack has not",
 }
 """Mutants that a pack of one row a position cannot see, and why."""
 
-OF_WHOLE_TABLES = {
-    "cosines_ring", "decay_of_xpos", "decay_of_keys", "rows_resized", "rows_resized_corners",
-    "rows_resized_plain", "rows_for_positions", "angles_summed", "angles_summed_half",
-    "rows_turned_on", "rows_turned_on_wide",
-}  # fmt: skip
-"""Mutants that are made of all rows of a table from position 0 on, which a pack has not."""
-APART = [
-    name
-    for name, mutant in MUTANTS.items()
-    if mutant.case in ALONG_A_LINE and name not in OF_WHOLE_TABLES
-]
+APART = [name for name, mutant in MUTANTS.items() if mutant.case in ALONG_A_LINE]
 
 
 def pack_of(scheme, *, positions=None, dtype=FLOAT32, rule="auto", seed=0, **given):
@@ -92,7 +81,6 @@ def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, pack
 
 
 OF_PACKS = {
-    "shifted": ("frequency-rule",),
     "slow_scaled": ("frequency-rule",),
     "tables_down": ("table-precision",),
     "truncated_pi": ("inv-freq-precision",),  # which errs alike at these positions

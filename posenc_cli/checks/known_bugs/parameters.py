@@ -164,28 +164,23 @@ def _by_column(e: Expected, *, base: float, power: float) -> RealRows:
 
 
 def _t5_rules(e: Expected) -> Iterator[Change]:
-    """T5's rule without its last step, or with the sides exchanged."""
+    """T5's rule without its last step."""
     if "num_buckets" not in e.params:
         return
     yield renumbered(
         "far offsets go past the last bucket: the minimum is missing", lambda e, q, k: _t5(e, k - q)
     )
-    yield renumbered(
-        "the logarithm is rounded to the nearest bucket, not down",
-        lambda e, q, k: _t5(e, k - q, rounding=np.rint, clamp=True),
-    )
 
 
-def _t5(e: Expected, relative: Integers, *, rounding: Any = None, clamp: bool = False) -> Integers:
-    """T5's buckets in float64, as libraries write them."""
+def _t5(e: Expected, relative: Integers) -> Integers:
+    """T5's buckets in float64, as libraries write them, but for the minimum."""
     both, distance = e.params["bidirectional"], e.params["max_distance"]
     side = e.params["num_buckets"] // (2 if both else 1)
     single = side // 2
     away = np.abs(relative) if both else np.maximum(-relative, 0)
     right = np.where(relative > 0, side, 0) if both else 0
     far = np.log(np.maximum(away, single) / single) / math.log(distance / single) * (side - single)
-    widened = single + (far + 1e-9 if rounding is None else rounding(far)).astype(np.int64)
-    widened = np.minimum(widened, side - 1) if clamp else widened
+    widened = single + (far + 1e-9).astype(np.int64)
     return np.asarray(right + np.where(away < single, away, widened), np.int64)
 
 
@@ -303,7 +298,7 @@ BUGS = (
     KnownBug(
         BugCode.BUCKETS,
         _t5_rules,
-        "limit the bucket to the last of its side, and round down",
+        "limit the bucket to the last of its side",
         f"{GITHUB}huggingface/candle/issues/1312",
         ("scores", "buckets"),
     ),
