@@ -38,6 +38,7 @@ from posenc_cli.rotary.verdict import Report
 if TYPE_CHECKING:
     from posenc_cli.encoding.request import Request
     from posenc_cli.inference.tolerance import ToleranceRule
+    from posenc_cli.inference.turning import Progress
 
 _LOOKED = 512
 """Positions at each end that are compared where an offset may not be enough."""
@@ -46,14 +47,16 @@ FLOOR = 1e-6
 """Of scores of unit vectors: what float32 code may show."""
 
 
-def additive_report(request: Request, rule: ToleranceRule) -> Report:
+def additive_report(
+    request: Request, rule: ToleranceRule, *, progress: Progress | None = None
+) -> Report:
     """The report on a scheme that is not rotary: the one check that makes sense for it."""
     bound = request.encoding.bound
     assert request.positions is not None
     if bound.scheme.kind in ("bias", "relative"):
         finding = _offset_finding(request)
     else:
-        finding = _row_finding(request, rule)
+        finding = _row_finding(request, rule, progress)
     return Report(
         subject={
             "kind": SubjectKind.POSENC,
@@ -115,9 +118,9 @@ def _largest_change(request: Request, last: int) -> float:
     return worst
 
 
-def _row_finding(request: Request, rule: ToleranceRule) -> Finding:
+def _row_finding(request: Request, rule: ToleranceRule, progress: Progress | None) -> Finding:
     assert request.positions is not None
-    positions = iter(request.positions)
+    positions, count, done = iter(request.positions), request.positions.count, 0
     worst, size, at, origin = 0.0, 0.0, 0, next(iter(request.positions))
     first = None
     for block in request.plan().matrix().blocks():
@@ -130,6 +133,9 @@ def _row_finding(request: Request, rule: ToleranceRule) -> Finding:
         row = int(np.argmax(changes))
         if changes[row] > worst:
             worst, at = float(changes[row]), here[row]
+        done += len(here)
+        if progress is not None:
+            progress(done, count)
     allowed = rule if isinstance(rule, float) else FLOOR * max(1.0, size * size)
     ok = worst <= allowed
     differ = (

@@ -11,13 +11,13 @@ from posenc_cli.budget import check_size
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.checks.checking import GivenSubject, reading
 from posenc_cli.checks.expected import ValuePlaces
-from posenc_cli.checks.subjects import Asked, ValueSubject
+from posenc_cli.checks.subjects import Asked, ValueSubject, read_subject
 from posenc_cli.checks.values import ValueReport, value_report
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
 from posenc_cli.errors import InvalidInput
-from posenc_cli.files.reading import Loaded, read_array
+from posenc_cli.files.reading import Loaded
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -239,4 +239,4 @@ class ValueCheck(GivenSubject, Asked):
 
 
 def _loaded(given: GivenArray) -> Loaded:
-    return read_array(given) if isinstance(given, str) else given
+    return read_subject(given) if isinstance(given, str) else given

@@ -218,7 +218,7 @@ class Check(Record):
             from posenc_cli.checks.additive import additive_report
 
             with np.errstate(all="ignore"):  # a learned table may hold any numbers
-                report = additive_report(request, self.rule)
+                report = additive_report(request, self.rule, progress=self.progress)
             return replace(report, of=self._sample_size(where))
         if self.asked.tables or self.asked.rotated:
             return self._report_of_rows()

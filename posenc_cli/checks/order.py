@@ -4,8 +4,8 @@ One attention layer in float64, its projections drawn from a seed, is given toke
 Without positions it is equivariant to permutations: each token's output stays what it was, wherever
 the token went. An encoding is applied where its paper applies it: absolute rows are added to the
 embeddings, rotary tables rotate queries and keys, biases are added to the scores, and the rows of
-offsets meet the queries (Shaw et al. 2018): q·k + q·r. Transformer-XL's other terms, u·k and v·r,
-depend on a key or an offset as these do.
+offsets meet the queries (Shaw et al. 2018), for Transformer-XL in its four terms
+q·k + q·r + u·k + v·r.
 
 **Deviations.** Order: the largest change of an output over some permutations, as a share of the
 largest output. Direction: the same for the tokens read backward alone. Shift: the largest change of
@@ -264,6 +264,13 @@ class Layer(Record):
         return tuple(_drawn(SEED + 1, *shape) / math.sqrt(self.width))
 
     @cached_property
+    def relative_weights(self) -> tuple[HeadMatrices, ...]:
+        """Transformer-XL's W of r, and its u and v for each head."""
+        width = self.head_width
+        project = _drawn(SEED + 2, self.heads, width, width) / math.sqrt(width)
+        return project, *_drawn(SEED + 3, 2, self.heads, width)
+
+    @cached_property
     def sizes(self) -> list[float]:
         """The largest norm of each of these projections in a head."""
         return [float(np.linalg.norm(matrix, axis=(1, 2)).max()) for matrix in self.weights]
@@ -301,7 +308,7 @@ class Layer(Record):
             if part.bound.scheme.kind == "bias":
                 extra = self._biases(part, positions)
             elif part.bound.scheme.kind == "relative":
-                extra = self._relative_scores(part, queries, positions)
+                extra = self._relative_scores(part, queries, keys, positions)
             else:
                 continue
             scores = scores + extra
@@ -338,14 +345,19 @@ class Layer(Record):
             return np.stack([*scores_of_heads(content, rule, heads, positions, positions)])
 
     def _relative_scores(
-        self, part: Encoding, queries: HeadMatrices, positions: Integers
+        self, part: Encoding, queries: HeadMatrices, keys: HeadMatrices, positions: Integers
     ) -> HeadMatrices:
         """What the rows of offsets add to the scores. Shape: (heads, tokens, tokens)."""
         offsets = positions[None, :] - positions[:, None]
         distinct, where = np.unique(offsets, return_inverse=True)
         rows = compute(part, None, distinct, FLOAT64, "exact")  # (offsets, columns)
         columns = np.broadcast_to(where.reshape(offsets.shape), (self.heads, *offsets.shape))
-        scores = np.take_along_axis(queries @ rows.T, columns, 2)
+        if part.bound.content.waves is None:
+            scores = np.take_along_axis(queries @ rows.T, columns, 2)
+        else:
+            project, u, v = self.relative_weights
+            met = (queries + v[:, None, :]) @ (rows @ project).swapaxes(1, 2)
+            scores = np.take_along_axis(met, columns, 2) + u[:, None, :] @ keys.swapaxes(1, 2)
         return np.asarray(scores / math.sqrt(self.head_width))
 
     def outputs(self, embedded: RealRows, positions: Integers) -> tuple[HeadMatrices, float]:

@@ -16,10 +16,10 @@ import numpy as np
 from posenc_cli.configs.position_rules import APART, PAST, SECONDS
 from posenc_cli.errors import InvalidInput, quoted_name, sizes_text
 from posenc_cli.files.reading import read_array
-from posenc_cli.records import Record
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -320,7 +320,8 @@ def _causes(
     rule: PositionRule, prompt: Prompt, found: Ids, kept: slice
 ) -> tuple[PositionMistake, ...]:
     """The causes that give all ids of wrong sequences: those without a measured number first."""
-    for tier in (_mistakes(rule, prompt), _measured(rule, prompt, found[:, 0])):
+    candidates = [*_mistakes(rule, prompt)]
+    for tier in (candidates, _measured(rule, prompt, found[:, 0], candidates)):
         causes: dict[str, PositionMistake] = {}
         for mistake in tier:
             ids = position_ids(rule, prompt, mistake.habits)[:, None, kept]
@@ -365,8 +366,10 @@ def _stepped(step: float, right: float) -> PositionMistake:
     return PositionMistake("temporal step", text, Habits(step=step))
 
 
-def _measured(rule: PositionRule, prompt: Prompt, found: Ids) -> Iterator[PositionMistake]:
-    """The step that a video shows, and an offset."""
+def _measured(
+    rule: PositionRule, prompt: Prompt, found: Ids, mistakes: Sequence[PositionMistake]
+) -> Iterator[PositionMistake]:
+    """The step that a video shows, and an offset: beside a known bug only if not alone."""
     at = 0
     for index, grid in enumerate(prompt.grids):
         at += prompt.text[index]
@@ -375,7 +378,14 @@ def _measured(rule: PositionRule, prompt: Prompt, found: Ids) -> Iterator[Positi
             step = float(found[0, at + each] - found[0, at])
             yield _stepped(step, float(np.prod(_steps(rule, grid))))
         at += each * _frames(rule, grid)
-    shift = int(found[0, 0] - position_ids(rule, prompt)[0, prompt.left])
-    if shift:
-        text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
-        yield PositionMistake("offset", text, Habits(shift=shift))
+    own = position_ids(rule, prompt)[:, prompt.left : prompt.left + found.shape[1]]
+    alone = np.all(found - own == found[0, 0] - own[0, 0])
+    others = () if alone else mistakes
+    for mistake in (PositionMistake("offset", "", Habits()), *others):
+        first = position_ids(rule, prompt, mistake.habits)[0, prompt.left]
+        shift = int(found[0, 0] - first)
+        if shift:
+            text = f"every id is {abs(shift)} too {'large' if shift > 0 else 'small'}"
+            if mistake.text:
+                text = f"{mistake.text}, and {text}"
+            yield PositionMistake(mistake.cause, text, replace(mistake.habits, shift=shift))

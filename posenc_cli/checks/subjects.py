@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,11 +13,12 @@ import numpy as np
 from posenc_cli.checks.expected import Expected, ValuePlaces
 from posenc_cli.encoding.arrays import position_array
 from posenc_cli.encoding.request import Encoding
-from posenc_cli.errors import InvalidInput, PosencError, quoted_name, sizes_text
+from posenc_cli.errors import InvalidInput, PosencError, Unavailable, quoted_name, sizes_text
 from posenc_cli.files.reading import Loaded, read_array, read_headers
 from posenc_cli.formulas.declare import Scheme
 from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
+from posenc_cli.transaction import open_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 
 MASKED = -1e4
 """What masks add to scores that are not to be seen, or less: −10000 in BERT's code, −65504 …"""
+
+
+_LARGEST_JSON = 8 << 20
+"""Bytes: three times the slopes of the most heads; a device never ends."""
 
 
 class ValueSubject(Record):
@@ -105,6 +112,32 @@ class Asked(Record):
             other_tables=partial(_tables_beside, encoding.bound.params.get("weights")),
             **common,
         )
+
+
+def read_subject(path: str) -> Loaded:
+    """The numbers of a file; a .json file holds a list.
+
+    Raises: InvalidInput, Unavailable.
+    """
+    if PurePath(path).suffix.lower() == ".json":
+        return Loaded(np.array(_slopes_of_json(path)), "float64", path)
+    return read_array(path)
+
+
+def _slopes_of_json(path: str) -> list[float]:
+    """The slopes in what ``--json`` wrote, or in a list of numbers."""
+    try:
+        with open_input(path) as file:
+            text = file.read(_LARGEST_JSON + 1)
+        if len(text) > _LARGEST_JSON:
+            raise InvalidInput(f"{quoted_name(path)} is larger than {_LARGEST_JSON >> 20} MiB")
+        document = json.loads(text)
+        slopes = document["slopes"] if isinstance(document, dict) else document
+        return [float(slope) for slope in slopes]
+    except OSError as error:
+        raise Unavailable(f"cannot read {quoted_name(path)}: {error.strerror}") from error
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"{quoted_name(path)} holds no slopes as JSON") from error
 
 
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:

@@ -119,6 +119,15 @@ def words_of(
         yield with_residual(explanation, residual, others=len(words) - 1)
 
 
+def together(
+    claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
+) -> Explanation:
+    """The causes of a claim, in words, as one."""
+    first, *others = _words_of_claim(claim, suspect, residual, in_part=in_part)
+    message = " and ".join(word.message for word in (first, *others))
+    return with_residual(replace(first, message=message), residual)
+
+
 def _words_of_claim(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
 ) -> Iterator[Explanation]:

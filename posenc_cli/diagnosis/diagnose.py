@@ -17,6 +17,7 @@ from posenc_cli.diagnosis.bug_search import (
     amplitude_cause,
     either,
     named,
+    together,
     with_residual,
     words_of,
 )
@@ -40,6 +41,7 @@ from posenc_cli.diagnosis.rounding import (
     unexplained_drift,
 )
 from posenc_cli.diagnosis.rows_and_pairs import (
+    own_length_bugs,
     position_bugs,
     row_range_causes,
     unknown_cause,
@@ -303,7 +305,8 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if explanations:
         return [*explanations, *_one_of(amplitude)]
     return (
-        row_range_causes(suspect)
+        named(suspect, own_length_bugs(suspect))
+        or row_range_causes(suspect)
         or named(suspect, position_bugs(suspect))
         or named(suspect, stretched_bugs(suspect))
         or named(suspect, other_frequencies_bugs(suspect))
@@ -346,11 +349,10 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
     others = [  # what gives the same table as no scaling leaves it out, too
-        word
+        together(other, suspect, its_residual)
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
-        if not plain and other.parts == claim.parts == 1
-        for word in words_of(other, suspect, its_residual)
+        if not plain and other.parts == claim.parts
     ]
     return either(causes, others)
 

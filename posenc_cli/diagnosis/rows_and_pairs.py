@@ -16,9 +16,11 @@ from posenc_cli.diagnosis.defects import (
     claims_that_hold,
     nearest_rotations,
 )
+from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
 from posenc_cli.inference.causes import Cause
+from posenc_cli.inference.frequency_rules import Alternative
 from posenc_cli.inference.position_maps import rows_of_any_turn
-from posenc_cli.positions import range_texts
+from posenc_cli.positions import ordinal, range_texts
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Explanation, Where
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from posenc_cli.diagnosis.bug_search import Suspect
     from posenc_cli.diagnosis.defects import Whole
     from posenc_cli.inference.reference import Reference, Sample
-    from posenc_cli.numerics.arrays import Flags, Integers
+    from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 
 _MOST_RUNS = 6
@@ -39,6 +41,37 @@ _FEWEST_ROWS = 8
 
 _BESIDE = 16
 """Rows on either side of a run that show whether it ends there."""
+
+
+def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+    """Dynamic NTK with the base of each row's own length: a cache that is never rotated anew.
+
+    Decoding token by token with a cache of rotated keys gives such rows
+    (github.com/huggingface/transformers/issues/25104).
+    """
+    sample, reference = suspect.sample, suspect.sample.reference
+    if reference.encoding.bound.scheme is not rope_dynamic or reference.pairs < 2:
+        return
+    limit = int(reference.params["max_position_embeddings"])
+    if (sample.positions < 0).any() or sample.positions.max() < limit:
+        return
+    exponents = np.arange(reference.pairs) / reference.pairs
+    plain = dynamic_base(reference.params, np.full((1, 1), limit)) ** -exponents
+
+    def moved(piece: Sample) -> RealRows:
+        """The positions at which the plain ladder has the angles of each row's own base."""
+        positions = piece.positions[:, None].astype(np.float64)
+        base = dynamic_base(reference.params, np.maximum(positions + 1, limit))
+        return np.asarray(positions * base**-exponents / plain, np.float64)
+
+    words = Explanation(
+        Cause.FREQUENCY_RULE,
+        f"past position {limit - 1} each row uses the base of its own length, m + 1",
+        "as with cached keys that are not rotated again while the sequence grows",
+    )
+    rule = Alternative(Cause.FREQUENCY_RULE, "", plain[0])
+    defect = Defect(frequencies=rule, moved=RowCoordinates(moved))
+    yield RotaryBug(Claim(defect, sample.amplitude), words)
 
 
 def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
@@ -174,6 +207,9 @@ class Extent(Record):
 
     def _rows_text(self) -> str:
         positions = self.positions
+        steps = np.unique(np.diff(positions))
+        if steps.size == 1 and positions.size > 2 and steps[0] > 1:
+            return f"at every {ordinal(int(steps[0]))} position from {positions[0]} on"
         runs = range_texts(positions.tolist())
         if len(runs) == 1 and positions.size > 1 and positions[-1] == self.last:
             return f"from position {positions[0]} on"

@@ -94,6 +94,21 @@ def test_alibi_is_added_to_the_scores_of_its_head():
         np.testing.assert_allclose(found[head], expected, rtol=1e-12, atol=1e-14)
 
 
+def test_transformer_xl_has_its_four_terms():
+    layer = layer_of("transformer-xl", dim=8)
+    x = embeddings(("a", "b", "c"), layer.width)
+    scores, _ = layer.scores(x, np.arange(3))
+    q, k = x @ layer.weights[0][1], x @ layer.weights[1][1]
+    project, u, v = layer.relative_weights
+    frequencies = 10_000.0 ** -(np.arange(4) / 4)
+    for i in range(3):
+        for j in range(3):
+            angles = (i - j) * frequencies
+            r = np.concatenate([np.sin(angles), np.cos(angles)]) @ project[1]
+            four = q[i] @ k[j] + q[i] @ r + u[1] @ k[j] + v[1] @ r
+            assert scores[1, i, j] == pytest.approx(four / np.sqrt(8), rel=1e-11)
+
+
 def test_shaws_rows_meet_the_queries():
     layer = layer_of("shaw", dim=8, max_distance=2)
     x = embeddings(("a", "b", "c", "d"), layer.width)

@@ -64,6 +64,7 @@ def test_the_suffix_of_out_tells_the_form(call, tmp_path):
         assert call("alibi-slopes", "--heads", "8", "--out", name)[0] == 0
         assert (tmp_path / name).read_text().startswith(start)
     assert call("alibi-slopes", "--heads", "8", "--check", "s.csv")[0] == 0
+    assert call("alibi-slopes", "--heads", "8", "--check", "s.json")[0] == 0
 
 
 def test_bfloat16_slopes_that_are_off_by_a_percent_fail(call, tmp_path):
@@ -174,7 +175,9 @@ def test_another_max_bias_is_recognized(call, tmp_path):
         ("--json --format csv", 2, "--json cannot go with --format csv"),
         ("--check three.npy --format csv", 2, "--check cannot go with --format csv"),
         ("--out s.npy", 2, "cannot go with --out 's.npy', the name of"),
-        ("--check slopes.json", 2, "'slopes.json' has an unsupported format"),
+        ("--check broken.json", 2, "broken.json"),
+        ("--check huge.json", 2, "huge.json"),
+        ("--check endless.json", 2, "is larger than 8 MiB"),
         ("--check missing.npy", 3, "missing.npy"),
         ("--check square.npy", 2, "error: 'square.npy' holds an array of shape 3×3"),
         ("--check complex.npy", 2, "complex"),
@@ -186,7 +189,9 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     np.save(tmp_path / "three.npy", np.ones(3))
     np.save(tmp_path / "square.npy", np.ones((3, 3)))
     np.save(tmp_path / "complex.npy", np.ones(8, dtype=complex))
-    (tmp_path / "slopes.json").write_text("[0.5, 0.25]")
+    (tmp_path / "broken.json").write_text('{"slopes": "none"}')
+    (tmp_path / "huge.json").write_text(f"[1{'0' * 400}]")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
     (tmp_path / "garbage.npy").write_bytes(b"garbage")
     found, out, err = call("alibi-slopes", *arguments.split())
     assert (found, out) == (status, "")
@@ -258,13 +263,13 @@ def test_numbers_do_not_go_into_a_picture(more, call, tmp_path):
     ],
 )
 def test_the_rule_that_all_given_slopes_follow_is_named(given, cause, call, tmp_path):
-    np.save(tmp_path / "given.npy", given)
-    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.npy")
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
     assert status == 1
     assert cause in " ".join(out.split())
     given[3] *= 1.01
-    np.save(tmp_path / "given.npy", given)
-    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.npy")
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
     assert "cause: unknown" in out
 
 

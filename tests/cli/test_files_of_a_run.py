@@ -38,6 +38,7 @@ READING = [
     ("dot-similarity --in {} --out {out}", "w.npy", "w.png"),
     ("dot-similarity --in {}:encoding --out {out}", "two.npz", "two.npz"),
     ("heatmap --in {} --out {out}", "w.npy", "w.png"),
+    ("alibi-slopes --check {} --heads 2 --out {out}", "slopes.json", "slopes.json"),
     ("alibi-slopes --check {} --heads 2 --out {out}", "slopes.npy", "slopes.txt"),
     ("rope-check -s rope -d 4 --tables {} b.npy --out {out}", "w.npy", "w.txt"),
     ("rope-check -s rope -d 4 --tables b.npy {} --out {out}", "w.npy", "w.json"),
@@ -56,6 +57,7 @@ def folder(tmp_path):
     for name in ("config.json", "folder/config.json"):
         (tmp_path / name).write_text(config)
     (tmp_path / "list.json").write_text("[1, 2]")
+    (tmp_path / "slopes.json").write_text("[0.0625, 0.00390625]")
     (tmp_path / "function.py").write_text(FUNCTION)
     table = np.arange(12.0).reshape(3, 4) / 100
     for name in ("w.npy", "b.npy"):

@@ -186,12 +186,12 @@ def _report(file: str, own: Slopes) -> ValueReport:
     """Return the report of `posenc check` on the slopes of a file."""
     from posenc_cli.checks.any_encoding import ValueCheck
     from posenc_cli.checks.checking import SubjectError
-    from posenc_cli.files.reading import read_array
+    from posenc_cli.checks.subjects import read_subject
 
     given = {"heads": own.heads, "max_bias": own.max_bias, "slopes": own.convention}
     rounding = "bfloat16" if own.in_bfloat16 else ""
     try:
-        return ValueCheck(_SCHEME, given, slopes=read_array(file), rounding=rounding).report()
+        return ValueCheck(_SCHEME, given, slopes=read_subject(file), rounding=rounding).report()
     except SubjectError as failure:
         raise failure.error from None
 
