@@ -107,7 +107,7 @@ _ROW, _PAIR = np.indices((ROWS, PAIRS))
     [
         ((_ROW >= 100) & (_ROW < 120), "all at positions 100–119", ("100:120", None)),
         (_ROW == 0, "all at position 0", ("0:1", None)),
-        (_ROW % 4 == 3, "all at 750 of 3000 positions", None),
+        (_ROW % 4 == 3, "all at every 4th position from 3 on", None),
         ((_ROW == 511) & (_PAIR == 9), "all in pair 9 of 32 at position 511", ("511:512", "9")),
         (
             (_ROW >= 100) & (_ROW < 120) & (_PAIR >= 30),

@@ -99,7 +99,7 @@ def test_every_second_row_of_another_table_is_unknown_with_its_place():
     odd = (AT % 2 == 1)[:, None]
     (first,) = causes_of(np.where(odd, MISTAKES["base"][0], EXACT))
     assert first.cause == "unknown"
-    assert first.message == "values differ in pairs 1–15 of 16 at 750 of 1500 positions"
+    assert first.message == "values differ in pairs 1–15 of 16 at every 2nd position from 1 on"
 
 
 @pytest.mark.long
@@ -117,6 +117,23 @@ def test_a_pair_that_repeats_another_is_told_and_no_base_is_read_off_it():
         assert first.message == "pair 31 of 32 has a wrong frequency, by no known rule"
         assert "frequency of pair 31: 0.0001778" in first.evidence
         assert first.where.fields() == {"pairs": "31"}
+
+
+@pytest.mark.slow
+def test_frequencies_that_are_all_off_by_one_ratio_are_no_offset_of_positions():
+    """1 + 9e-7 of each: within what float32 may show in any cell, but the same in all pairs."""
+    rates = ladder(64, 1e4) * (1 + 9e-7)
+    right = rope.reference("rope", dim=64)
+    where = "0:131072:7,131000:131072"
+    values = np.exp(1j * np.multiply.outer(rope.positions_array(where).astype(float), rates))
+    for examined in (
+        rope.of_frequencies(rates, right, where),
+        rope.of_tables(values.real, values.imag, right, where),
+    ):
+        assert not examined.ok
+        (first, *others) = diagnose(examined)
+        assert (first.cause, others) == ("unknown", [])
+        assert first.message.startswith("no rounding of a frequency and its product")
 
 
 @pytest.mark.long

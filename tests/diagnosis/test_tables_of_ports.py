@@ -43,7 +43,18 @@ def causes_of(pair, scheme="rope", *, rows=1024, **params):
     return diagnose(rope.of_tables(cos, sin, reference, f"0:{rows}"))
 
 
+LENGTHS = np.maximum(np.arange(1, 1025), 512)[:, None]
+OWN_BASES = 1e4 * (4 * LENGTHS / 512 - 3) ** (64 / 62)
+
 WRONG = {
+    "bases of their own lengths": (
+        [
+            part(np.arange(1024)[:, None] * OWN_BASES ** -(np.arange(32) / 32))
+            for part in (np.cos, np.sin)
+        ],
+        ("rope-dynamic", DYNAMIC),
+        ("frequency-rule", "past position 511 each row uses the base of its own length, m + 1"),
+    ),
     "dynamic without its last term, as which factor 7 gives": (
         tables(ladder(64, 1e4 * (4 * 2) ** (64 / 62))),
         ("rope-dynamic", DYNAMIC),
