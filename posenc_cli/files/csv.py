@@ -367,7 +367,9 @@ FORMAT = Format(
     write=write,
     size=size,
     read=read,
+    headers=None,
     recognizes=lambda head: re.match(_START, head, re.IGNORECASE) is not None,
     other_suffixes=(".txt",),
     binary=False,
+    holds_several=False,
 )

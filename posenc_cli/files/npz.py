@@ -275,5 +275,7 @@ FORMAT = Format(
     read=read,
     headers=headers,
     recognizes=lambda head: head.startswith((b"PK\3\4", b"PK\5\6")),
+    other_suffixes=(),
+    binary=True,
     holds_several=True,
 )

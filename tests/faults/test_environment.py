@@ -140,7 +140,6 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
         ("numpy", SMALL),
         ("matplotlib", ["heatmap", "-s", "rope", "-l", "9", "-o", "a.png"]),
         ("plotext", PLOT),
-        ("safetensors", ["generate", "-s", "rope", "-l", "5", "-o", "a.safetensors"]),
     ],
 )
 def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tmp_path):

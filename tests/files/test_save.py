@@ -15,7 +15,6 @@ import pytest
 
 from posenc_cli.cli.pictures import IMAGES
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS, Saved, format_of, ready, save
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import FLOAT32
@@ -101,38 +100,10 @@ def test_refusals_come_before_the_first_block(tmp_path: Path, name: str) -> None
     assert names(tmp_path) == ["a"]
 
 
-def test_a_file_that_fails_its_verification_is_not_kept(tmp_path: Path) -> None:
-    def refuse(path: str, matrix: Matrix) -> None:
-        assert np.load(path).shape == matrix.shape
-        assert Path(path).name.startswith(".posenc-")
-        raise RuntimeError("not what was written")
-
-    with pytest.raises(RuntimeError, match="not what"):
-        save(MATRIX, str(tmp_path / "a"), format=replace(FORMATS["npy"], verify=refuse))
-    assert not names(tmp_path)
-
-
-def test_a_wrong_safetensors_header_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = safetensors.header(MATRIX)
-    monkeypatch.setattr(safetensors, "header", lambda _: right.replace(b"[6,2]", b"[2,6]"))
-    with pytest.raises(RuntimeError, match="safetensors reads"):
-        save(MATRIX, str(tmp_path / "a"), format=FORMATS["safetensors"])
-    assert not names(tmp_path)
-
-
 def test_what_a_format_cannot_hold_is_refused_before_the_first_block(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="two axes"):
         save(replace(uncomputed(), shape=(2, 3, 2)), str(tmp_path / "a"), format=FORMATS["csv"])
     assert not names(tmp_path)
-
-
-def test_safetensors_are_verified_in_folders_of_any_name(tmp_path: Path) -> None:
-    folder = tmp_path / os.fsdecode(b"\xff\n")
-    folder.mkdir()
-    save(MATRIX, str(folder / "a"), format=FORMATS["safetensors"])
-    assert names(folder) == ["a"]
 
 
 def test_a_size_other_than_foretold_is_a_bug(tmp_path: Path) -> None:
@@ -246,7 +217,6 @@ def test_the_table_is_known_without_loading_numpy() -> None:
 MEMORY = """
 import sys
 import numpy as np
-from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.formats import save
