@@ -245,9 +245,9 @@ def test_scores_by_offset_are_those_of_any_two_positions_so_far_apart():
         encoding = HeadEncoding(find(scheme), {"dim": 8}).at(12)
         numbers = np.random.default_rng(1).standard_normal(8)
         by_offset = encoding.terms @ numbers
-        from posenc_cli.analysis.head_patterns.position_scores import _turned, _turns
+        from posenc_cli.analysis.head_patterns.position_scores import _turned
 
-        turns = [_turns(side, range(12)) for side in (encoding.query, encoding.key)]
+        turns = [encoding._turns(side) for side in (encoding.query, encoding.key)]
         pairwise = _turned(*turns).of(numbers)
         for query in range(12):
             found = pairwise[query, query::-1]
