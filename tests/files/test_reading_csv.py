@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 
 import numpy as np
 import pytest
@@ -136,13 +135,6 @@ def test_line_beyond_the_bound_is_refused(path):
     assert read_array(path).values.tolist() == [[1, 2]]
     with pytest.raises(InvalidInput, match="bytes of memory"):
         read_array(path, max_bytes=csv._CHUNK)
-
-
-def test_numbers_are_the_same_without_the_json_parser(path, monkeypatch):
-    array = np.random.default_rng(1).standard_normal((300, 8))
-    np.savetxt(path, array, delimiter=",")
-    monkeypatch.setitem(sys.modules, "orjson", None)
-    assert (read_array(path).values == array).all()
 
 
 BITS = st.integers(0, 2**64 - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0])
