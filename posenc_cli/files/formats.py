@@ -160,7 +160,6 @@ def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) 
             target,
             clobber=clobber,
             needed=format.size(matrix),
-            bound="" if format.binary else "at least ",
         )
     elif format.binary and sys.stdout and not sys.stdout.closed and sys.stdout.isatty():
         raise InvalidInput(
@@ -180,10 +179,9 @@ def save(
 ) -> Saved:
     """Write ``matrix`` to the path ``target``, or to standard output if it is ``-``.
 
-    The file takes its name only when it is whole and has the size that its format predicts.
-    ``digest`` requests the SHA-256 of the bytes, which costs
-    about as much as writing them. ``announce`` is called while the file can still be cancelled: if
-    it raises, no file is left behind.
+    The file takes its name only when it is whole. ``digest`` requests the SHA-256 of the bytes,
+    which costs about as much as writing them. ``announce`` is called while the file can still be
+    cancelled: if it raises, no file is left behind.
 
     Raises:
         InvalidInput, Unavailable: as ``ready``, and Unavailable if a write fails.
@@ -194,8 +192,6 @@ def save(
     with standard_output() if standard else replacing(target, clobber=clobber) as stream:
         counter = _Counter(stream, digest=digest)
         format.write(counter, matrix)
-        if format.binary and counter.bytes != (expected := format.size(matrix)):
-            raise RuntimeError(f"{format.name}: wrote {counter.bytes} bytes, not {expected}")
         saved = Saved(target, counter.bytes, counter.sha256)
         if announce is not None:
             announce(saved)

@@ -144,8 +144,7 @@ class Format(InputFormat):
     """A file format that is read and written.
 
     ``summary`` is its description in the docs. ``check`` refuses a matrix that the format cannot
-    hold, and ``write`` streams one. ``size`` is the length of the file in bytes, a lower bound for
-    text (not ``binary``).
+    hold, and ``write`` streams one. ``size`` is the least that the file takes, in bytes.
     """
 
     summary: str

@@ -55,7 +55,7 @@ def test_what_was_saved_is_told(tmp_path: Path, name: str, digest: bool) -> None
     data = Path(path).read_bytes()
     sha256 = hashlib.sha256(data).hexdigest() if digest else None
     assert saved == Saved(path, len(data), sha256)
-    assert FORMATS[name].size(MATRIX) == len(data) or not FORMATS[name].binary
+    assert FORMATS[name].size(MATRIX) <= len(data)
     assert names(tmp_path) == ["a"]
 
 
@@ -95,7 +95,7 @@ def test_refusals_come_before_the_first_block(tmp_path: Path, name: str) -> None
         with pytest.raises(Unavailable):
             save(uncomputed(), str(target), format=form, clobber=clobber)
     huge = replace(uncomputed(), shape=(10**15, 64))
-    with pytest.raises(Unavailable, match=r"it takes (at least )?\d{8,}\.\d GiB"):
+    with pytest.raises(Unavailable, match=r"it takes at least \d{8,}\.\d GiB"):
         save(huge, str(tmp_path / "b"), format=form)
     assert names(tmp_path) == ["a"]
 
@@ -103,13 +103,6 @@ def test_refusals_come_before_the_first_block(tmp_path: Path, name: str) -> None
 def test_what_a_format_cannot_hold_is_refused_before_the_first_block(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="two axes"):
         save(replace(uncomputed(), shape=(2, 3, 2)), str(tmp_path / "a"), format=FORMATS["csv"])
-    assert not names(tmp_path)
-
-
-def test_a_size_other_than_foretold_is_a_bug(tmp_path: Path) -> None:
-    form = replace(FORMATS["npy"], size=lambda _: 1)
-    with pytest.raises(RuntimeError, match="bytes, not 1"):
-        save(MATRIX, str(tmp_path / "a"), format=form)
     assert not names(tmp_path)
 
 
