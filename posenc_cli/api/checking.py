@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.api.arguments import (
     ArgumentError,
-    GivenPositions,
     argument_text,
     check_unused,
     checked_choice,
@@ -18,6 +17,7 @@ from posenc_cli.api.arguments import (
     in_arguments,
     model_encoding,
     number_format,
+    positions_of,
     type_text,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
@@ -274,11 +274,10 @@ def compare(
     """
     if is_array(a) and is_array(b):
         check_unused(**parameters)
-    given = None if positions is None else GivenPositions.of(positions)
     sides = [_side(value, name, parameters) for value, name in ((a, "a"), (b, "b"))]
     result = comparison(
         sides,
-        given.positions if given else None,
+        positions_of(positions),
         table=table,
         head=head,
         dtype=None if dtype is None else number_format(dtype),
@@ -381,8 +380,7 @@ def check(
     (False, 'uninitialised')
     """
     rule = _tolerance(tol)
-    where = None if positions is None else GivenPositions.of(positions)
-    at = where.positions if where else None
+    at = positions_of(positions)
     subject: dict[str, Any] = {
         "file": given_array(values, "values"),
         "vectors": pair_of_arrays(vectors, "vectors", ("x", "y")),

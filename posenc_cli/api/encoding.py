@@ -17,6 +17,7 @@ from posenc_cli.api.arguments import (
     in_arguments,
     model_encoding,
     number_format,
+    positions_of,
 )
 from posenc_cli.api.arrays import array_like, delivered, format_of_result
 from posenc_cli.backends.base import Arithmetic
@@ -240,8 +241,7 @@ def blocks(
     [(512, 256), (512, 256), (276, 256)]
     """
     form = format_of_result(dtype, None, None)
-    where = None if positions is None else GivenPositions.of(positions).positions
-    precision = _precision(form, round_to)
+    where, precision = positions_of(positions), _precision(form, round_to)
     choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
     checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()

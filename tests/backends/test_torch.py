@@ -388,7 +388,6 @@ def test_no_name_of_a_device(name):
 @lacks_cuda
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_cuda_where_there_is_none(name):
-    reason = "" if torch.backends.cuda.is_built() else r"this torch \(.*\) has no CUDA"
     backend = TorchBackend()
     rule = rope.bind({}).content.waves.frequencies
     for asked in (
@@ -396,7 +395,9 @@ def test_cuda_where_there_is_none(name):
         lambda: backend.reduced(rule, scale=1.0, arithmetic="float32", device=name),
         lambda: backend.frequencies(rule, arithmetic="float32", device=name),
     ):
-        with pytest.raises(Unavailable, match=f"^--device {name}: {reason}") as raised:
+        with pytest.raises(
+            Unavailable, match=f"^--device {name}: torch cannot compute there"
+        ) as raised:
             asked()
         assert "\n" not in raised.value.message
 
