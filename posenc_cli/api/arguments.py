@@ -437,7 +437,7 @@ class GivenPositions(Record):
         return cls(positions_from(array.reshape(-1)), array.shape)
 
 
-def positions_of(given: object) -> Positions | None:
+def given_positions(given: object) -> Positions | None:
     """Positions in any form that callers pass, or None for None.
 
     Raises: ArgumentError.
@@ -479,4 +479,4 @@ def choice_at(
 
     Raises: InvalidInput if there is no such encoding, or no such positions.
     """
-    return choice_of(encoding, positions_of(positions), parameters)
+    return choice_of(encoding, given_positions(positions), parameters)

@@ -14,10 +14,10 @@ from posenc_cli.api.arguments import (
     checked_number,
     choice_at,
     choice_of,
+    given_positions,
     in_arguments,
     model_encoding,
     number_format,
-    positions_of,
     type_text,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
@@ -277,7 +277,7 @@ def compare(
     sides = [_side(value, name, parameters) for value, name in ((a, "a"), (b, "b"))]
     result = comparison(
         sides,
-        positions_of(positions),
+        given_positions(positions),
         table=table,
         head=head,
         dtype=None if dtype is None else number_format(dtype),
@@ -380,7 +380,7 @@ def check(
     (False, 'uninitialised')
     """
     rule = _tolerance(tol)
-    at = positions_of(positions)
+    at = given_positions(positions)
     subject: dict[str, Any] = {
         "file": given_array(values, "values"),
         "vectors": pair_of_arrays(vectors, "vectors", ("x", "y")),

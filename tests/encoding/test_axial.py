@@ -172,14 +172,6 @@ def test_waves_that_contradict_themselves_are_refused(waves, message):
         axial(waves, Engine())
 
 
-def test_columns_that_cannot_hold_their_waves_are_refused():
-    filler = axial(waves_along([0] * 6, table([[1]])), Engine())
-    with pytest.raises(ValueError, match="3 columns cannot hold 6 waves"):
-        filler.fill(
-            np.empty((1, 12)), np.zeros(1, np.int64), [Placement("cos", slice(0, 3))], dtype=FLOAT64
-        )
-
-
 @pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=REAL_DTYPES)
 def test_every_backend_on_the_cpu_gives_the_same_bytes(dtype):
     from posenc_cli.backends import registry
