@@ -120,16 +120,6 @@ def test_any_positions_select_from_the_contiguous_matrix(name, dtype):
         assert part.tobytes() == np.ascontiguousarray(expected).tobytes()
 
 
-@pytest.mark.parametrize("name", RELATIVE)
-@every_dtype
-def test_fewer_positions_select_the_middle_of_all_offsets(name, dtype):
-    whole = matrix(name, "0:60", dtype=dtype)
-    for spec, count in (("0:60", 60), ("0:9", 9), ("100:109", 9), ("7", 1)):
-        part = matrix(name, spec, dtype=dtype)
-        assert part.shape[0] == 2 * count - 1
-        assert part.tobytes() == whole[60 - count : 59 + count].tobytes()
-
-
 @pytest.mark.long
 @pytest.mark.sweep(6)
 @every_scheme
@@ -145,19 +135,6 @@ def test_rounding_to_a_format_is_rounding_the_same_real_values(name, dtype):
         assert (np.abs(widen(stored, REAL_DTYPES[dtype])[~decided]) < 1e-30).all()
     expected = narrow(reals, None, REAL_DTYPES[dtype])
     assert stored[decided].tobytes() == expected[decided].tobytes()
-
-
-@pytest.mark.long
-@pytest.mark.sweep(2)
-@every_scheme
-def test_round_to_stores_the_values_of_the_coarser_format(name):
-    import ml_dtypes
-
-    given = SMALL.get(name, {})
-    bits = matrix(name, "0:40", dtype="bfloat16", **given)
-    wide = matrix(name, "0:40", dtype="float32", round_to="bfloat16", **given)
-    assert wide.dtype == np.float32
-    assert (wide == bits.view(ml_dtypes.bfloat16).astype(np.float32)).all()
 
 
 @pytest.mark.long

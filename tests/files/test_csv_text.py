@@ -71,12 +71,6 @@ def test_any_bits_read_back(case: tuple[np.ndarray, DType]) -> None:
     assert same_values(read_back(text_of(array, dtype), dtype), array)
 
 
-@each_dtype
-def test_edges_read_back(dtype: DType) -> None:
-    array = edges(dtype)
-    assert same_values(read_back(text_of(array, dtype), dtype), array)
-
-
 def test_every_float16_reads_back() -> None:
     array = np.arange(1 << 16, dtype="<u2").view("<f2").reshape(256, 256)
     text = text_of(array, FLOAT16)
@@ -142,12 +136,6 @@ def test_lines_are_rows_however_the_blocks_are_cut(
     assert len(lines) == shape[0]
     assert all(line.count(",") == shape[1] - 1 for line in lines)
     assert same_values(read_back(text, dtype), array)
-
-
-@each_dtype
-def test_one_axis_is_one_value_a_line(dtype: DType) -> None:
-    array = np.array([1, 0.5, np.nan, -0.0], dtype.numpy)
-    assert text_of(array, dtype, 2) == "1.0\n0.5\nnan\n-0.0\n"
 
 
 @pytest.mark.long
