@@ -207,7 +207,8 @@ class RunResult(Record):
     """The results of one seed's model at each length, under one context extension.
 
     ``learnt`` is whether it passed its task's threshold, without which it is not judged. ``reason``
-    has its value and the threshold.
+    has its value and the threshold. ``induction`` is how many nats better it predicts a piece of
+    text the second time.
     """
 
     encoding: str
@@ -217,6 +218,7 @@ class RunResult(Record):
     seed: int
     learnt: bool
     reason: str
+    induction: float | None
     lengths: tuple[LengthLosses, ...]
 
     def at(self, length: int) -> LengthLosses:
@@ -288,6 +290,7 @@ _RESULT = {
             **dict.fromkeys(("encoding", "scheme", "stretch", "task", "reason"), (str,)),
             "seed": (int,),
             "learnt": (bool,),
+            "induction": (*_NUMBER, _NONE),
             "lengths": [
                 {
                     "length": (int,),

@@ -2,7 +2,9 @@
 
 Models that stop training too soon all seem to hold at longer lengths: what fails there is what they
 have not learned yet. So each task sets a threshold at the trained length. For a text it is the loss
-of n-gram counts with short contexts on the same characters.
+of n-gram counts with short contexts on the same characters. The induction score is reported without
+a threshold: after some thousand steps of prose, no model of the usual size learns to copy from far
+back, whatever its encoding.
 
 Imports torch: import it only where something is trained.
 """
@@ -128,6 +130,14 @@ def length_results(
     ]
 
 
+def induction_scores(
+    model: LengthModel, parameters: Mapping[str, Tensor], repeated: TokenBatch
+) -> Reals:
+    """Return how many nats better a piece is predicted the second time. Shape: (seeds,)."""
+    first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
+    return np.asarray(first - second)
+
+
 class LearningRule(Record):
     """The threshold at the trained length: a loss over the last positions, or an accuracy."""
 
@@ -153,6 +163,10 @@ class LearningRule(Record):
             ok, place = share >= self.accuracy, f"{share:.2f} of answers right at {result.length}"
             rule = f"at least {self.accuracy:.2f}"
         return ok, f"{place}; needs {rule}"
+
+
+_REPEATED = 32
+"""The number of pieces that an induction score averages."""
 
 
 def run_job(
@@ -190,6 +204,7 @@ class _JobRun:
         for done, (name, length) in enumerate(tests, 1):
             results[name].append(self._at(length, name))
             progress(request.steps + done, steps)
+        inductions = self._inductions()
         at_trained = results[NONE][setting.lengths.index(setting.trained)]
         rule = LearningRule.of(setting.task, setting.last)
         runs = []
@@ -205,6 +220,7 @@ class _JobRun:
                         seed,
                         learnt,
                         reason,
+                        inductions[place],
                         tuple(each[place] for each in results[name]),
                     )
                 )
@@ -239,6 +255,16 @@ class _JobRun:
         if request.positions is not None:
             model.taken(drawn_positions(request.positions, columns, request.steps))
         return model
+
+    def _inductions(self) -> list[float | None]:
+        setting = self._setting
+        batch = setting.task.repeated(setting.trained, _REPEATED)
+        if batch is None:
+            return [None] * len(self._job.seeds)
+        columns = batch.inputs.shape[1]
+        model = self._model_at(columns, NONE, columns)
+        scores = induction_scores(model, self._training.parameters, batch)
+        return [round(float(score), DIGITS) for score in scores]
 
 
 def environment(device: torch.device) -> dict[str, str]:

@@ -155,6 +155,7 @@ class EncodingSummary(Record):
     seeds: tuple[int, ...]
     learnt: int
     reason: str
+    induction: Estimate | None
     lengths: tuple[LengthSummary, ...]
 
     @property
@@ -228,6 +229,7 @@ class EncodingSummary(Record):
             "reason": self.reason,
             "judged": self.judged,
             "verdict": self.verdict,
+            "induction": None if self.induction is None else self.induction.fields(),
             "lengths": lengths,
         }
 
@@ -266,6 +268,7 @@ def summaries(
 def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:
     """Summarize the runs of some seeds."""
     first = next((run for run in runs if not run.learnt), runs[0])
+    inductions = [run.induction for run in runs if run.induction is not None]
     lengths = [result.length for result in runs[0].lengths]
     return EncodingSummary(
         first.task,
@@ -276,6 +279,7 @@ def _summary(runs: Sequence[RunResult], trained: int) -> EncodingSummary:
         tuple(run.seed for run in runs),
         sum(run.learnt for run in runs),
         f"seed {first.seed}: {first.reason}",
+        Estimate.of(inductions) if inductions else None,
         tuple(_length_summary(runs, length, trained) for length in lengths),
     )
 

@@ -111,6 +111,10 @@ class Task(Record, ABC):
         fit.
         """
 
+    def repeated(self, length: int, count: int) -> TokenBatch | None:  # noqa: ARG002
+        """Return pieces of text that each occur twice, for a task on text, else None."""
+        return None
+
     def check(self, length: int, last: int, sequences: int = SEQUENCES) -> None:
         """Check that a length can be tested.
 
@@ -137,6 +141,7 @@ class Text(Task):
     name = "text"
     summary = "the next character of a text"
     unit = "characters"
+    shortest = 4  # a piece of two, repeated, has one predictable character
     answers = None
 
     @property
@@ -168,6 +173,28 @@ class Text(Task):
         windows = _next_tokens(text[ends[:, None] + np.arange(-length - 1, 0)])
         section = text[-max(sequences * last, length) - 1 :]
         return TestSet(windows, _last_columns(windows, last), _pieces(section, length))
+
+    def repeated(self, length: int, count: int) -> TokenBatch:
+        """Return held-out pieces of half a length, each twice: (count, 2 · (length // 2) - 1).
+
+        Point 0 is the first time, point 1 the second, which a model predicts if it has learned to
+        look back. Both score the same characters: all but the first of a piece, which is not
+        predictable.
+        """
+        text = self.corpus.held_out
+        half = length // 2
+        self._check_characters(len(text), half, "held out")
+        starts = np.linspace(0, len(text) - half, count).astype(np.int64)
+        pieces = text[starts[:, None] + np.arange(half)]  # (count, half)
+        batch = _next_tokens(np.hstack([pieces, pieces]))
+        target = np.arange(1, 2 * half)  # the character of the two pieces that each column predicts
+        return TokenBatch(
+            batch.inputs,
+            batch.targets,
+            np.broadcast_to(target != half, batch.inputs.shape),
+            np.broadcast_to(target // half, batch.inputs.shape),
+            2,
+        )
 
     def check(self, length: int, last: int, sequences: int = SEQUENCES) -> None:
         """Check that a length can be tested.

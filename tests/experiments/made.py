@@ -65,6 +65,7 @@ def results(
                         seed,
                         has_learnt,
                         f"{reached:.3f} nats at {trained}; needs at most 2.000",
+                        None if task.answers else 0.25,
                         tuple(lengths),
                     )
                 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def result(job, loss: float = 1.5) -> JobResult:
     lengths = (LengthLosses(8, loss, 1.25, (2.0, 0.5), 0.5, None), LengthLosses(16, 3.0, 2.0, ()))
     runs = tuple(
-        RunResult(job.encoding.label, "rope", "none", job.task, seed, True, "so", lengths)
+        RunResult(job.encoding.label, "rope", "none", job.task, seed, True, "so", None, lengths)
         for seed in job.seeds
     )
     return JobResult(job.key, 8, runs, ((10, 2.0, 2.5),), {"torch": "2"})

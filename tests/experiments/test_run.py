@@ -132,6 +132,18 @@ def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkey
         assert places != [*range(len(places))]
 
 
+def test_induction_is_what_the_second_time_is_told_better_by(monkeypatch) -> None:
+    class Told:
+        def __init__(self, *_given):
+            pass
+
+        def by_point(self, _batch):
+            return np.array([[3.0, 1.0], [2.0, 2.5]])
+
+    monkeypatch.setattr(run_module, "BatchLosses", Told)
+    assert run_module.induction_scores(None, {}, None).tolist() == [2.0, -0.5]
+
+
 def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one() -> None:
     told = object.__new__(run_module.BatchLosses)
     told.right = np.array([[[True, False, True], [True, True, False]]])
@@ -185,6 +197,7 @@ def test_text_is_tested_on_the_same_last_characters_at_each_length(monkeypatch) 
     for each in first.lengths:
         assert each.last == pytest.approx(np.mean(each.by_position[-10:]), abs=1e-5)
         assert each.accuracy is None
+    assert first.induction is not None
 
 
 @pytest.mark.long

@@ -99,6 +99,7 @@ def test_summaries_follow_the_request_and_join_the_seeds_of_all_jobs():
         for rest in (("rope", "none"), ("rope", "yarn"), ("alibi", "none"))
     ]
     assert {item.seeds for item in found} == {tuple(range(7))}
+    assert [item.induction is None for item in found] == [False] * 3 + [True] * 3
 
 
 def test_losses_between_places_are_means_of_each_seed_first():

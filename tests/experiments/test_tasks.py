@@ -168,6 +168,11 @@ def test_needles_of_a_test_lie_at_all_depths_alike(sequences: int) -> None:
     assert np.ptp(counts) <= 1
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_only_text_has_pieces_that_stand_there_twice(name: str) -> None:
+    assert (task(name).repeated(100, 8) is None) == (name != "text")
+
+
 def marked(length: int) -> Text:
     """A text whose characters are all different, so that each tells where it stands."""
     return Text(replace(own(), training=np.arange(9000), held_out=np.arange(9000, 9000 + length)))
@@ -210,6 +215,36 @@ def test_a_length_below_the_last_places_is_told_whole() -> None:
         marked(200).test(20, 50, 4)
 
 
+@pytest.mark.parametrize("length", [4, 5, 100])
+def test_a_piece_that_stands_there_twice_is_scored_twice_but_for_its_first_character(
+    length: int,
+) -> None:
+    text = marked(500)
+    batch = text.repeated(length, 8)
+    half = length // 2
+    assert batch.inputs.shape == (8, 2 * half - 1)
+    assert batch.extent == 2
+    starts = set()
+    for inputs, targets, scored, axis in zip(
+        batch.inputs, batch.targets, batch.scored, batch.axis, strict=True
+    ):
+        piece = np.arange(inputs[0], inputs[0] + half)
+        assert np.array_equal(inputs, [*piece, *piece][:-1])
+        assert np.array_equal(targets, [*piece, *piece][1:])
+        assert np.array_equal(targets[scored & (axis == 0)], piece[1:])
+        assert np.array_equal(targets[scored & (axis == 1)], piece[1:])
+        starts.add(int(piece[0]))
+    assert (min(starts), max(starts), len(starts)) == (9000, 9500 - half, 8)
+
+
+def test_the_shortest_piece_that_stands_there_twice_is_scored_both_times() -> None:
+    batch = task("text").repeated(task("text").shortest, 3)
+    assert batch is not None
+    assert np.unique(batch.axis[batch.scored]).tolist() == [0, 1]
+    below = Text(own()).repeated(task("text").shortest - 1, 3)
+    assert not below.scored.any()
+
+
 def test_a_text_must_hold_the_longest_test() -> None:
     needed = (SEQUENCES - 1) * 50 + 800 + 1
     marked(needed).check(800, 50)
@@ -222,6 +257,8 @@ def test_a_text_must_hold_the_longest_test() -> None:
             refused(800, 50)
     with pytest.raises(InvalidInput, match="to train on, but needs 9001"):
         short.training(generator(), 9000, 1)
+    with pytest.raises(InvalidInput, match="held out, but needs 4500"):
+        short.repeated(9000, 1)
 
 
 @pytest.mark.parametrize("name", NAMES)

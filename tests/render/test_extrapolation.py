@@ -112,7 +112,7 @@ def test_json_has_what_was_promised():
     document = json.loads(json.dumps(report.fields(), allow_nan=False))
     run = document["runs"][0]
     promised = {"scheme", "stretch", "task", "seed", "learnt", "lengths"}
-    assert promised | {"encoding", "reason"} == {*run}
+    assert promised | {"encoding", "reason", "induction"} == {*run}
     assert len(document["runs"]) == 2 * 2 * 3
     assert [item["length"] for item in run["lengths"]] == [8, 16, 32, 64]
     assert run["lengths"][1]["last"] == pytest.approx(3.4)

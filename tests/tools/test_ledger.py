@@ -36,7 +36,9 @@ def results(*, learnt=True, values=None, **rows):
                 LengthLosses(length, number, number, (number,), accuracy=number)
                 for length, number in ((10, first), (20, later))
             )
-            runs.append(RunResult(name, name, "none", "text", seed, learnt, "a reason", lengths))
+            runs.append(
+                RunResult(name, name, "none", "text", seed, learnt, "a reason", None, lengths)
+            )
     job = JobResult("key", 10, tuple(runs), (), {})
     saved = {"text": {"command": "", "results": [job.fields()]}}
     return Results({"runs": saved, "values": values or {}})

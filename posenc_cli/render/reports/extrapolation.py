@@ -189,6 +189,7 @@ class ExperimentReport(Record):
                 "seed": run.seed,
                 "learnt": run.learnt,
                 "reason": run.reason,
+                "induction": run.induction,
                 "lengths": [self._length_fields(run, item) for item in run.lengths],
             }
             for run in self.runs
