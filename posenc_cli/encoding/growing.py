@@ -1,11 +1,17 @@
 """Waves whose amplitude depends on position: base^((p − centre)/span) · cos(p · ω), rounded.
 
-This module computes correctly rounded entries of such waves, by Ziv's test in two tiers.
+This module computes correctly rounded entries of such waves, by Ziv's test in three tiers.
 
-1. An entry is the double-double product of a point on the circle and a bounded exponential. The
-   point is within 2^−90, as in :mod:`posenc_cli.numerics.judge`. The power of two of the
-   exponential is kept apart, so that nothing overflows on the way.
-2. The remaining entries, and float64 entries that are subnormal, are computed in 60-digit reals.
+1. For formats narrower than float64, an entry is the product of a float64 cosine and a float64
+   amplitude. The cosine is off by at most 4.1u of the scale (:mod:`posenc_cli.numerics.waves`; u =
+   2^−53). The amplitude is off by 3.1u of itself: its two factors and their product are each
+   rounded once. With the product's own rounding and that of entry ± margin, the error is 9.3u of
+   amplitude and scale. The margin is 16u.
+2. The rows of the few other entries, and all float64 entries, are double-double products of a point
+   on the circle and a bounded exponential. The point is within 2^−90, as in
+   :mod:`posenc_cli.numerics.judge`. The power of two of the exponential is kept apart, so that
+   nothing overflows on the way.
+3. The remaining entries, and float64 entries that are subnormal, are computed in 60-digit reals.
 
 Entries past the largest number of a format are infinite, and those below the smallest are zero,
 each with the sign of its cosine or sine.
@@ -27,6 +33,7 @@ from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.numerics.fixed_point import nearest, sine_cosine
 from posenc_cli.numerics.phasors import Phasors
 from posenc_cli.numerics.rounding import narrow
+from posenc_cli.numerics.waves import WaveTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,14 +43,19 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import (
         Flags,
         Integers,
+        RealRows,
         Reals,
         StoredRows,
     )
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
 
-PAIR_MARGIN = 2.0**-90  # of a point on the circle, see tier 1
-CHUNK_CELLS = 1 << 13  # about twenty arrays, half as long, exist while they are computed
+MARGIN = 2.0**-49  # 16u, see tier 1
+PAIR_MARGIN = 2.0**-90  # of a point on the circle, see tier 2
+_PROVEN_AMPLITUDES = 2.0**-800, 2.0**800
+"""With amplitudes in this range, float64 underflows or overflows only if the entry does."""
+CHUNK_CELLS = 1 << 16  # half a megabyte of float64: the entries of a chunk stay in the cache
+PROVEN_CELLS = 1 << 13  # about twenty arrays, half as long, exist while they are computed
 _LARGEST, _SMALLEST = 1026, -1080
 """Binary exponents past which an entry is infinite or zero in every format."""
 _FASTEST = 2**30  # e to this power is outside every format
@@ -135,11 +147,15 @@ class GrowingCells:
         if len(self._rates) != waves.count:
             raise ValueError(f"{len(self._rates)} bases where {waves.count} were declared")
         self._scale = exact.asarray(waves.scale)[0]
+        self._margin = MARGIN * abs(float(self._scale))
         self._centre = growth.centre * waves.denominator
+        self._table = WaveTable(self._frequencies, scale=self._scale)
         self._phasors = Phasors(self._frequencies, scale=self._scale)
         self._speeds = np.array([abs(float(speed)) for speed in self._frequencies])
         # At higher rates an entry is infinite or zero one position on: larger ones only overflow.
         self._bounded_rates = bounded.numbers(list(exact.clip(rates, -_FASTEST, _FASTEST)))
+        self._low_rows = max(1, CHUNK_CELLS // max(1, waves.count))
+        self._low: RealRows | None = None
 
     def fill(
         self,
@@ -149,14 +165,65 @@ class GrowingCells:
         dtype: DType,
     ) -> None:
         """Write the placements' columns of ``out``, correctly rounded to ``dtype``."""
-        cells = self._rounded_cells(positions, dtype)
+        rows = np.arange(positions.size)
+        if dtype.name != FLOAT64.name:
+            rows = self._fill_from_float64(out, positions, placements, dtype)
+        step = max(1, PROVEN_CELLS // max(1, out.shape[1]))
+        for start in range(0, rows.size, step):
+            some = rows[start : start + step]
+            cells = self._rounded_cells(positions[some], dtype)
+            for placement in placements:
+                zero = placement.function == "zero" or self._scale == 0
+                own = 0 if zero else cells[placement.function][:, placement.waves]
+                out[some, placement.columns] = own
+
+    def _fill_from_float64(
+        self,
+        out: StoredRows,
+        positions: Integers,
+        placements: Sequence[Placement],
+        dtype: DType,
+    ) -> Integers:
+        """Write the columns from float64 entries (tier 1); return the rows that are not proven."""
+        cells = np.empty(out.shape)  # (positions, columns)
+        self._table.fill(cells, positions, placements, dtype=FLOAT64)
+        amplitudes = self._amplitudes(positions)  # (positions, waves)
+        smallest, largest = _PROVEN_AMPLITUDES
+        open_rows = np.zeros(positions.size, np.bool_)
         for placement in placements:
-            zero = placement.function == "zero" or self._scale == 0
-            own = 0 if zero else cells[placement.function][:, placement.waves]
-            out[:, placement.columns] = own
+            target = out[:, placement.columns]
+            if placement.function == "zero" or self._scale == 0:
+                target[...] = 0
+                continue
+            factors = amplitudes[:, placement.waves]
+            values, margin = cells[:, placement.columns] * factors, self._margin * factors
+            target[...] = narrow(values + margin, None, dtype)
+            word = np.dtype(f"u{dtype.itemsize}")
+            other = narrow(values - margin, None, dtype).view(word)
+            proven = (target.view(word) == other) & (factors > smallest) & (factors < largest)
+            open_rows |= ~proven.all(axis=1)
+        return np.flatnonzero(open_rows)
+
+    def _amplitudes(self, positions: Integers) -> RealRows:
+        """Return amplitudes with an error of 3.1u, or NaN if float64 cannot hold them.
+
+        Shape: (positions, waves).
+        """
+        if self._low is None:
+            self._low = self._powers(np.arange(self._low_rows))
+        multiples, rest = np.divmod(positions - self._centre, self._low_rows)
+        once, where = np.unique(multiples, return_inverse=True)
+        result: RealRows = self._powers(once * self._low_rows)[where] * self._low[rest]
+        return result
+
+    def _powers(self, distances: Integers) -> RealRows:
+        powers = bounded.exp(bounded.asarray(distances[:, None]) * self._bounded_rates)
+        # If the bound of the error is not small, nothing can be proven.
+        certain = powers.error < 2.0**-60 * np.abs(powers.high)
+        return np.where(certain, powers.high, np.nan)
 
     def _rounded_cells(self, positions: Integers, dtype: DType) -> dict[str, StoredRows]:
-        """Return cosines and sines of all waves, correctly rounded.
+        """Return cosines and sines of all waves, correctly rounded: tiers 2 and 3.
 
         Shape: (positions, waves) each.
         """

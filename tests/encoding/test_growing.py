@@ -74,6 +74,34 @@ def test_every_cell_is_correctly_rounded(  # noqa: PLR0917 - from Hypothesis
 BINADES_A_POSITION = -math.log(0.4 / 1.4) / 512 / math.log(2)
 
 
+def test_the_margin_covers_the_error_of_the_first_tier():
+    waves = catalogue.find("xpos").bind({"dim": 8}, seq_len=900).content.waves
+    cells = growing.GrowingCells(waves, waves.growth)
+    positions = np.arange(0, 5000, 37)
+    out = np.empty((positions.size, 4))
+    cells._table.fill(out, positions, [Placement("cos", slice(0, 4))], dtype=REAL_DTYPES["float64"])
+    amplitudes = cells._amplitudes(positions)
+    worst = 0.0
+    for row, position in enumerate(positions.tolist()):
+        for i in range(4):
+            with mpmath.workprec(500):
+                true = cell("cos", position, i, d=8, centre=450)
+                error = abs(mpmath.mpf(out[row, i] * amplitudes[row, i]) - true)
+                worst = max(worst, float(error / amplitudes[row, i]))
+    assert 2.0**-55 < worst < growing.MARGIN * 0.6
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 1.0, 2.0**20])
+def test_nearly_all_narrow_rows_are_proven_from_float64_at_any_scale(scale, monkeypatch):
+    rows = counted(monkeypatch, "_rounded_cells")
+    waves = catalogue.find("xpos").bind({"dim": 16}, seq_len=600).content.waves
+    out = np.empty((500, 8), np.float32)
+    placements = [Placement("cos", slice(0, 8))]
+    filler = wave_filler(replace(waves, scale=scale), Engine())
+    filler.fill(out, np.arange(1, 501), placements, dtype=REAL_DTYPES["float32"])
+    assert sum(rows) <= 40  # of 500: 2⁻⁴⁹ of a cell is seldom across a tie, 2⁻²⁴ apart
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "binades"),
