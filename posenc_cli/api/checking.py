@@ -21,7 +21,7 @@ from posenc_cli.api.arguments import (
     type_text,
 )
 from posenc_cli.api.arrays import is_array, loaded_array
-from posenc_cli.api.notebooks import NotebookReport
+from posenc_cli.api.notebooks import NotebookReport, report_html
 from posenc_cli.calls.roles import CALL_AXES, CALL_ROLES
 from posenc_cli.calls.signature import CallRequest
 from posenc_cli.catalogue import adopting
@@ -34,7 +34,7 @@ from posenc_cli.formulas.buckets import RULES as BUCKET_RULES
 from posenc_cli.identification.search import identify_files
 from posenc_cli.inference.tolerance import RULES
 from posenc_cli.render.reports.comparison import comparison_fields, comparison_text
-from posenc_cli.render.reports.report import fields, report_text
+from posenc_cli.render.reports.report import COLUMNS, fields, report_text, rows, scope, verdict
 from posenc_cli.render.reports.value_report import value_fields, value_text
 from posenc_cli.render.typesetting import Typesetter
 from posenc_cli.rotary.verdict import Report
@@ -71,6 +71,11 @@ class RopeReport(NotebookReport, Report):
     def in_short(self) -> str:
         """Whether every finding holds, and the likeliest cause."""
         return "ok" if self.ok else f"FAILED {self.cause or 'unknown'}"
+
+    def _repr_html_(self) -> str:
+        causes = [argument_text(f"cause: {why.text}") for why in self.diagnosis]
+        table = [*COLUMNS], rows(self)
+        return report_html(argument_text(verdict(self)), table, [*causes, scope(self)])
 
 
 class _ComparisonReport(NotebookReport):

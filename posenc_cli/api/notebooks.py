@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from html import escape
+from typing import Any
 
 
 class NotebookReport:
@@ -27,3 +28,16 @@ class NotebookReport:
             data = base64.b64encode(content).decode()
             picture = f'<img alt="{escape(repr(self))}" src="data:image/png;base64,{data}">'
         return f"{picture}<pre>{escape(str(self))}</pre>"
+
+
+def report_html(verdict: str, table: tuple[list[str], list[list[str]]], lines: list[str]) -> str:
+    """A verdict, a table and further lines as HTML; all texts are escaped."""
+    heads, rows = table
+
+    def cells(tag: str, texts: list[Any]) -> str:
+        return "".join(f"<{tag}>{escape(str(text))}</{tag}>" for text in texts)
+
+    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    head = f"<p><b>{escape(verdict)}</b></p>{told}"
+    return f"{head}<table><thead><tr>{cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"

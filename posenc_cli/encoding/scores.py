@@ -126,10 +126,9 @@ def scores_of_heads(
             row = rule(head, offsets)
             yield np.lib.stride_tricks.sliding_window_view(row, keys.size)[::-1]
     else:
-        indices = score_indices(content, queries[:, None], keys[None, :])
-        distinct, where = np.unique(indices, return_inverse=True)
+        distinct, where = _distinct(score_indices(content, queries[:, None], keys[None, :]))
         for head in heads:
-            yield rule(head, distinct)[where.reshape(indices.shape)]
+            yield rule(head, distinct)[where]
 
 
 def _step_of(queries: Integers, keys: Integers) -> int | None:
@@ -138,6 +137,22 @@ def _step_of(queries: Integers, keys: Integers) -> int | None:
     if not (queries.size and keys.size and steps.size and steps[0] > 0):
         return None
     return int(steps[0]) if (steps == steps[0]).all() else None
+
+
+def _distinct(indices: Integers) -> tuple[Integers, Integers]:
+    """Return the values that occur, in order, and the place of each index among them.
+
+    Shapes: (n,), and that of the indices.
+    """
+    least = int(indices.min(initial=0))
+    reach = int(indices.max(initial=0)) - least + 1
+    if reach > 2 * indices.size:
+        distinct, where = np.unique(indices, return_inverse=True)
+        return distinct, where.reshape(indices.shape)
+    places = indices - least  # for close values, marking is faster than sorting
+    seen = np.zeros(reach, np.bool_)
+    seen[places] = True
+    return np.flatnonzero(seen) + least, (np.cumsum(seen) - 1)[places]
 
 
 def score_indices(content: Content, queries: Integers, keys: Integers) -> Integers:

@@ -8,6 +8,7 @@ import pytest
 
 import posenc_cli as posenc
 from posenc_cli.catalogue import BUILT_IN
+from posenc_cli.encoding.scores import _distinct
 from posenc_cli.errors import InvalidInput
 from tests.matrices import matrix, request
 
@@ -161,6 +162,17 @@ def test_files_that_hold_no_such_network_are_refused(golden, tmp_path):
     huge["x_3x5:2.weight"][0] = 1e300
     with pytest.raises(InvalidInput, match="exceed float64"):
         matrix("swin-v2", "0:9", weights=network(huge, "3x5", tmp_path / "huge.npz"))
+
+
+@pytest.mark.parametrize("spread", [1, 2, 3, 1 << 40])
+def test_values_that_lie_close_or_far_are_told_apart_alike(spread):
+    indices = spread * (np.arange(12, dtype=np.int64).reshape(3, 4) % 5 - 2)
+    distinct, where = _distinct(indices)
+    expected, places = np.unique(indices, return_inverse=True)
+    assert np.array_equal(distinct, expected)
+    assert np.array_equal(where, places.reshape(indices.shape))
+    empty = _distinct(np.empty((0, 4), np.int64))
+    assert empty[1].shape == (0, 4)
 
 
 def test_a_window_of_one_place_has_one_score():
