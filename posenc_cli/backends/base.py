@@ -8,13 +8,13 @@ Rows and scores, which are formulas of integers, are always computed by NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from posenc_cli.backends.numpy import NumpyBackend
-    from posenc_cli.backends.torch import TorchBackend
+    from decimal import Decimal
+
     from posenc_cli.numerics.arrays import Integers, Reals, StoredRows
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.numerics.placements import Placement
@@ -84,5 +84,50 @@ class ReducedFiller(Protocol):
         """Return the angles position · frequency in (−π, π], in the storage of ``dtype``."""
 
 
-Backend: TypeAlias = "NumpyBackend | TorchBackend"
-"""A library that computes waves, found by name; the kernel's backend is one of NumPy's."""
+class Backend(Protocol):
+    """A library that computes waves, found by name."""
+
+    @property
+    def name(self) -> str:
+        """The name for ``--backend``."""
+
+    @property
+    def block_values(self) -> int | None:
+        """The number of values it fills best at a time, or None if that does not matter."""
+
+    @property
+    def call_values(self) -> int | None:
+        """The number of values it computes best in one call, into memory of the caller."""
+
+    def status(self) -> Status:
+        """Return whether it can be used here, and on which devices.
+
+        ``auto`` asks for the status of CPU backends, so those must not import their library here.
+        """
+
+    def exact(
+        self, frequencies: Sequence[Decimal], *, scale: Decimal, device: str | None
+    ) -> WaveFiller:
+        """Return waves whose every entry is correctly rounded.
+
+        Units: frequencies in radians per position.
+        Raises: Unavailable if the library or the device is missing or lacks float64.
+        """
+
+    def reduced(
+        self, rule: FrequencyRule, *, scale: float, arithmetic: Reduced, device: str | None
+    ) -> ReducedFiller:
+        """Return waves computed in one precision throughout, as code written with the library does.
+
+        Positions, frequencies, their product, its cosine and the scaled cosine are each rounded to
+        the precision. In bfloat16 the frequencies are evaluated in float32 and then rounded, as in
+        a module that was built in float32 and cast.
+
+        Raises: Unavailable if the library or the device is missing.
+        """
+
+    def frequencies(self, rule: FrequencyRule, *, arithmetic: Reduced, device: str | None) -> Reals:
+        """Return the frequencies that ``reduced`` waves use, each held exactly by a float64.
+
+        Raises: Unavailable if the library or the device is missing.
+        """
