@@ -132,7 +132,7 @@ def find(name: str) -> Scheme:
     if len(parts_of(name)) > 1:
         raise InvalidInput(
             f"{abbreviated(name)} is several encodings; give one",
-            hint=slash_hint(name) or "name each by itself",
+            hint="name each by itself",
         )
     if name.endswith(".py"):
         raise InvalidInput(
@@ -172,12 +172,6 @@ def parts_of(name: str) -> list[str]:
         else:
             parts.append(part)
     return parts
-
-
-def slash_hint(name: str) -> str | None:
-    """A hint for a file whose name has a plus, which otherwise joins schemes: its path."""
-    is_file = is_own(name) and Path(name.rpartition(":")[0]).is_file()
-    return f"a + joins schemes: ./{name} names the file" if is_file else None
 
 
 @contextmanager

@@ -71,21 +71,11 @@ class Record:
         fields.update(named)
         twice = named.keys() & names[: len(values)] if values and named else None
         if fields.keys() != self._known or len(values) > len(names) or twice:
-            raise TypeError(self._wrong_fields(values, named))
+            given = [*names[: len(values)], *named]
+            raise TypeError(f"{type(self).__name__} has the fields {names}, not {given}")
         for name in self._fresh:
             if isinstance(fields[name], _Fresh):
                 fields[name] = fields[name].make()
-
-    @classmethod
-    def _wrong_fields(cls, values: tuple[Any, ...], named: dict[str, Any]) -> str:
-        """The reason why a record cannot be made of these."""
-        names = cls._names
-        if len(values) > len(names):
-            return f"{cls.__name__} has {len(names)} fields, not {len(values)}"
-        if wrong := ", ".join(name for name in named if name not in names[len(values) :]):
-            return f"{cls.__name__} has no field {wrong}, or it is given twice"
-        missing = (name for name in names[len(values) :] if name not in {*named, *cls._defaults})
-        return f"{cls.__name__} needs {next(missing)}"
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, in order."""

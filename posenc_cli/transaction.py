@@ -28,7 +28,7 @@ class Transaction:
 
     def __init__(self) -> None:
         self._read: set[tuple[int, int]] = set()
-        self._replaced: dict[tuple[int, int], tuple[str, str]] = {}
+        self._replaced: dict[tuple[int, int], str] = {}
         self._temporaries: list[Path] = []
         self._claims: list[Callable[[], object]] = []
         self._sayings: list[Callable[[], object]] = []
@@ -43,22 +43,22 @@ class Transaction:
             self._read.add(identity)
             self._refuse_both(identity)
 
-    def note_replaced(
-        self, status: os.stat_result, place: str, *, hint: str = "give --out another name"
-    ) -> None:
+    def note_replaced(self, status: os.stat_result, place: str) -> None:
         """Record that the file that messages call ``place`` is to be replaced.
 
-        Raises: InvalidInput with ``hint`` if the file is read.
+        Raises: InvalidInput if the file is read.
         """
         if stat.S_ISREG(status.st_mode):
             identity = status.st_dev, status.st_ino
-            self._replaced[identity] = place, hint
+            self._replaced[identity] = place
             self._refuse_both(identity)
 
     def _refuse_both(self, identity: tuple[int, int]) -> None:
         if identity in self._read and identity in self._replaced:
-            place, hint = self._replaced[identity]
-            raise InvalidInput(f"cannot write {place}: this command reads that file", hint=hint)
+            raise InvalidInput(
+                f"cannot write {self._replaced[identity]}: this command reads that file",
+                hint="give --out another name",
+            )
 
     def temporary_beside(self, path: Path) -> Path:
         """A new name in the folder of ``path``; if a file has that name at the end, it is removed.

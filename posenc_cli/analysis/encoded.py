@@ -11,19 +11,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from posenc_cli.analysis.sampling import CellValues, positions_of
+from posenc_cli.encoding.engine import Engine
+from posenc_cli.encoding.precision import Precision
+from posenc_cli.encoding.request import Request
 from posenc_cli.numerics import exact
+from posenc_cli.numerics.dtypes import FLOAT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from decimal import Decimal
 
-    from posenc_cli.encoding.engine import Engine
-    from posenc_cli.encoding.request import Plan, Request
+    from posenc_cli.encoding.request import Encoding, Plan
     from posenc_cli.formulas.declare import Waves
-    from posenc_cli.numerics.arrays import Reals, StoredRows
+    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals, StoredRows
     from posenc_cli.positions import Positions
 
     EngineFor = Callable[[Plan], Engine]
+
+_PRECISION = Precision.of(FLOAT64, None)
 
 
 def row_cells(
@@ -85,6 +90,28 @@ def blocks_at(
     """The matrix of a request at other positions, or at some offsets of a relative scheme."""
     plan = request.plan_at(positions)
     return plan.matrix(engine_for(plan)).blocks()
+
+
+def rows_at(encoding: Encoding, positions: Positions, table: str | None = None) -> RealRows:
+    """The rows of an encoding in float64, at any positions. Shape: (positions, columns)."""
+    request = Request(encoding, positions, _PRECISION, table=table)
+    return np.concatenate([*blocks_at(request, positions, lambda _: Engine())])
+
+
+def turns_at(encoding: Encoding, positions: Positions) -> ComplexRows:
+    """The rotation cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
+    return np.asarray(rows_at(encoding, positions, "complex"), np.complex128)
+
+
+def scores_at(encoding: Encoding, heads: Iterable[int], indices: Integers) -> RealRows:
+    """The scores of heads of a bias by formula at offsets or keys. Shape: (heads, indices)."""
+    from posenc_cli.encoding.scores import score_rule  # slow to import, rarely needed
+
+    order = np.argsort(indices)
+    with encoding.bound.scheme.answerable():
+        rule = score_rule(encoding.bound.content, None, precision=_PRECISION, engine=Engine())
+        values = [np.asarray(rule(head, indices[order])) for head in heads]
+    return np.asarray(values)[:, np.argsort(order)]
 
 
 def wavelengths_of(waves: Waves) -> Reals:

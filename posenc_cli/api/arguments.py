@@ -437,6 +437,14 @@ class GivenPositions(Record):
         return cls(positions_from(array.reshape(-1)), array.shape)
 
 
+def given_positions(given: object) -> Positions | None:
+    """Positions in any form that callers pass, or None for None.
+
+    Raises: ArgumentError.
+    """
+    return None if given is None else GivenPositions.of(given).positions
+
+
 def _no_positions(given: object) -> ArgumentError:
     hint = "give a number of them, a range, or an array of numbers"
     if is_traced(given):
@@ -471,5 +479,4 @@ def choice_at(
 
     Raises: InvalidInput if there is no such encoding, or no such positions.
     """
-    given = None if positions is None else GivenPositions.of(positions)
-    return choice_of(encoding, given.positions if given else None, parameters)
+    return choice_of(encoding, given_positions(positions), parameters)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from posenc_cli.api.arguments import (
     ArgumentError,
-    GivenPositions,
     argument_text,
     check_unused,
     checked_choice,
     checked_number,
     choice_at,
     choice_of,
+    given_positions,
     in_arguments,
     model_encoding,
     number_format,
@@ -279,11 +279,10 @@ def compare(
     """
     if is_array(a) and is_array(b):
         check_unused(**parameters)
-    given = None if positions is None else GivenPositions.of(positions)
     sides = [_side(value, name, parameters) for value, name in ((a, "a"), (b, "b"))]
     result = comparison(
         sides,
-        given.positions if given else None,
+        given_positions(positions),
         table=table,
         head=head,
         dtype=None if dtype is None else number_format(dtype),
@@ -386,8 +385,7 @@ def check(
     (False, 'uninitialised')
     """
     rule = _tolerance(tol)
-    where = None if positions is None else GivenPositions.of(positions)
-    at = where.positions if where else None
+    at = given_positions(positions)
     subject: dict[str, Any] = {
         "file": given_array(values, "values"),
         "vectors": pair_of_arrays(vectors, "vectors", ("x", "y")),

@@ -14,6 +14,7 @@ from posenc_cli.api.arguments import (
     argument_text,
     checked_choice,
     choice_of,
+    given_positions,
     in_arguments,
     model_encoding,
     number_format,
@@ -240,8 +241,7 @@ def blocks(
     [(512, 256), (512, 256), (276, 256)]
     """
     form = format_of_result(dtype, None, None)
-    where = None if positions is None else GivenPositions.of(positions).positions
-    precision = _precision(form, round_to)
+    where, precision = given_positions(positions), _precision(form, round_to)
     choice, plan = _planned(encoding, where, parameters, precision, table=table, head=head)
     checked_choice("arithmetic", arithmetic, get_args(Arithmetic))
     return plan.matrix(choice.engine(plan, arithmetic=arithmetic)).blocks()

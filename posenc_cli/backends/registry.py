@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from posenc_cli.backends.base import Backend, Status
-from posenc_cli.errors import Unavailable, described, unknown_name
+from posenc_cli.errors import Unavailable, unknown_name
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from posenc_cli.backends.base import Backend, Status
 
 
 class BackendEntry(Record):
@@ -64,15 +65,11 @@ def find(name: str) -> Backend:
 
 
 def status(name: str) -> Status:
-    """Return the status of a backend, even if its status raises.
+    """Return the status of a backend, and when ``auto`` takes it.
 
     For an available backend, the reason ends with when ``auto`` uses it, or why it does not.
     """
-    try:
-        here = find(name).status()
-    except Exception as error:
-        reason = f"its status cannot be asked ({described(error)})"
-        return Status(available=False, version=None, devices=(), reason=reason)
+    here = find(name).status()
     if not here.available:
         return here
     others = ", ".join(device for device in here.devices if device != "cpu")
@@ -122,9 +119,5 @@ def _automatic_choice(values: int | None) -> BackendChoice:
     if values is None or values < FAST_FROM:
         return BackendChoice(find("numpy"))
     fast = find("fast")
-    try:
-        here = fast.status()
-        lost = "" if here.available else here.reason
-    except Exception as error:
-        lost = described(error)
-    return BackendChoice(find("numpy") if lost else fast, lost)
+    here = fast.status()
+    return BackendChoice(fast) if here.available else BackendChoice(find("numpy"), here.reason)

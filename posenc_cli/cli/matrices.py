@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc_cli.files.matrix import Matrix
 
 
-READ = " ".join(form.suffix for form in FORMATS.values() if form.read)
+READ = " ".join(form.suffix for form in FORMATS.values())
 
 MatrixFile = Annotated[
     str | None,

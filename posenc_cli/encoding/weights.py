@@ -85,10 +85,6 @@ class LoadedTable(Record):
                 f"parameters needs {text} = {weights.rows}×{weights.columns}"
             )
 
-    def __call__(self, rows: Integers) -> RealRows:
-        """Return the given rows; rows past the end are for `ExtendedTable`."""
-        return self.values[rows]
-
 
 def _finite(path: str, given: str, *, axes: int) -> RealRows:
     """Return the real array in a file, as float64.
@@ -130,26 +126,20 @@ class DrawnTable(Record):
         return values
 
 
-class ExtendedTable(Record):
-    """A loaded table, continued by randomly initialized rows past its end."""
-
-    loaded: LoadedTable
-    drawn: DrawnTable
-
-    def __call__(self, rows: Integers) -> RealRows:
-        """Return the given rows."""
-        last = self.loaded.values.shape[0] - 1
-        values = self.loaded(np.minimum(rows, last))  # (rows, columns)
-        past = rows > last
-        if past.any():
-            values[past] = self.drawn(rows[past])
-        return values
-
-
 def table_of(weights: Weights, scheme: Scheme, loaded: LoadedTable | None) -> RowLookup:
     """Return the table a scheme needs: ``loaded`` if a file was given, else a random one."""
     drawn = DrawnTable(weights.columns, weights.seed, weights.std)
     if loaded is None:
         return drawn
     loaded.check_shape(weights, scheme)
-    return ExtendedTable(loaded, drawn)
+    last = len(loaded.values) - 1
+
+    def lookup(rows: Integers) -> RealRows:
+        """Return the given rows; those past the end are randomly initialized."""
+        values: RealRows = loaded.values[np.minimum(rows, last)]
+        past = rows > last
+        if past.any():
+            values[past] = drawn(rows[past])
+        return values
+
+    return lookup

@@ -8,19 +8,15 @@ Imports NumPy: import it only where something is computed.
 from __future__ import annotations
 
 import hashlib
-import shlex
 import sys
-from itertools import count
 from typing import TYPE_CHECKING
 
 from posenc_cli import catalogue
 from posenc_cli.budget import HELD_VALUES, check_size
-from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
 from posenc_cli.experiments.request import SEEDS_A_JOB, TRAINED
 from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
-from posenc_cli.formulas.parameters import as_text
 from posenc_cli.records import Record
 from posenc_cli.transaction import open_input
 
@@ -72,7 +68,7 @@ def changed_source(request: EncodingRequest) -> InvalidInput:
 def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
     """Reject code that only the file ``place`` names: a file is data, and must not run code.
 
-    Raises: InvalidInput, whose hint repeats the encodings as options.
+    Raises: InvalidInput.
     """
     parts = [part for encoding in request.encodings for part in encoding.parts]
     code = [name for name, _ in parts if name not in catalogue.BUILT_IN]
@@ -80,20 +76,8 @@ def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
         raise InvalidInput(
             f"{quoted_name(place)} names the code of a scheme, {abbreviated(code[0])}; "
             "--resume runs only code that the command line names too",
-            hint=f"if you trust it, repeat {_as_options(request)}",
+            hint="if you trust it, repeat all -s and --set of the run",
         )
-
-
-def _as_options(request: ExperimentRequest) -> str:
-    """Return the encodings of a request as command-line options."""
-    words, places = list[str](), count()
-    for encoding in request.encodings:
-        words += ["-s", encoding.name]
-        for _, given in encoding.parts:
-            place = next(places)
-            own = f"{LETTERS[place : place + 1]}."
-            words += [f"--set={own}{name}={as_text(value)}" for name, value in given.items()]
-    return shlex.join(words)
 
 
 def _code(scheme: Scheme) -> bytes:

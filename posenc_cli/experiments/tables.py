@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli import catalogue
-from posenc_cli.analysis.encoded import blocks_at
-from posenc_cli.encoding.engine import Engine
+from posenc_cli.analysis.encoded import rows_at, scores_at, turns_at
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
-from posenc_cli.encoding.scores import network_coordinates, score_indices, score_rule
+from posenc_cli.encoding.scores import network_coordinates, score_indices
 from posenc_cli.errors import InvalidInput
 from posenc_cli.experiments.request import CLIP, LINEAR, OF_THE_MODEL
 from posenc_cli.formulas.context_extension.stretches import NONE, STRETCHES, UNSTRETCHED
@@ -254,10 +253,10 @@ class EncodingPart(Record):
             share = Fraction(trained, length)
             stop = length * share.numerator
             every = Positions((range(0, stop, share.numerator),), share.denominator)
+        _checked(encoding, every)
         if content.weights is not None:
-            _checked(encoding, every)
             return AddedRows(mixing=_mixing(encoding, np.arange(length)))
-        return AddedRows(fixed=_rows(encoding, every))
+        return AddedRows(fixed=rows_at(encoding, every))
 
     def _turns(self, length: int, stretch: str, trained: int) -> PairTurns:
         scheme, given = self.scheme, self.given
@@ -268,9 +267,10 @@ class EncodingPart(Record):
             scheme, given = other.scheme, other.parameters(mine, trained, length)
         every = Positions.contiguous(0, length)
         query, key = (self._encoding(length, side, scheme, given) for side in ("query", "key"))
+        _checked(query, every)
         rotation = query.bound.rotation
         first, second = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
-        return PairTurns(_complex(query, every), _complex(key, every), first, second)
+        return PairTurns(turns_at(query, every), turns_at(key, every), first, second)
 
     def _scores(self, length: int, stretch: str, trained: int) -> ScoresByPair:
         encoding = self._encoding(length)
@@ -296,7 +296,9 @@ class EncodingPart(Record):
 
                 if content.trained:
                     return ScoresByPair(places, formula=content, arguments=arguments)
-                return ScoresByPair(places, fixed=_bias_values(encoding, arguments))
+                return ScoresByPair(
+                    places, fixed=scores_at(encoding, range(content.heads), arguments)
+                )
             case BucketBias(bucket=bucket):
                 every = np.arange(length, dtype=np.int64)
                 met = np.unique(
@@ -325,7 +327,7 @@ class EncodingPart(Record):
         offsets = -np.arange(farthest + 1, dtype=np.int64)
         if content.weights is not None:
             return DistanceRows(farthest + 1, mixing=_mixing(encoding, offsets))
-        rows = _rows(encoding, Positions((range(-farthest, 1),)))[::-1]
+        rows = rows_at(encoding, Positions((range(-farthest, 1),)))[::-1]
         return DistanceRows(farthest + 1, fixed=np.ascontiguousarray(rows))
 
 
@@ -354,16 +356,6 @@ def _checked(encoding: Encoding, positions: Positions) -> None:
     Raises: InvalidInput.
     """
     Request(encoding, positions, Precision.of(FLOAT64, None)).row_positions()
-
-
-def _rows(encoding: Encoding, positions: Positions, table: str | None = None) -> RealRows:
-    _checked(encoding, positions)
-    request = Request(encoding, positions, Precision.of(FLOAT64, None), table=table)
-    return np.concatenate([*blocks_at(request, positions, lambda _: Engine())])
-
-
-def _complex(encoding: Encoding, positions: Positions) -> ComplexRows:
-    return np.asarray(_rows(encoding, positions, "complex"), np.complex128)
 
 
 def _mixing(encoding: Encoding, positions: Integers) -> RealRows:
@@ -399,16 +391,6 @@ def _interpolation(length: int, trained: int) -> RealRows:
     shares[every, below] = 1 - share
     shares[every, np.minimum(below + 1, trained - 1)] += share
     return shares
-
-
-def _bias_values(encoding: Encoding, indices: Integers) -> RealRows:
-    """Return the scores of each head at some offsets or keys. Shape: (heads, indices)."""
-    content = encoding.bound.content
-    order = np.argsort(indices)
-    with encoding.bound.scheme.answerable():
-        rule = score_rule(content, None, precision=Precision.of(FLOAT64, None), engine=Engine())
-        values = [np.asarray(rule(head, indices[order])) for head in range(content.heads or 0)]
-    return np.asarray(values)[:, np.argsort(order)]
 
 
 def _coefficients(content: Content) -> RealRows | None:

@@ -35,11 +35,8 @@ def preflight(
     *,
     clobber: bool = True,
     needed: int | None = None,
-    bound: str = "",
 ) -> None:
     """Refuse early a ``path`` that cannot be written, or that has no room for ``needed`` bytes.
-
-    ``bound`` goes before the number in the message if it is only a bound ("at least ").
 
     FIFOs and devices are not checked: how much they take cannot be known.
 
@@ -63,7 +60,7 @@ def preflight(
     if needed is not None and needed > free:
         unit, size = ("GiB", 2**30) if needed >= 2**30 else ("KiB", 2**10)
         raise Unavailable(
-            f"cannot write {target.place}: it takes {bound}{needed / size:.1f} {unit}, the disk "
+            f"cannot write {target.place}: it takes at least {needed / size:.1f} {unit}, the disk "
             f"has {free / size:.1f} {unit} free"
         )
 

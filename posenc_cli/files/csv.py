@@ -1,6 +1,6 @@
 """Comma-separated text: the shortest decimals that read back exactly, one line per row.
 
-All numbers are written in one notation, with and without orjson. It uses the shortest digits, and
+All numbers are written in one notation, that of orjson. It uses the shortest digits, and
 of several shortest the nearest. It always has a point, and has an exponent (``1.5e-7``, ``1e16``)
 only outside 1e-6 … 1e13, for float64 outside 1e-5 … 1e16. Other values are ``nan``, ``inf`` and
 ``-inf``. Lines end in a line feed.
@@ -27,7 +27,6 @@ from posenc_cli.files.source import Source, Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import ModuleType
 
     import numpy as np
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
 # Values converted at a time: 256 rows of the usual 64 columns. The text stays in the cache.
 _VALUES = 1 << 14
-# The decimal exponents written without an ``e``: those of orjson, which writes most of the text.
-_PLAIN = {2: range(-6, 13), 4: range(-6, 13), 8: range(-5, 16)}
 
 _CHUNK = 1 << 18  # bytes parsed at a time: the numbers, as Python objects, stay within the caches
 _LABELS = (b"position", b"offset")
@@ -109,9 +106,7 @@ def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
     """Return the function that converts rows of floats of ``itemsize`` bytes to lines."""
     if itemsize == 2:
         return _half_lines
-    orjson = _orjson()
-    if orjson is None:
-        return _plain_lines
+    import orjson
 
     def lines(rows: StoredRows) -> bytes:
         import numpy as np
@@ -128,15 +123,6 @@ def _text_of(itemsize: int) -> Callable[[StoredRows], bytes]:
     return lines
 
 
-def _orjson() -> ModuleType | None:
-    """Return the library that converts numbers and text; without it Python does, slowly."""
-    try:
-        import orjson
-    except ImportError:
-        return None
-    return orjson
-
-
 def _with_names(text: bytes, values: list[float]) -> bytes:
     """Return ``text`` with orjson's nulls replaced by the names of ``values``, in order."""
     parts = text.split(b"null")
@@ -144,17 +130,12 @@ def _with_names(text: bytes, values: list[float]) -> bytes:
     return parts[0] + b"".join(name + part for name, part in zip(names, parts[1:], strict=True))
 
 
-def _plain_lines(rows: StoredRows) -> bytes:
-    """Return the lines without orjson: the same bytes, slowly."""
-    return b"".join(b",".join(map(_number, row)) + b"\n" for row in rows)
-
-
 @cache
 def _half_texts() -> list[bytes]:
     """Return the text of every float16, by its bits."""
     import numpy as np
 
-    positive = [_number(value) for value in np.arange(1 << 15, dtype="<u2").view("<f2")]
+    positive = [_half(value) for value in np.arange(1 << 15, dtype="<u2").view("<f2")]
     return [*positive, *(text if text == b"nan" else b"-" + text for text in positive)]
 
 
@@ -163,28 +144,20 @@ def _half_lines(rows: StoredRows) -> bytes:
     return b"".join(b",".join(map(text, row)) + b"\n" for row in rows.view("<u2").tolist())
 
 
-def _number(value: np.floating[Any]) -> bytes:
-    """Return the shortest text of one value, in the notation of the module docstring.
+def _half(value: np.floating[Any]) -> bytes:
+    """Return the shortest text of a float16, in the notation of orjson.
 
     >>> import numpy as np
-    >>> _number(np.float32(0.1)), _number(np.float32(1.5e-7)), _number(np.float64(-1e16))
-    (b'0.1', b'1.5e-7', b'-1e16')
+    >>> [_half(np.float16(text)) for text in ("1", "6e-5", "6e-8", "inf")]
+    [b'1.0', b'0.00006', b'6e-8', b'inf']
     """
     import numpy as np
 
     if not np.isfinite(value):
         return str(float(value)).encode()
-    scientific = np.format_float_scientific(value, unique=True, trim="-")
-    mantissa, _, exponent_text = scientific.partition("e")
-    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
-    exponent = int(exponent_text)
-    if exponent not in _PLAIN[value.dtype.itemsize]:
-        return f"{sign}{mantissa}e{exponent}".encode()
-    digits = mantissa.replace(".", "")
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}".encode()
-    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
-    return f"{sign}{whole}.{digits[exponent + 1 :] or '0'}".encode()
+    if value == 0 or abs(value) >= 1e-6:
+        return np.format_float_positional(value, unique=True, trim="0").encode()
+    return np.format_float_scientific(value, unique=True, trim="-", exp_digits=1).encode()
 
 
 def read(source: Source) -> Stored:
@@ -241,7 +214,6 @@ class _NumberTable:
         self.values = bytearray()
         self.columns = 0
         self.has_labels = False
-        self._orjson = _orjson()
         self._separator: bytes | None = b","
         self._lines = 0
         self._blank_line = 0
@@ -304,7 +276,7 @@ class _NumberTable:
         Removing all characters of numbers must leave only separators. That reveals JSON that is not
         numbers, and rows of other widths.
         """
-        if self._blank_line or self._orjson is None:
+        if self._blank_line:
             return None
         if self._separator is None:
             if b"," in block:
@@ -315,9 +287,11 @@ class _NumberTable:
         regular = without_nan.translate(None, _NUMERIC) == pattern * block.count(b"\n")
         if not regular or re.search(_INTEGER_ZERO, block):
             return None
+        import orjson
+
         try:
             text = block[:-1].replace(b"\n", b",").replace(b"nan", b"null")
-            numbers = self._orjson.loads(b"[" + text + b"]")
+            numbers = orjson.loads(b"[" + text + b"]")
         except ValueError:
             return None
         import numpy as np
@@ -367,7 +341,9 @@ FORMAT = Format(
     write=write,
     size=size,
     read=read,
+    headers=None,
     recognizes=lambda head: re.match(_START, head, re.IGNORECASE) is not None,
     other_suffixes=(".txt",),
     binary=False,
+    holds_several=False,
 )

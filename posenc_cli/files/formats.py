@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -162,7 +160,6 @@ def ready(matrix: Matrix, target: str, *, format: Format, clobber: bool = True) 
             target,
             clobber=clobber,
             needed=format.size(matrix),
-            bound="" if format.binary else "at least ",
         )
     elif format.binary and sys.stdout and not sys.stdout.closed and sys.stdout.isatty():
         raise InvalidInput(
@@ -182,32 +179,23 @@ def save(
 ) -> Saved:
     """Write ``matrix`` to the path ``target``, or to standard output if it is ``-``.
 
-    The file takes its name only when it is whole, has the size that its format predicts, and has
-    passed the format's own ``verify``. ``digest`` requests the SHA-256 of the bytes, which costs
-    about as much as writing them. ``announce`` is called while the file can still be cancelled: if
-    it raises, no file is left behind.
+    The file takes its name only when it is whole. ``digest`` requests the SHA-256 of the bytes,
+    which costs about as much as writing them. ``announce`` is called while the file can still be
+    cancelled: if it raises, no file is left behind.
 
     Raises:
         InvalidInput, Unavailable: as ``ready``, and Unavailable if a write fails.
         RuntimeError: the blocks do not match the matrix's declaration (a bug).
     """
     ready(matrix, target, format=format, clobber=clobber)
-    to_file = target != STANDARD_OUTPUT
-    with replacing(target, clobber=clobber) if to_file else standard_output() as stream:
+    standard = target == STANDARD_OUTPUT
+    with standard_output() if standard else replacing(target, clobber=clobber) as stream:
         counter = _Counter(stream, digest=digest)
         format.write(counter, matrix)
-        _confirm(stream, counter.bytes, matrix, format, reread=to_file)
         saved = Saved(target, counter.bytes, counter.sha256)
         if announce is not None:
             announce(saved)
     return saved
-
-
-def _confirm(stream: BinaryIO, written: int, matrix: Matrix, form: Format, *, reread: bool) -> None:
-    if form.binary and written != (expected := form.size(matrix)):
-        raise RuntimeError(f"{form.name}: wrote {written} bytes, not {expected}")
-    if reread and form.verify is not None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-        form.verify(stream.name, matrix)
 
 
 class _Counter:

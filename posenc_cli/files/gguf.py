@@ -483,4 +483,7 @@ FORMAT = InputFormat(
     read=read,
     headers=headers,
     recognizes=lambda head: head.startswith(MAGIC),
+    other_suffixes=(),
+    binary=True,
+    holds_several=True,
 )

@@ -8,10 +8,10 @@ from posenc_cli.files import gguf
 from posenc_cli.files.formats import FORMATS
 
 if TYPE_CHECKING:
-    from posenc_cli.files.matrix import Format, InputFormat
+    from posenc_cli.files.matrix import InputFormat
 
-READ: tuple[Format | InputFormat, ...] = (
-    *(form for form in FORMATS.values() if form.read is not None),
+READ: tuple[InputFormat, ...] = (
+    *FORMATS.values(),
     gguf.FORMAT,
 )
 

@@ -116,53 +116,38 @@ def write_values(stream: ByteSink, matrix: Matrix) -> None:
         del piece  # free its memory for the next one
 
 
-class Format(Record):
-    """A file format; its suffix is its name.
+class InputFormat(Record):
+    """A file format that is read; its suffix is its name.
 
-    ``content`` is the name of such a file in messages, ``summary`` its description in the docs.
-    ``check`` refuses a matrix that the format cannot hold, and ``write`` streams one. ``size`` is
-    the length of the file in bytes, a lower bound for text (not ``binary``). ``verify``, if there
-    is one, reads a finished regular file back before it takes its name. A format ``holds_several``
-    arrays, or just one.
-
-    ``read``, if there is one, returns the array of an untrusted file. It also reads files of
-    ``other_suffixes``, and files without a known suffix if it ``recognizes`` their first bytes.
-    ``headers`` returns the arrays that such a file holds, and reads no values.
+    ``content`` is the name of such a file in messages. ``read`` returns the array of an untrusted
+    file. It also reads files of ``other_suffixes``, and files without a known suffix if it
+    ``recognizes`` their first bytes. ``headers`` returns the arrays that such a file holds, and
+    reads no values; None if they have no names. A format ``holds_several`` arrays, or just one.
     """
 
     name: str
     content: str
+    read: Callable[[Source], Stored]
+    headers: Callable[[Source], tuple[ArrayHeader, ...]] | None
+    recognizes: Callable[[bytes], bool]
+    other_suffixes: tuple[str, ...]
+    binary: bool
+    holds_several: bool
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of its files, which identifies the format."""
+        return f".{self.name}"
+
+
+class Format(InputFormat):
+    """A file format that is read and written.
+
+    ``summary`` is its description in the docs. ``check`` refuses a matrix that the format cannot
+    hold, and ``write`` streams one. ``size`` is the least that the file takes, in bytes.
+    """
+
     summary: str
     check: Callable[[Matrix], None]
     write: Callable[[ByteSink, Matrix], None]
     size: Callable[[Matrix], int]
-    verify: Callable[[str, Matrix], None] | None = None
-    read: Callable[[Source], Stored] | None = None
-    headers: Callable[[Source], tuple[ArrayHeader, ...]] | None = None
-    recognizes: Callable[[bytes], bool] | None = None
-    other_suffixes: tuple[str, ...] = ()
-    binary: bool = True
-    holds_several: bool = False
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of its files, which identifies the format."""
-        return f".{self.name}"
-
-
-class InputFormat(Record):
-    """A file format that is only read; its fields are those of `Format`."""
-
-    name: str
-    content: str
-    read: Callable[[Source], Stored]
-    headers: Callable[[Source], tuple[ArrayHeader, ...]]
-    recognizes: Callable[[bytes], bool]
-    other_suffixes: tuple[str, ...] = ()
-    binary: bool = True
-    holds_several: bool = True
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of its files, which identifies the format."""
-        return f".{self.name}"

@@ -248,4 +248,7 @@ FORMAT = Format(
     read=read,
     headers=headers,
     recognizes=lambda head: head.startswith(_MAGIC),
+    other_suffixes=(),
+    binary=True,
+    holds_several=False,
 )

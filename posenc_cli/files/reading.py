@@ -27,7 +27,7 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from posenc_cli.files.matrix import Format, InputFormat
+    from posenc_cli.files.matrix import InputFormat
     from posenc_cli.files.source import ArrayHeader, Source
     from posenc_cli.numerics.arrays import Integers, NumberArray, StoredArray
 
@@ -124,7 +124,6 @@ class FileStack:
             Unavailable: the file cannot be opened or read.
         """
         with _reading(path, None) as (source, form):
-            assert form.read is not None
             stored = form.read(source)
             if stored.values.dtype.kind == "c":
                 raise NoMatrix(source.name, "complex numbers")
@@ -175,7 +174,6 @@ def read_array(path: str | os.PathLike[str], *, max_bytes: int | None = None) ->
     """
     _reserve_room()
     with _reading(path, max_bytes) as (source, form):
-        assert form.read is not None
         stored = form.read(source)
         values = _widen(stored, source)
     return Loaded(
@@ -220,7 +218,6 @@ def read_vectors(path: str) -> tuple[tuple[int, ...], FileRows]:
     """
     _reserve_room()
     with _reading(path, None) as (source, form):
-        assert form.read is not None
         stored = form.read(source)
         values, name = stored.values, source.name
         if values.dtype.kind == "c":
@@ -257,7 +254,7 @@ def _reserve_room() -> None:
 @contextlib.contextmanager
 def _reading(
     path: str | os.PathLike[str], max_bytes: int | None
-) -> Iterator[tuple[Source, Format | InputFormat]]:
+) -> Iterator[tuple[Source, InputFormat]]:
     """Yield an open file and its format; errors while reading are reported as the file's."""
     source = open_source(os.fsdecode(path), max_bytes=4 << 30 if max_bytes is None else max_bytes)
     try:
@@ -269,7 +266,7 @@ def _reading(
         raise Unavailable(f"cannot read {source.name}: not enough memory") from None
 
 
-def _format(source: Source) -> Format | InputFormat:
+def _format(source: Source) -> InputFormat:
     """Return the format of the suffix, after comparing it with the first bytes."""
     suffix = PurePath(source.path).suffix.lower()
     form = READ_BY_SUFFIX.get(suffix)
@@ -300,10 +297,10 @@ def _format(source: Source) -> Format | InputFormat:
     return form
 
 
-def _format_by_content(head: bytes) -> Format | InputFormat | None:
+def _format_by_content(head: bytes) -> InputFormat | None:
     """Return the format that recognizes the first bytes; text, which matches many, is last."""
     for form in sorted(READ, key=lambda form: not form.binary):
-        if form.recognizes is not None and form.recognizes(head):
+        if form.recognizes(head):
             return form
     return None
 

@@ -17,7 +17,6 @@ from posenc_cli.records import Record
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Sequence
-    from types import ModuleType
 
     from posenc_cli.files.matrix import ByteSink, Matrix
 
@@ -46,9 +45,7 @@ _LONGEST_HEADER = 8 << 20  # bytes: about 80,000 tensors
 def check(matrix: Matrix) -> None:
     """Refuse a matrix that a ``.safetensors`` file cannot hold.
 
-    Raises:
-        InvalidInput: a dtype without a code, such as complex128.
-        Unavailable: the safetensors library, which ``verify`` needs at the end, does not load.
+    Raises: InvalidInput: a dtype without a code, such as complex128.
     """
     unknown = [array.dtype.name for array in matrix.arrays if array.dtype.name not in _CODES]
     if unknown:
@@ -56,13 +53,6 @@ def check(matrix: Matrix) -> None:
             f"--dtype {unknown[0]}: safetensors cannot hold {unknown[0]}",
             hint="use --format npy, or --dtype float32 (complex64), or --table interleaved",
         )
-    try:
-        _library()
-    except (ImportError, OSError) as error:
-        raise Unavailable(
-            f"--format safetensors: the safetensors library does not load ({error})",
-            hint="reinstall it (pip install safetensors), or use --format npy",
-        ) from error
 
 
 def size(matrix: Matrix) -> int:
@@ -102,34 +92,6 @@ def header(matrix: Matrix) -> bytes:
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
-
-
-def verify(path: str, matrix: Matrix) -> None:
-    """Check with the safetensors library that the file at ``path`` holds ``matrix``.
-
-    The library reads the header and compares the length of the file with it. It reads no values.
-
-    Raises:
-        RuntimeError: the library reads something else.
-    """
-    library = _library()
-    expected = {
-        array.name: (_CODES[array.dtype.name], list(array.shape)) for array in matrix.arrays
-    }
-    try:
-        with library.safe_open(path, framework="np") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            actual = {name: (part.get_dtype(), part.get_shape()) for name, part in slices.items()}
-    except library.SafetensorError as error:
-        raise RuntimeError(f"safetensors refuses the file just written: {error}") from error
-    if actual != expected:
-        raise RuntimeError(f"safetensors reads {actual} from the file just written as {expected}")
-
-
-def _library() -> ModuleType:
-    import safetensors
-
-    return safetensors
 
 
 class _TensorEntry(Record):
@@ -252,7 +214,7 @@ def _tensor(*, dtype: Any, shape: Any, data_offsets: Any) -> _TensorEntry:
 def _check(source: Source, content: bytes | mmap.mmap) -> None:
     """Let the library check that the tensors fill the data without gaps or overlaps."""
     try:
-        library = _library()
+        import safetensors as library
     except (ImportError, OSError) as error:
         raise Unavailable(
             f"cannot read {source.name}: the safetensors library does not load",
@@ -279,10 +241,11 @@ FORMAT = Format(
     check=check,
     write=write,
     size=size,
-    verify=verify,
     read=read,
     headers=headers,
     # For headers shorter than a terabyte, the three high bytes of the length are zero.
     recognizes=lambda head: head[8:9] == b"{" and head[5:8] == b"\0\0\0",
+    other_suffixes=(),
+    binary=True,
     holds_several=True,
 )

@@ -10,7 +10,6 @@ from posenc_cli.analysis.planning.cosine_sums import (
     CosineSums,
     QualifyingBases,
     qualifying_bases,
-    tried_bases,
 )
 from posenc_cli.formulas.rotary import ladder
 from posenc_cli.numerics import exact
@@ -74,35 +73,6 @@ def test_bases_that_round_to_published_bounds_qualify(thousands, bound):
             break
         failed = negative
     assert bool(found) == ((thousands, bound) not in FAILING)
-
-
-@pytest.mark.long
-def test_the_set_of_bases_that_qualify_is_disconnected():
-    # At 1024 positions: 4295 qualifies, 6000 does not, and 6100 does.
-    assert sums(4295.0).first_negative(1024) is None
-    assert sums(6000.0).first_negative(1024) is not None
-    assert sums(6100.0).first_negative(1024) is None
-    found = qualifying_bases(PAIRS, 1024)
-    assert len(found.intervals) > 1
-    assert found.tried == len(tried_bases(found.per_decade))
-
-
-@pytest.mark.long
-def test_each_base_of_an_interval_qualifies_and_those_beside_it_do_not():
-    length = 512
-    found = qualifying_bases(PAIRS, length, per_decade=32)
-    inside = {
-        base
-        for interval in found.intervals
-        for base in tried_bases(32)
-        if interval.first <= base <= interval.last
-    }
-    assert len(inside) == sum(interval.count for interval in found.intervals)
-    for base in tried_bases(32)[::5]:
-        assert (sums(base).first_negative(length) is None) == (base in inside)
-    for interval in found.intervals:
-        for beside in (interval.below, interval.above):
-            assert beside is None or sums(beside).first_negative(length) is not None
 
 
 @pytest.mark.long

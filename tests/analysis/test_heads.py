@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from posenc_cli.analysis.head_patterns.head_targets import target_of
 from posenc_cli.analysis.head_patterns.heads import HeadRequirement, HeadsRequest
 from posenc_cli.analysis.head_patterns.position_scores import HeadEncoding
-from posenc_cli.analysis.head_patterns.regression import LinearScores, Regression
 from posenc_cli.catalogue import BUILT_IN, find
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.errors import InvalidInput
-from posenc_cli.render.reports.heads import heads_figure
 from tests.tolerances import TWO_SOLVERS
 
 
@@ -109,31 +105,6 @@ def test_another_solver_on_features_written_by_hand_ends_at_the_same_optimum(sch
     assert optimum.gradient <= 1e-12
 
 
-def test_accelerated_gradients_which_know_no_curvature_end_there_too():
-    generator = np.random.default_rng(0)
-    features = generator.standard_normal((9, 9, 3))
-    seen = np.tri(9, dtype=bool)
-    target = seen / seen.sum(axis=1, keepdims=True)
-    target[4] = np.eye(9)[1]
-    l2 = 0.05
-    scores = LinearScores(
-        3, lambda numbers: features @ numbers, lambda cells: np.einsum("qk,qkn->n", cells, features)
-    )
-
-    def gradient(numbers):
-        powers = np.where(seen, np.exp(features @ numbers), 0)
-        weights = powers / powers.sum(axis=1, keepdims=True)
-        return np.einsum("qk,qkn->n", weights - target, features) / 9 + l2 * numbers
-
-    steepest = (features**2).sum(axis=2).max() + l2
-    kept = (math.sqrt(steepest) - math.sqrt(l2)) / (math.sqrt(steepest) + math.sqrt(l2))
-    here = ahead = np.zeros(3)
-    for _ in range(2000):
-        here, before = ahead - gradient(ahead) / steepest, here
-        ahead = here + kept * (here - before)
-    assert np.abs(Regression(scores, seen, target, l2).optimum().numbers - here).max() < TWO_SOLVERS
-
-
 def test_of_one_number_the_optimum_is_the_root_of_its_derivative():
     count, l2 = 100, 1e-4
     head = result("alibi", lengths=(200,), l2=l2).head
@@ -214,23 +185,6 @@ def test_near_keys_are_of_fast_pairs_and_the_first_key_of_slow_ones():
     assert far.slow_share == pytest.approx(sum(slow) / everything)
 
 
-def test_amplitudes_have_the_colour_of_their_scores():
-    request = HeadsRequest((target_of("previous"),), trained=12, lengths=(24,))
-    named = [choice_of_schemes(name, {"dim": 8}, positions=None) for name in ("sinusoidal", "rope")]
-    scores, amplitudes = heads_figure(request.results(named)).panels
-    (place,) = (at for at, curve in enumerate(scores.curves) if curve.name == "rope")
-    assert [curve.color for curve in amplitudes.curves] == [place] == [2]
-
-
-def test_scores_of_all_encodings_share_one_panel():
-    request = HeadsRequest((target_of("previous"),), trained=50, lengths=(200,))
-    schemes = [("rope", {"dim": 8}), ("alibi", {}), ("rope-ntk", {"dim": 8}), ("t5", {})]
-    named = [choice_of_schemes(name, given, positions=None) for name, given in schemes]
-    scores, _amplitudes = heads_figure(request.results(named)).panels
-    assert scores.title == "scores by offset"
-    assert [curve.name for curve in scores.curves] == ["rope", "alibi", "rope-ntk", "t5"]
-
-
 def test_longer_lengths_are_measured_on_as_many_last_queries_as_were_trained():
     both = result("alibi", "first", lengths=(150, 300))
     assert [(each.length, each.queries) for each in both.lengths] == [
@@ -245,24 +199,13 @@ def test_scores_by_offset_are_those_of_any_two_positions_so_far_apart():
         encoding = HeadEncoding(find(scheme), {"dim": 8}).at(12)
         numbers = np.random.default_rng(1).standard_normal(8)
         by_offset = encoding.terms @ numbers
-        from posenc_cli.analysis.head_patterns.position_scores import _turned, _turns
+        from posenc_cli.analysis.head_patterns.position_scores import _turned
 
-        turns = [_turns(side, range(12)) for side in (encoding.query, encoding.key)]
+        turns = [encoding._turns(side) for side in (encoding.query, encoding.key)]
         pairwise = _turned(*turns).of(numbers)
         for query in range(12):
             found = pairwise[query, query::-1]
             assert np.abs(found - by_offset[: query + 1]).max() < 1e-12
-
-
-def test_axes_that_are_all_the_position_make_what_plain_rope_makes(tmp_path):
-    np.save(tmp_path / "axes.npy", np.tile(np.arange(60), (3, 1)))
-    given = {"axes": str(tmp_path / "axes.npy")}
-    of_axes = result("mrope", "back:5", given, trained=30, lengths=(60,))
-    plain = result("rope", "back:5", {"dim": 128}, trained=30, lengths=(60,))
-    assert not of_axes.head.encoding.at(30).by_offset
-    assert of_axes.lengths == plain.lengths
-    of_axes, plain = (each.head.optimum.numbers for each in (of_axes, plain))
-    assert np.abs(of_axes - plain).max() < TWO_SOLVERS
 
 
 def test_rows_wider_than_the_trained_length_lose_nothing_by_being_projected():
@@ -306,14 +249,6 @@ def test_a_stretch_meets_what_was_learned_with_other_frequencies():
     assert learned[0].head is learned[1].head
     assert np.abs(stretched[::4] - plain[:100]).max() < 1e-9  # positions divided by four
     assert learned[0].at(100) == learned[1].at(100)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stretch", ["dynamic", "ntk", "yarn", "llama3"])
-def test_no_stretch_changes_the_trained_length(stretch):
-    both = results("rope", given={"dim": 8}, lengths=(200,), stretches=("none", stretch))
-    assert both[0].at(100) == both[1].at(100)
-    assert both[0].at(200) != both[1].at(200)
 
 
 def test_a_bias_by_key_makes_the_heads_of_the_same_bias_by_offset():

@@ -125,13 +125,6 @@ def test_llama_3_grows_its_factor_as_the_length_does():
     assert llama3.config["rope_scaling"]["rope_type"] == "llama3"
 
 
-def test_within_what_the_config_is_for_nothing_is_to_be_set():
-    found = planned("llama-3.1-8b", 65536)
-    assert [own.name for own in found.recipes] == ["as-is"]
-    assert found.bases is None
-    assert [own.name for own in planned(LLAMA, 4096).recipes] == ["as-is"]
-
-
 @pytest.mark.long
 def test_an_attention_factor_that_follows_the_factor_is_not_kept():
     # OLMo 3 states that of its factor 8.
@@ -226,12 +219,6 @@ def test_layers_that_see_a_window_have_no_longer_distance():
     assert isinstance(planned(mistral, 131072), NoPlan)
     assert isinstance(planned({**mistral, "sliding_window": None}, 131072), LengthPlan)
     assert isinstance(planned("gemma-3-4b", 262144, layer_type="sliding_attention"), NoPlan)
-
-
-def test_what_is_set_by_hand_stands_in_no_config():
-    found = planned(LLAMA, 8192, given={"base": "1e6"})
-    assert found.base == 1e6
-    assert all(own.config is None for own in found.recipes if own.name != "as-is")
 
 
 def test_a_length_past_what_is_looked_through_is_refused():

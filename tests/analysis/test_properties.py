@@ -56,14 +56,6 @@ def test_the_smallest_distance_counts_steps_and_what_scales_the_waves():
     assert found.evidence == "proved"
 
 
-def test_the_norm_and_the_bound_of_waves_are_closed_forms_with_what_scales_them():
-    report = posenc.inspect("rope-yarn", 64, dim=32, factor=8.0)
-    scale = 0.1 * math.log(8) + 1
-    assert abs(report["bounded"].value - scale) <= CLOSED
-    assert abs(report["norm"].details["length"] - scale * math.sqrt(16)) <= CLOSED
-    assert report["norm"].value == 0
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("scheme", ["learned", "integer", "binary", "sinusoidal-nd", "xpos"])
 def test_the_nearest_rows_are_those_of_all_pairs(scheme):
@@ -92,20 +84,6 @@ def test_the_map_to_the_next_row_is_that_of_lstsq_in_range_and_beyond():
     assert (beyond.holds, beyond.evidence) == (False, "measured")
     assert here.details["rotation"] < 1e-15
     assert beyond.at == (100 + int(np.argmax(left[100:].max(axis=1))) + 1,)
-
-
-def test_a_table_is_mapped_as_lstsq_maps_it_to_the_last_digits():
-    rows = np.random.default_rng(3).standard_normal((90, 6))
-    fitted, *_ = np.linalg.lstsq(rows[:40], rows[1:41], rcond=None)
-    left = np.abs(rows[:-1] @ fitted - rows[1:])
-    report = posenc.inspect(rows, fit=40)
-    assert abs(report["linear-shift"].value - left[:40].max()) <= CLOSED
-    assert abs(report["linear-shift-held-out"].value - left[40:].max()) <= CLOSED
-    assert report["linear-shift"].holds is False
-    turned = np.linalg.matrix_power(np.array([[0.6, -0.8], [0.8, 0.6]]), 1)
-    orbit = np.stack([np.linalg.matrix_power(turned, k) @ [1.0, 2.0] for k in range(60)])
-    report = posenc.inspect(orbit)
-    assert [report[name].holds for name in ("linear-shift", "linear-shift-held-out")] == [True] * 2
 
 
 def test_beyond_the_fit_rounding_is_granted_what_the_fit_makes_of_it_and_no_more():
@@ -186,16 +164,6 @@ def test_what_bfloat16_cannot_tell_apart_is_what_eight_bits_make_one_row(scheme,
     assert (found.value, found.at, found.holds) == (distinct, first, first is None)
     if scheme == "integer":
         assert found.at == (256, 257)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "given"), BFLOAT16)
-def test_what_bfloat16_cannot_tell_apart_is_what_torch_rounds_to_one_row(scheme, given):
-    torch = pytest.importorskip("torch")
-    found = posenc.inspect(scheme, 600, **given)["distinct-bfloat16"]
-    rows = torch.from_numpy(np.asarray(posenc.encode(scheme, 600, dtype="float64", **given)))
-    distinct, first = first_again(rows.to(torch.bfloat16).float())
-    assert (found.value, found.at, found.holds) == (distinct, first, first is None)
 
 
 def test_the_first_row_that_was_there_before_is_found_and_minus_zero_is_zero():
@@ -419,15 +387,6 @@ def test_positions_that_are_unevenly_spaced_are_measured():
     assert report["linear-shift"].holds is None
 
 
-def test_windows_are_looked_at_query_by_query():
-    report = posenc.inspect("swin", heads=2, window_size="3x3")
-    scores = np.asarray(posenc.bias("swin", 9, 9, heads=2, window_size="3x3", dtype="float64"))
-    rows = np.concatenate([*scores], axis=1)
-    assert abs(report["unique"].value - distances_of(rows).min()) <= CLOSED
-    assert report["relative"].holds is False
-    assert report["decay"].holds is None
-
-
 def test_blocks_of_rows_are_joined_without_a_gap(monkeypatch):
     whole = posenc.inspect("learned", 60, dim=8)
     monkeypatch.setattr("posenc_cli.analysis.inspection.inspected.rows_a_block", lambda _: 7)
@@ -449,19 +408,6 @@ def test_blocks_of_rows_are_joined_without_a_gap(monkeypatch):
 @pytest.mark.parametrize("count", [28, 40, 65, 200])
 def test_a_wave_that_comes_back_does_not_decay_wherever_one_stops(count):
     assert posenc.inspect("rope", count, dim=2)["decay"].holds is False
-
-
-def test_whole_wavelengths_do_not_decay_and_one_distance_says_nothing():
-    assert posenc.inspect("rope-resonance", 2000, dim=4)["decay"].holds is False
-    for name in ("alibi", "rope", "sinusoidal"):
-        assert posenc.inspect(name, 1)["decay"].holds is None
-
-
-def test_a_map_that_fits_any_rows_says_nothing_of_those_beyond():
-    report = posenc.inspect("sinusoidal", 16)
-    assert report["linear-shift"].holds is True
-    assert report["linear-shift-held-out"].holds is None
-    assert not posenc.inspect("sinusoidal", 16, require="linear-shift-held-out").ok
 
 
 @pytest.mark.parametrize(

@@ -86,17 +86,6 @@ def test_wavelengths_judged_by_values_are_those_of_sines(wavelength: float) -> N
     assert found == pytest.approx(wavelength, rel=0.03 if wavelength > 5 else 0.35)
 
 
-def test_wavelengths_judged_by_values_are_those_of_bits_and_infinite_for_constants() -> None:
-    def cells(rows: Any, columns: Any) -> Any:
-        bits = np.asarray(rows)[:, None] >> np.asarray(columns) & 1
-        return np.where(np.asarray(columns) == 9, 1, bits)
-
-    rows = spread(4096, 411)
-    found = wavelengths_by_values(cells, range(4096))(rows, [0, 1, 2, 9])
-    assert found[:3] == pytest.approx([2, 4, 8], rel=0.2)
-    assert found[3] == math.inf
-
-
 @pytest.mark.parametrize(
     ("scheme", "positions", "settings"),
     [
@@ -147,11 +136,6 @@ def test_wavelengths_of_waves_are_turns_of_their_frequencies() -> None:
     waves = request("rope", "0:4", dim=8, base=100.0).encoding.bound.content.waves  # type: ignore[union-attr]
     expected = [2 * math.pi * 100 ** (i / 4) for i in range(4)]
     assert wavelengths_of(waves) == pytest.approx(expected, rel=1e-14)
-
-
-def test_waves_that_never_turn_are_infinitely_long() -> None:
-    content = request("rope-proportional", "0:4", dim=8, partial=0.5).encoding.bound.content
-    assert np.isinf(wavelengths_of(content.waves)[2:]).all()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 64), (5, 5, 5, 1), (8, 8, 8, 3), (1001, 1000)])

@@ -286,15 +286,6 @@ def test_a_declaration_proves_that_only_the_offset_counts(scheme, given):
         assert diagonals(MatrixRows.of(table)).spread <= 64 * 64 * EPSILON
 
 
-def test_a_sine_without_its_cosine_spoils_it():
-    found = judged("sinusoidal", dim=7, odd="truncate")
-    assert (found.toeplitz, found.proof) == (False, None)
-    # What is missing is cos(mω) · cos(nω) of the slowest wave: at offset 0 from 1 to cos²(39ω).
-    table = matrix("sinusoidal", "0:40", dtype="float64", dim=7, odd="truncate")
-    squares = (table**2).sum(axis=1)
-    assert found.spread >= np.ptp(squares) - 1e-14
-
-
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_a_rounded_table_of_a_relative_encoding_passes_for_one(dtype):
     table = matrix("sinusoidal", "0:200", dtype=dtype)
@@ -391,41 +382,8 @@ def test_too_many_keys_are_refused(monkeypatch):
         judged("alibi", "0:9", head=0, form="bloom")
 
 
-def test_uneven_positions_without_a_finite_product_are_refused():
-    with pytest.raises(InvalidInput, match="finite"):
-        judged("nope", "1,5,9", normalize="cosine")
-
-
-def test_integers_are_exact():
-    table = np.arange(12).reshape(4, 3).astype(np.float64)
-    assert similarity_of_array(table, "int64", name="x").source.unit == 0
-
-
-@pytest.mark.slow
-def test_any_length_has_a_profile():
-    found = judged("sinusoidal", f"0:{2**40}")
-    assert found.offsets[-1] == 2**20 - 1
-    assert found.half_distance == judged("sinusoidal", "0:512").half_distance
-    assert judged("sinusoidal", "0:512").measured_all
-
-
 def test_rows_past_memory_are_read_again(monkeypatch):
     rows = MatrixRows.of(np.random.default_rng(3).standard_normal((1100, 3)))
     expected = product_rows(rows, range(32, 64), 1100)
     monkeypatch.setattr(products, "HELD_VALUES", 100)
     np.testing.assert_array_equal(product_rows(rows, range(32, 64), 1100), expected)
-
-
-def test_a_row_alone_in_its_block_is_the_row_it_is_among_others():
-    table = np.random.default_rng(4).standard_normal((640, 61))
-    longer = product_rows(MatrixRows.of(table), range(32, 64), 640)
-    for count in (33, 34, 40):
-        alone = product_rows(MatrixRows.of(table[:count]), range(32, count), count)
-        np.testing.assert_array_equal(alone, longer[: count - 32, :count])
-
-
-@pytest.mark.parametrize("width", [1, 2, 64, 1000])
-def test_a_sample_of_narrow_rows_is_no_larger_than_of_wide_ones(width):
-    windows = windows_of(10**6, width, products=verdict.PRODUCTS)
-    chosen = sum(map(len, windows))
-    assert chosen**2 // 2 <= verdict.PRODUCTS // 64

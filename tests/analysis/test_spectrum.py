@@ -78,23 +78,6 @@ def test_llama3_zones_follow_the_wavelengths():
         assert zone == expected
 
 
-def test_ntk_keeps_the_fastest_pair_and_interpolates_the_slowest():
-    zones = waves_of("rope-ntk", dim=64).stretch.zones
-    assert zones == ("kept", *["blended"] * 30, "interpolated")
-    stretched = waves_of("rope-dynamic", dim=64, seq_len=16384)
-    assert stretched.stretch.zones == zones
-    # base · (4 · 16384/2048 − 3)^(d/(d − 2)): the slowest pair by that stretch, 29, itself
-    assert stretched.stretch.ratio[-1] == pytest.approx(29, rel=1e-14)
-    assert set(waves_of("rope-dynamic", dim=64, seq_len=2048).stretch.zones) == {"kept"}
-
-
-def test_longrope_shows_the_factor_of_each_pair():
-    given = {"dim": 8, "short_factor": "1,1,1,1", "long_factor": "1,2,40,0.5", "factor": 32}
-    found = waves_of("rope-longrope", seq_len=10000, **given)
-    np.testing.assert_allclose(found.stretch.ratio, [1, 2, 40, 0.5], rtol=1e-15)
-    assert found.stretch.zones == ("kept", "blended", "interpolated", "quickened")
-
-
 def test_pairs_that_stand_still_have_no_wavelength():
     found = waves_of("rope-proportional", dim=16, partial=0.25)
     assert found.stretch.zones == ("kept",) * 2 + ("still",) * 6

@@ -12,11 +12,9 @@ from posenc_cli.analysis.products import (
     MatrixRows,
     diagonals,
     near_diagonals,
-    windows_of,
 )
-from posenc_cli.analysis.similarity import Similarity, similarity, similarity_of_array
+from posenc_cli.analysis.similarity import similarity, similarity_of_array
 from posenc_cli.encoding.engine import Engine
-from posenc_cli.positions import Positions
 from posenc_cli.render.figures.similarities import sentences, similarity_fields
 from tests.matrices import request
 
@@ -114,21 +112,6 @@ def test_of_very_many_offsets_of_a_formula_those_nearest_to_0_are_looked_at(monk
             assert found.half_searched == most - 1
         assert found.offsets.tolist() == [step * at for at in range(1 - most, most)]
         assert found.measured_all
-
-
-def test_as_few_rows_as_windows_are_all_looked_at():
-    for count in range(1, 9):
-        assert windows_of(count, 1 << 20, products=1) is None
-    for count in range(9, 40):
-        windows = windows_of(count, 1 << 20, products=1)
-        assert (len(windows), windows[-1].stop) == (8, count)
-
-
-def test_a_pair_of_uneven_positions_is_dropped_once():
-    table = np.array([[1.0, 0], [np.nan, 1], [0, 1]])
-    of = Similarity("x", "dot product", Positions.parse("1,5,7"), MatrixRows.of(table))
-    found = verdict.verdict(of)
-    assert (found.pairs, found.dropped) == (6, 3)
 
 
 def test_words_and_json_say_what_the_answer_rests_on(monkeypatch):

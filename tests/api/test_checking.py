@@ -175,20 +175,6 @@ def test_arrays_and_encodings_are_compared():
     assert posenc.compare("llama-3-8b", "rope", dim=128, base=5e5, layout="half").ok
 
 
-@pytest.mark.parametrize("sides", [("llama-2-7b", "llama-3-8b"), ("rope", "table.npy")])
-def test_a_comparison_is_the_commands(sides, call, tmp_path):
-    table = posenc.encode("rope", 8, base=2e4)
-    np.save(tmp_path / "table.npy", table)
-    result = posenc.compare(*(table if side == "table.npy" else side for side in sides))
-    _, text, _ = call("compare", *sides)
-    told = text.replace("'table.npy'", "'b'").replace("add --identify", "add identify")
-    assert f"{result}\n" == told
-    document = json.loads(call("compare", *sides, "--json")[1])
-    for side in (document["a"], document["b"]):
-        side["name"] = side["name"].replace("table.npy", "b")
-    assert json.loads(json.dumps(result.as_json())) == document
-
-
 def test_reports_speak_of_arguments():
     wider = posenc.tables("rope", 64, dim=32)
     report = posenc.rope_check("rope", tables=wider, dim=16)

@@ -57,19 +57,6 @@ def test_a_similarity_has_its_matrix_words_and_figure(call):
     assert posenc.similarity(rows).matrix().shape == (24, 24)
 
 
-@pytest.mark.slow
-def test_a_spectrum_is_the_commands(call):
-    report = posenc.spectrum("rope", dim=8)
-    _, out, _ = call("spectrum", "-s", "rope", "-d", "8", "--json")
-    assert json.loads(json.dumps(report.as_json())) == json.loads(out)
-    assert "wavelength" in str(report)
-    assert report._repr_png_().startswith(PNG)
-    with pytest.raises(ValueError, match="is not made of waves"):
-        posenc.spectrum("alibi", 8)
-    with pytest.raises(ValueError, match="must be an encoding"):
-        posenc.spectrum(np.ones((4, 2)))
-
-
 def test_lists_are_looked_at_together_as_the_commands_do(call):
     report = posenc.spectrum(["llama-3-8b", "rope"], dim=8)
     line = ("-m", "llama-3-8b", "-s", "rope", "-d", "8", "--json")

@@ -29,28 +29,6 @@ def test_tensors_come_back_as_tensors():
         assert torch.equal(resized[0, :1], tensor[:1])
 
 
-def test_the_bits_of_torch_are_those_of_the_torch_that_is_here():
-    torch = pytest.importorskip("torch")
-    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
-        pytest.skip("torch takes other kernels here")
-    interpolate = torch.nn.functional.interpolate
-    table = np.random.default_rng(5).standard_normal((45, 11))
-    for form in ("float32", "float64"):
-        values = table.astype(form)
-        grid = torch.tensor(values).reshape(1, 5, 9, 11).permute(0, 3, 1, 2)
-        for method, antialias in (("linear", False), ("bicubic", False), ("bicubic", True)):
-            mode = "bilinear" if method == "linear" else method
-            theirs = interpolate(grid, (8, 4), mode=mode, antialias=antialias)[0].flatten(1).T
-            ours = posenc.resize(
-                values,
-                grid=((5, 9), (8, 4)),
-                method=method,
-                antialias=antialias,
-                arithmetic=form,
-            )
-            assert (ours == theirs.numpy()).all()
-
-
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [

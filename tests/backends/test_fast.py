@@ -11,14 +11,11 @@ import re
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from posenc_cli import catalogue
 from posenc_cli.backends import fast, native, registry
@@ -40,7 +37,6 @@ from posenc_cli.numerics.dtypes import (
 from posenc_cli.numerics.placements import Placement
 from posenc_cli.records import replace
 from tests.contracts.test_schemes import SMALL
-from tests.examples import examples
 from tests.processes import PATIENCE, UNMEASURED
 
 HERE = FastBackend().status()
@@ -148,11 +144,21 @@ def layouts():
                         yield key, content.waves, columns.placements, columns.width
 
 
-LAYOUTS = sorted(layouts(), key=lambda each: each[0])
+LAYOUTS = list(
+    {  # one of those whose columns hold the same waves
+        (width, waves.count, *(placement.key for placement in placements)): (
+            name,
+            waves,
+            placements,
+            width,
+        )
+        for name, waves, placements, width in sorted(layouts(), key=lambda each: each[0])
+    }.values()
+)
 
 
 @pytest.mark.long
-@pytest.mark.sweep(247)
+@pytest.mark.sweep(20)
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize(
@@ -196,19 +202,6 @@ def test_blocks_of_any_size_have_the_same_bytes(dtype, kernel_calls):
             found = bits(filled(ours, part, halves(24), dtype, 48))
             assert np.array_equal(found, whole[begin : begin + size])
     assert 1 in kernel_calls
-
-
-@every_dtype
-@given(
-    st.lists(st.decimals("-20", "20", places=25), min_size=1, max_size=5),
-    st.integers(0, 2**53 - 1200),
-    st.sampled_from(["1", "1.1", "0.013", "-3"]),
-)
-@examples(25)
-def test_any_frequencies_have_the_same_bytes(dtype, frequencies, start, scale):
-    count = len(frequencies)
-    positions = np.arange(start, start + 1200)
-    assert_same_bytes(pair(frequencies, scale), positions, halves(count), dtype, 2 * count)
 
 
 def alternate(count):
@@ -382,37 +375,6 @@ def test_complex_tables_have_the_same_bytes(dtype, kernel_calls):
     found, expected = (filled(each, np.arange(1500), parts, dtype, 4) for each in both)
     assert np.array_equal(found, expected)
     assert kernel_calls
-
-
-@pytest.mark.long
-@every_dtype
-def test_threads_fill_one_array_with_the_same_bytes(dtype):
-    ours, theirs = pair(ladder(10_000, 64))
-    positions = np.arange(60_000)
-    expected = filled(theirs, positions, halves(32), dtype, 64)
-    out = np.empty_like(expected)
-
-    def work(start):
-        rows = slice(start, start + 700)
-        ours.fill(out[rows], positions[rows], halves(32), dtype=dtype)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(0, 60_000, 700)))
-    assert np.array_equal(bits(out), bits(expected))
-
-
-def test_one_filler_serves_every_format():
-    both = pair(ladder(10_000, 16))
-    for dtype in [*DTYPES, *DTYPES]:
-        assert_same_bytes(both, np.arange(1500), halves(8), dtype, 16)
-
-
-@every_dtype
-def test_angles_are_those_of_the_core(dtype):
-    ours, theirs = pair(ladder(10_000, 16))
-    positions = np.array([0, 5, -7, 2**53])
-    found, expected = (each.angles(positions, dtype=dtype) for each in (ours, theirs))
-    assert np.array_equal(bits(found), bits(expected))
 
 
 def test_other_arithmetic_is_that_of_numpy():
@@ -613,13 +575,11 @@ def one_column(count):
 @every_kernel
 @every_dtype
 @pytest.mark.parametrize("placed", [halves, alternate, one_column])
-@pytest.mark.parametrize("share", ["few", "some"])  # of the cells are left undecided
-def test_what_does_not_fit_the_caches_passes_them_by(placed, share, dtype, monkeypatch):
+def test_what_does_not_fit_the_caches_passes_them_by(placed, dtype, monkeypatch):
     monkeypatch.setattr(fast, "CACHED_BYTES", 0)
-    if share == "some":
-        margin = 2.0 ** -(dtype.precision + 6)
-        monkeypatch.setattr(cells, "MARGIN", margin)
-        monkeypatch.setattr(fast, "WIDE_MARGIN", margin)
+    margin = 2.0 ** -(dtype.precision + 6)  # leaves some cells undecided
+    monkeypatch.setattr(cells, "MARGIN", margin)
+    monkeypatch.setattr(fast, "WIDE_MARGIN", margin)
     # Of 32 and 64 pairs the halves of a row are whole lines, of 20 they are not.
     for count, beside, shift in ((32, 0, 0), (64, 32, 0), (32, 0, 16), (20, 0, 0), (20, 3, 0)):
         both = pair(ladder(10_000, 2 * count))
@@ -642,7 +602,7 @@ from posenc_cli.numerics.placements import Placement
 from posenc_cli.numerics.waves import WaveTable
 library = native.loaded_library()
 rates = [Decimal(1) / (n + 1) for n in range(37)]
-for count in (1, 5, 16, 32, 37):
+for count in (1, 16, 37):
     core = WaveTable(rates[:count], scale=Decimal("1.1"))
     pairs = [Placement("cos", slice(0, count)), Placement("sin", slice(count, 2 * count))]
     turns = [Placement("sin", slice(0, 2 * count, 2)), Placement("cos", slice(1, 2 * count, 2))]
@@ -698,13 +658,17 @@ def python(code, **environment):
 
 
 @pytest.mark.long
-def test_a_damaged_library_is_compiled_anew(library):
+def test_a_damaged_library_is_compiled_anew(library, tmp_path, monkeypatch):
     hatch_build = pytest.importorskip("hatch_build", reason="hatchling is not installed")
-    whole = library.read_bytes()
-    library.unlink()
-    library.write_bytes(whole[:1000])
-    if hatch_build.compiled(library, flags=("-O0",)):  # optimizing it takes half a minute
-        assert native.is_whole(library)
+    whole = tmp_path / "whole.so"
+    library.rename(whole)
+    library.write_bytes(whole.read_bytes()[:1000])
+    compiler = tmp_path / "cc"  # compiling takes half a minute
+    compiler.write_text(f'#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\ncp "{whole}" "$2"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    assert hatch_build.compiled(library)
+    assert native.is_whole(library)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="of glibc")

@@ -6,7 +6,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import cache
-from itertools import product
 
 import numpy as np
 import pytest
@@ -129,21 +128,6 @@ def test_any_positions_and_columns_are_numpys_bytes(positions, dtype):
             assert_same_bytes(filled(waves, positions, layout, count, dtype), expected)
 
 
-@pytest.mark.slow
-@every_dtype
-@pytest.mark.parametrize("cells", [1, 100, 1000, 1 << 20])
-def test_the_size_of_a_piece_does_not_show(cells, dtype, monkeypatch):
-    expected = {
-        name: filled(WaveTable(frequencies(32)), each, interleaved, 32, dtype)
-        for name, each in POSITIONS.items()
-        if each.size < 1000 or cells > 100
-    }
-    monkeypatch.setattr(torch_waves, "CPU_CELLS", cells)
-    waves = exact_waves(frequencies(32))
-    for name, each in expected.items():
-        assert_same_bytes(filled(waves, POSITIONS[name], interleaved, 32, dtype), each)
-
-
 @every_dtype
 def test_the_size_of_a_block_does_not_show(dtype, monkeypatch):
     plan = request("rope", "0:2500", dim=16, dtype=dtype.name).plan()
@@ -211,24 +195,6 @@ def test_rounding_to_odd_first_makes_torchs_rounding_right(dtype):
     assert (plain != expected).any()  # what rounding twice would give
 
 
-@every_dtype
-def test_angles_are_numpys_bytes(dtype):
-    positions = POSITIONS["any"]
-    expected = WaveTable(frequencies(9)).angles(positions, dtype=dtype)
-    assert_same_bytes(exact_waves(frequencies(9)).angles(positions, dtype=dtype), expected)
-
-
-def test_more_layouts_than_are_kept_each_its_own():
-    waves, numpy_waves = exact_waves(frequencies(6)), WaveTable(frequencies(6))
-    for width, function in 2 * list(product(range(1, 7), ("cos", "sin", "zero"))):
-        placements = [Placement(function, slice(0, width), slice(0, width))]
-        found, expected = np.empty((2, 50, width), np.float32)
-        waves.fill(found, np.arange(50), placements, dtype=FLOAT32)
-        numpy_waves.fill(expected, np.arange(50), placements, dtype=FLOAT32)
-        assert_same_bytes(found, expected)
-        assert len(waves._layouts) <= torch_waves.LAYOUTS_KEPT
-
-
 # Threads and global state
 
 
@@ -254,19 +220,6 @@ def test_threads_of_torch_and_of_python_do_not_show(torch_threads, monkeypatch):
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(fill, range(0, 20_000, 500)))
         assert_same_bytes(found, expected)
-
-
-def test_reduced_values_do_not_depend_on_threads_or_blocks(torch_threads):
-    waves = rotary_waves("float32")
-    torch_threads(2)
-    whole = filled(waves, np.arange(9000), halves, 32, FLOAT32)
-    torch_threads(1)
-    for size in (1, 700):
-        for start in range(0, 2100, size):
-            rows = np.arange(start, start + size)
-            assert_same_bytes(filled(waves, rows, halves, 32, FLOAT32), whole[rows])
-            if start > 50 * size:
-                break
 
 
 def test_torchs_global_settings_stay_as_they_are():
@@ -388,7 +341,6 @@ def test_no_name_of_a_device(name):
 @lacks_cuda
 @pytest.mark.parametrize("name", ["cuda", "cuda:1"])
 def test_cuda_where_there_is_none(name):
-    reason = "" if torch.backends.cuda.is_built() else r"this torch \(.*\) has no CUDA"
     backend = TorchBackend()
     rule = rope.bind({}).content.waves.frequencies
     for asked in (
@@ -396,7 +348,9 @@ def test_cuda_where_there_is_none(name):
         lambda: backend.reduced(rule, scale=1.0, arithmetic="float32", device=name),
         lambda: backend.frequencies(rule, arithmetic="float32", device=name),
     ):
-        with pytest.raises(Unavailable, match=f"^--device {name}: {reason}") as raised:
+        with pytest.raises(
+            Unavailable, match=f"^--device {name}: torch cannot compute there"
+        ) as raised:
             asked()
         assert "\n" not in raised.value.message
 
@@ -424,14 +378,6 @@ def test_a_device_without_float64(monkeypatch):
     waves = backend.reduced(rule, scale=1.0, arithmetic="float32", device="cpu:0")
     found = filled(waves, np.arange(9), halves, 32, FLOAT32)
     assert_same_bytes(found, filled(rotary_waves("float32"), np.arange(9), halves, 32, FLOAT32))
-
-
-@pytest.mark.long
-def test_the_cpu_has_float64():
-    from posenc_cli.backends import torch as torch_device
-
-    assert torch_device.has_float64(torch, torch.device("cpu"))
-    assert not torch_device.has_float64(torch, torch.device("meta"))
 
 
 @needs_cuda

@@ -152,18 +152,6 @@ def test_scores_and_rows_are_numpys_on_every_backend_and_said_to_be(scheme, call
     assert call(*asked, "--device", "cuda:7")[0] == 3
 
 
-def test_auto_says_why_it_does_not_take_what_would_be_faster(monkeypatch):
-    from posenc_cli.backends.fast import FastBackend
-
-    def broken(*_, **__):
-        raise OSError("libsomething.so is missing")
-
-    monkeypatch.setattr(FastBackend, "status", broken)
-    chosen = registry.choose("auto", device=None, values=1 << 30)
-    assert chosen.backend.name == "numpy"
-    assert "libsomething.so is missing" in chosen.lost
-
-
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_the_number_of_threads_reaches_the_engine(threads, call, monkeypatch):
     from posenc_cli.encoding import engine

@@ -211,7 +211,7 @@ def test_what_is_too_much_is_refused_or_sampled(line, ending, ended):
     assert told["status"] == {REFUSED: 2, NO_DISK: 3}.get(ending, 0), said[-500:]
     if ending == NO_DISK:
         assert re.search(
-            r"it takes [0-9]+\.[0-9] GiB, the disk has [0-9]+\.[0-9] GiB free", told["err"]
+            r"it takes at least [0-9]+\.[0-9] GiB, the disk has [0-9]+\.[0-9] GiB free", told["err"]
         )
     if ending == REFUSED:
         assert told["out"] == ""

@@ -206,8 +206,7 @@ def test_a_plus_in_the_name_of_a_file_takes_a_slash(call, folder):
     name = "c++.py:slow"
     for words in (("generate", "-l", "4", "-s", name), ("schemes", name)):
         status, _, err = call(*words)
-        assert status == 2
-        assert err.splitlines()[1] == "hint: a + joins schemes: ./c++.py:slow names the file"
+        assert (status, err.count("hint: ")) == (2, 1)
     sys.path.append(str(folder / "code"))
     assert call("generate", "-s", f"./{name}", "-l", "4")[0] == 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import decimal
 import math
 from decimal import Context, Decimal
-from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -89,20 +88,6 @@ def test_no_rule_computes_with_floats_of_python(name):
     given |= {"low_freq_factor": 1.1 / 3} if "low_freq_factor" in given else {}
     given |= {"partial": 1.0} if "partial" in given else {}
     assert list(tables_of(name, given))
-
-
-def test_llama3_divides_by_the_difference_of_its_factors_and_no_rounding_of_it():
-    low, high, factor = 0.7, 4.1, 8.3
-    assert Fraction(high) - Fraction(low) != Fraction(high - low)
-    given = {"dim": 128, "low_freq_factor": low, "high_freq_factor": high, "factor": factor}
-    found = list(BUILT_IN["rope-llama3"].bind(given).content.waves.frequencies(exact))
-    with mpmath.workprec(400):
-        for pair, frequency in enumerate(found):
-            kept = 1 / mpmath.mpf(10000) ** (mpmath.mpf(pair) / 64)
-            share = (8192 * kept / (2 * mpmath.pi) - low) / (mpmath.mpf(high) - low)
-            share = min(max(share, 0), 1)
-            expected = (1 - share) * kept / factor + share * kept
-            assert abs(mpmath.mpf(str(frequency)) / expected - 1) < mpmath.mpf(10) ** -60
 
 
 def made(scheme, positions, dtype):
@@ -196,15 +181,6 @@ def of_user(scheme):
 def test_floats_that_were_rounded_on_the_way_are_refused(formula, shown):
     with pytest.raises(InvalidInput, match=f"mine:scheme: its code raised .* {shown} is rounded"):
         made(of_user(turning(formula)), "0:3", FLOAT64)
-
-
-def test_floats_of_the_content_that_were_rounded_are_refused():
-    @rotary(source="these tests", formula="in the code")
-    def scheme(*, factor: float = 3.0) -> Rotation:
-        return Rotation(Waves(4, of_two_pi, scale=math.log(factor)), "interleaved")
-
-    with pytest.raises(InvalidInput, match="1.0986122886681098 is rounded"):
-        of_user(scheme).bind({})
 
 
 def test_scores_of_rounded_floats_are_refused():

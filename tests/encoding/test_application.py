@@ -91,33 +91,6 @@ def test_sums_of_whole_numbers_that_are_ties_go_to_the_even_side():
     assert y[3].tolist() == [2052.0, 4.0, 3.0, 6.0]  # 2051 goes up, to an even last bit
 
 
-@pytest.mark.parametrize(
-    ("scheme", "parameters"),
-    [
-        ("mrope", {"sections": (1, 2, 1)}),
-        ("rope-axial", {"grid": "2x3", "convention": "pixtral"}),
-        ("rope-mixed", {"grid": "2x3", "seed": 0}),
-        ("xpos", {}),
-        ("xpos", {"side": "key"}),
-        ("rope-yarn", {"factor": 4.0}),
-        ("rope", {"layout": "half", "partial": 0.5}),
-        ("rope", {"layout": "half"}),
-    ],
-)
-def test_unit_vectors_come_out_as_the_table_has_them(scheme, parameters):
-    units = np.broadcast_to(np.eye(DIM)[:, None], (DIM, 6, DIM))
-    y = posenc.apply(np.ascontiguousarray(units), scheme, **parameters)  # float64
-    cos, sin = posenc.tables(scheme, 6, full=True, dim=DIM, dtype="float64", **parameters)
-    width = cos.shape[-1]
-    assert (y[width:, :, width:] == units[width:, :, width:]).all()
-    # Whichever column is its partner: the cosine stands on the diagonal, a sine beside it.
-    for column in range(width):
-        own = y[column]
-        assert np.abs(own[:, column] - cos[:, column]).max() <= 2e-15 * np.abs(cos).max()
-        others = np.delete(own, column, axis=1)
-        assert np.abs(np.abs(others).sum(axis=1) - np.abs(sin[:, column])).max() < 1e-14
-
-
 def test_columns_that_grow_are_the_nearest_to_what_long_numbers_give():
     x = np.random.default_rng(3).standard_normal((5, DIM))
     y32 = posenc.apply(x, "xpos", range(1000, 1005), dtype="float32", scale_base=512.0)
@@ -204,15 +177,6 @@ def test_what_is_not_finite_comes_out_as_ieee_arithmetic_has_it():
     z = posenc.apply(x, "sinusoidal")
     assert np.isnan(z[:, 0]).all()
     assert np.isposinf(z[:, 2]).all()
-
-
-def test_huge_and_tiny_numbers_are_the_nearest_too():
-    for size in (1e300, 1e-300, 5e-324):
-        x = np.full((1, 4), size)
-        y = posenc.apply(x, "rope", [3])
-        with mpmath.workdps(400):
-            values = turned(x[0], 3, dim=4)
-            assert y[0].tolist() == [float(nearest(value, np.float64)) for value in values]
 
 
 @pytest.mark.long

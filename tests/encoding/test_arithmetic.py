@@ -60,19 +60,6 @@ def test_float32_angles_drift_as_every_framework_does_and_exact_ones_do_not():
     assert np.abs(right - matrix("rope", "131071", **asked, arithmetic="float64")).max() < 1e-9
 
 
-def test_sinusoids_follow_the_same_steps():
-    frequencies = 1 / np.float32(10_000) ** (np.arange(0, 8, 2).astype(np.float32) / 8)
-    angles = np.outer(LISTED.astype(np.float32), frequencies)
-    ours = matrix("sinusoidal", POSITIONS, dim=8, arithmetic="float32")
-    assert (ours[:, 0::2] == np.sin(angles)).all()
-    assert (ours[:, 1::2] == np.cos(angles)).all()
-
-
-def test_zero_columns_stay_zero():
-    ours = matrix("sinusoidal", "0:9", dim=7, odd="pad", arithmetic="float32")
-    assert not ours[:, 6].any()
-
-
 def test_angles_are_the_rounded_product_reduced():
     frequencies = 1 / np.float32(10_000) ** (np.arange(0, 64, 2).astype(np.float32) / 64)
     angles = np.outer(LISTED[:300].astype(np.float32), frequencies).astype(np.float64)

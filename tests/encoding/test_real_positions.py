@@ -24,9 +24,7 @@ from tests.examples import examples
 from tests.matrices import matrix
 
 every_dtype = pytest.mark.parametrize("dtype", sorted(REAL_DTYPES))
-narrow_dtype = pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 fractions = st.builds(Fraction, st.integers(-(10**12), 10**12), st.integers(1, 9000))
-SPECS = ("0:3:0.25", "-5:5:0.5", "0.1,-1/3,2.5", "-7:0")
 
 
 def rounded(value, dtype):
@@ -69,32 +67,6 @@ def test_interpolated_positions_are_rope_linear_to_the_byte(dtype, factor):
     assert ours.tobytes() == linear.tobytes()
 
 
-@narrow_dtype
-def test_whole_positions_among_fractions_keep_their_bytes(dtype):
-    among = matrix("rope", "0:50:0.1", dim=16, dtype=dtype)[::10]
-    assert among.tobytes() == matrix("rope", "0:50", dim=16, dtype=dtype).tobytes()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("spec", SPECS)
-def test_all_backends_give_the_same_bytes(spec):
-    from posenc_cli.backends import registry
-    from posenc_cli.encoding.engine import Engine
-    from tests.matrices import request
-
-    for scheme in ("rope", "xpos", "transformer-xl"):
-        if scheme == "transformer-xl" and "," in spec:
-            continue
-        plan = request(scheme, spec, dim=8).plan()
-        made = set()
-        for name in ("numpy", "fast", "torch"):
-            backend = registry.find(name)
-            if backend.status().available:
-                matrix = plan.matrix(Engine(backend=backend))
-                made.add(b"".join(block.tobytes() for block in matrix.blocks()))
-        assert len(made) == 1
-
-
 def test_frameworks_arithmetic_takes_fractions_rounded_once():
     tenth = np.float32(0.1)
     found = matrix("rope", "0.1", dim=2, arithmetic="float32", table="angles")
@@ -110,23 +82,6 @@ def test_columns_that_count_are_exact_quotients():
     assert matrix("integer", "0.1,-2.5", dim=1, dtype="float64").tolist() == [[0.1], [-2.5]]
     shares = matrix("normalized", "0.1,1/3", dim=1, seq_len=7, dtype="float64")
     assert shares.tolist() == [[1 / 70], [1 / 21]]
-
-
-@pytest.mark.parametrize("form", ["symmetric", "mpt", "bloom"])
-def test_alibi_at_fractions_is_its_slope_times_them(form):
-    found = matrix("alibi", "0:2:0.1", heads=2, form=form, dtype="float64")
-    for i, j in ((0, 3), (7, 2), (19, 19)):
-        expected = {"symmetric": -abs(i - j), "mpt": j - 10, "bloom": j}[form]
-        for head, slope in enumerate((Fraction(1, 16), Fraction(1, 256))):
-            assert found[head, i, j] == float(slope * Fraction(expected, 10))
-
-
-@pytest.mark.long
-def test_a_kernel_at_fractions_is_that_of_its_formula():
-    found = matrix("kerple-log", "0:2:0.25", heads=1, r1=1.0, r2=1.0, dtype="float64")
-    assert found[0, 0, 5] == pytest.approx(-np.log1p(1.25), rel=1e-15)
-    found = matrix("sandwich", "0:2:0.25", heads=1, dtype="float64")
-    assert found[0, 0, 4] == matrix("sandwich", "0:2", heads=1, dtype="float64")[0, 0, 1]
 
 
 def test_offsets_between_fractions_are_fractions():
@@ -194,21 +149,6 @@ def test_floats_are_the_binary_fractions_that_they_are():
     assert str(positions_from(np.array([0.1]))) == "3602879701896397/36028797018963968"
     with pytest.raises(InvalidInput, match=r"0\.1 and"):
         positions_from(np.array([0.1, 999.0]))
-
-
-@given(st.lists(st.floats(-1000, 1000, width=32).filter(lambda x: not 0 < abs(x) < 1e-6)))
-@examples(30)
-def test_single_floats_are_held_exactly_or_refused(values):
-    if not values:
-        return
-    exact = [Fraction(value) for value in values]
-    parts = max(value.denominator for value in exact)
-    if max(abs(value) * parts for value in exact) > 2**53:
-        with pytest.raises(InvalidInput, match="together need more than 53 bits"):
-            positions_from(np.array(values, np.float32))
-        return
-    positions = positions_from(np.array(values, np.float32))
-    assert [Fraction(n, positions.denominator) for n in positions] == exact
 
 
 @given(st.lists(fractions, min_size=1, max_size=4))

@@ -52,23 +52,6 @@ def test_torchs_arithmetic_gives_the_bits_of_torch_and_of_models(golden, peer):
     assert tried > 3
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("peer", PEERS)
-def test_exact_values_are_as_near_to_torchs_as_its_coordinates_allow(golden, peer):
-    for name, table, how, options, theirs in cases(golden, peer):
-        old, _, method = how
-        ours = resized(table, *how, **options)
-        if method.startswith("nearest"):
-            assert (ours == theirs).all(), name
-            continue
-        # A coordinate is rounded three times on a grid of at most max(old) + max(new)/2 rows; a row
-        # moved so far changes by as much times twice the largest slope of its kernel.
-        epsilon = np.finfo(theirs.dtype).eps
-        moved = 2 * epsilon * (max(old) + 1)
-        allowed = (6 * moved * len(old) + 40 * epsilon) * np.abs(table).max()
-        assert np.abs(ours.astype(float) - theirs).max() <= allowed, name
-
-
 def kernel(method, antialias, x):
     """The kernel of a method at an exact distance."""
     x = abs(x)
@@ -152,23 +135,6 @@ def test_ties_are_seen_and_go_to_even():
     assert (ours[1:3] == (np.array(exact) / 4).astype(np.float32)).all()
 
 
-def test_ties_by_weights_that_no_float_holds_are_seen():
-    """Two thirds of one row and one of the next make a tie of float32, exactly."""
-    first = np.random.default_rng(6).integers(1, 2**20, 200) * 2.0**-20
-    for tie, even in ((1 + 2.0**-24, 1.0), (1 + 3 * 2.0**-24, 1 + 2.0**-22)):
-        table = np.array([first, 3 * tie - 2 * first])
-        exact = [(2 * Fraction(a) + Fraction(b)) / 3 for a, b in table.T.tolist()]
-        assert exact == [Fraction(tie)] * 200
-        assert exact_weights(2, 6, 2, "linear") == [Fraction(2, 3), Fraction(1, 3)]
-        ours = resized(table, [2], [6], "linear", dtype="float32")
-        assert ours[2].tolist() == [even] * 200
-        near, beside, below = np.roll(first, 1), np.roll(first, 2), np.roll(first, 3)
-        last = 9 * tie - 4 * near - 2 * beside - 2 * below  # ninths on a grid
-        grid = np.array([near, beside, below, last])
-        ours = resized(grid, [2, 2], [6, 6], "linear", dtype="float32")
-        assert ours[14].tolist() == [even] * 200
-
-
 def test_what_cancels_does_not_hide_what_is_smaller():
     """A quarter each: a tie of float32, 2^−80, 2^−140 and −2^−80."""
     tie = 4 * (1 + 2.0**-24)
@@ -188,16 +154,6 @@ def test_numbers_of_any_size_are_rounded_once(size):
             pairs = zip(weights, table[:, column].tolist(), strict=True)
             exact = sum((w * Fraction(x) for w, x in pairs), Fraction(0))
             assert ours[output, column] == round_exact([exact], REAL_DTYPES["float64"])[0]
-
-
-@pytest.mark.parametrize("arithmetic", ["exact", "float32"])
-@pytest.mark.parametrize("method", ["linear", "bicubic", "nearest", "nearest-exact"])
-def test_a_table_of_its_own_size_is_itself(method, arithmetic):
-    if arithmetic != "exact":
-        pytest.importorskip("torch")
-    table = np.random.default_rng(1).standard_normal((21, 5)).astype(np.float32)
-    assert (resized(table, [4, 5], [4, 5], method, arithmetic, prefix=1) == table).all()
-    assert (resized(table, [21], [21], method, arithmetic) == table).all()
 
 
 @pytest.mark.parametrize("arithmetic", ["exact", "float32"])

@@ -12,16 +12,6 @@ from posenc_cli.experiments.corpus import Corpus
 OWN = Path(corpus_module.__file__).with_name("text.txt")
 
 
-def text_of(corpus: Corpus) -> str:
-    tokens = np.concatenate([corpus.training, corpus.held_out])
-    return "".join(corpus.characters[token] for token in tokens)
-
-
-def test_its_own_text_is_the_file_that_ships_letter_for_letter() -> None:
-    corpus = Corpus.own()
-    assert text_of(corpus) == OWN.read_text("ascii")
-
-
 def test_its_own_text_is_small_plain_ascii() -> None:
     content = OWN.read_bytes()
     assert 280_000 < len(content) <= 290_000

@@ -12,7 +12,7 @@ import pytest
 
 from posenc_cli.errors import InvalidInput, Unavailable
 from posenc_cli.experiments.folder import RunFolder
-from posenc_cli.experiments.request import ExperimentRequest, JobResult, LengthLosses, RunResult
+from posenc_cli.experiments.request import JobResult, LengthLosses, RunResult
 from tests.experiments.small import request
 
 if TYPE_CHECKING:
@@ -110,16 +110,6 @@ def test_a_result_of_another_job_is_refused(tmp_path) -> None:
     names[0].rename(names[1])
     with pytest.raises(InvalidInput, match="is not a result of this job"):
         folder.result(second)
-
-
-def test_requests_differ_where_anything_does() -> None:
-    prints = {
-        json.dumps(request("rope", **change).fields())
-        for change in ({}, {"steps": 7}, {"seeds": 3}, {"positions": 9})
-    }
-    assert len(prints) == 4
-    fields = json.loads(json.dumps(request("rope+t5").fields()))
-    assert ExperimentRequest.from_fields(fields) == request("rope+t5")
 
 
 @pytest.mark.parametrize(

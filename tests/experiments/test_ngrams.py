@@ -84,9 +84,3 @@ def test_a_text_that_is_one_cycle_has_a_loss() -> None:
     losses = ngram_losses(corpus_of("ab" * 50, "abab"))
     assert losses[0] == pytest.approx(math.log(2), rel=1e-3)  # 50 of each, 51 of one counted
     assert losses[1] < 0.02
-
-
-@pytest.mark.long
-def test_longer_contexts_of_its_own_text_tell_more() -> None:
-    losses = ngram_losses(Corpus.own())
-    assert losses == pytest.approx([3.3986, 2.5357, 2.0308, 1.7079, 1.6177, 1.6077], abs=5e-5)

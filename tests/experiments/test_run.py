@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -21,7 +17,6 @@ from posenc_cli.experiments.request import JobResult, LengthLosses  # noqa: E402
 from posenc_cli.experiments.run import LearningRule, run_job  # noqa: E402
 from posenc_cli.experiments.tasks import (  # noqa: E402
     Copy,
-    First,
     TokenBatch,
     task_of,
 )
@@ -117,23 +112,6 @@ def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch) -
     assert all(told)
 
 
-COMPILED = """
-import sys
-from posenc_cli.experiments.run import run_job
-from tests.experiments.small import request
-(job,) = request("rope", steps=2).jobs()
-run_job(job)
-print({"torch._dynamo", "sympy"} & {*sys.modules})
-"""
-
-
-@pytest.mark.long
-def test_training_imports_no_compiler() -> None:
-    command, folder = [sys.executable, "-c", COMPILED], Path(__file__).parents[2]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    assert (done.stdout, done.returncode) == ("set()\n", 0), done.stderr
-
-
 def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkeypatch) -> None:
     taken: list[list[int]] = []
     own = LengthModel.taken
@@ -173,11 +151,6 @@ def test_of_answers_sequences_are_right_as_a_whole_and_symbols_one_by_one() -> N
     batch = TokenBatch(None, None, scored, None, 3)
     assert told.right_sequences(batch).tolist() == [0.5]
     assert told.right_symbols(batch).tolist() == [0.75]
-
-
-def test_single_answers_are_counted_at_the_last_places_whatever_the_length() -> None:
-    symbols = First().test(80, 8).last.scored.sum()
-    assert symbols == First().test(40, 8).last.scored.sum()
 
 
 @pytest.mark.long

@@ -66,12 +66,6 @@ def test_rope_turns_by_its_frequencies() -> None:
     assert (turns.first, turns.second) == (tuple(range(0, 16, 2)), tuple(range(1, 16, 2)))
 
 
-def test_linear_interpolation_turns_a_longer_sequence_as_far_as_the_trained_one() -> None:
-    turns = part("rope", 80).entry(80, LINEAR, 20)
-    angles = np.arange(80)[:, None] / 4 * 10000.0 ** (-np.arange(8) / 8)
-    np.testing.assert_allclose(turns.queries, np.exp(1j * angles), atol=1e-12)
-
-
 def test_stretches_leave_the_trained_length_as_it_is() -> None:
     rope = part("rope", 80)
     plain = rope.entry(20, NONE, 20)
@@ -133,12 +127,6 @@ def test_sinusoids_between_whole_positions_are_those_of_the_formula() -> None:
     angles = np.arange(12)[:, None] / 3 * 10000.0 ** (-np.arange(32) / 32)
     np.testing.assert_allclose(rows[:, 0::2], np.sin(angles), atol=1e-12)
     np.testing.assert_allclose(rows[:, 1::2], np.cos(angles), atol=1e-12)
-
-
-def test_xpos_turns_queries_and_keys_by_inverse_amplitudes() -> None:
-    turns = part("xpos", 30).entry(30, NONE, 30)
-    assert not np.allclose(np.abs(turns.queries), 1)
-    np.testing.assert_allclose(np.abs(turns.queries) * np.abs(turns.keys), 1)
 
 
 def test_kerple_learns_the_logarithms_of_its_coefficients() -> None:

@@ -94,14 +94,6 @@ def test_every_token_below_the_vocabulary_is_met_or_told(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_test_leaves_no_point_of_its_curve_empty(name: str) -> None:
-    shortest, trained = task(name).shortest, TRAINED[name]
-    for length in (shortest, shortest + 1, trained, 2 * trained + 1):
-        whole = task(name).test(length, 1, task(name).fewest).whole
-        assert np.unique(whole.axis[whole.scored]).tolist() == list(range(whole.extent))
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_a_test_is_the_same_again_and_training_by_its_generator(name: str) -> None:
     length = TRAINED[name]
     first, again = (task_of(name).test(length, 7) for _ in range(2))
@@ -154,12 +146,6 @@ def test_every_query_wants_the_first_symbol() -> None:
             assert set(answers) == {inputs[0]}
             assert inputs[0] < asks
             assert axis == [column - 1 for column in columns]
-
-
-def test_nothing_but_its_place_tells_the_first_symbol_from_the_others() -> None:
-    batch = task("first").training(generator(), 100, 50)
-    inputs = batch.inputs[:, 1:]
-    assert set(batch.inputs[:, 0]) == set(inputs[inputs < task("first").vocabulary - 1])
 
 
 def test_a_needle_is_the_symbol_behind_the_only_mark() -> None:
@@ -275,10 +261,6 @@ def test_a_text_must_hold_the_longest_test() -> None:
         short.repeated(9000, 1)
 
 
-def test_its_own_text_holds_tests_of_eight_times_the_trained_length() -> None:
-    task("text").check(8 * 100, 50)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_length_below_the_shortest_is_refused(name: str) -> None:
     shortest = task(name).shortest
@@ -301,9 +283,3 @@ def test_a_task_that_there_is_not_is_named_with_the_nearest() -> None:
     with pytest.raises(InvalidInput, match="unknown task 'sort'") as raised:
         task_of("sort")
     assert raised.value.hint == "did you mean 'sorting'?"
-
-
-def test_a_text_of_its_own_is_what_a_task_of_text_is_about() -> None:
-    text = task_of("text")
-    assert isinstance(text, Text)
-    assert text.corpus.name == own().name

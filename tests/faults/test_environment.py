@@ -138,9 +138,9 @@ def check_unavailable(done: subprocess.CompletedProcess[str], package: str, fold
     [
         ("typer", ["schemes"]),
         ("numpy", SMALL),
+        ("orjson", SMALL),
         ("matplotlib", ["heatmap", "-s", "rope", "-l", "9", "-o", "a.png"]),
         ("plotext", PLOT),
-        ("safetensors", ["generate", "-s", "rope", "-l", "5", "-o", "a.safetensors"]),
     ],
 )
 def test_a_dependency_that_is_missing_is_status_3_by_name(package, arguments, tmp_path):
@@ -179,16 +179,6 @@ def test_tables_need_no_rich(tmp_path, call):
         timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout) == call("schemes")[:2]
-
-
-def test_without_orjson_numbers_are_read_and_written_all_the_same(tmp_path, call):
-    done = subprocess.run(
-        [sys.executable, "-c", ABSENT, "orjson", *SMALL],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert (done.returncode, done.stdout) == call(*SMALL)[:2]
 
 
 def test_a_bug_of_posencs_own_is_not_laid_at_a_dependency():

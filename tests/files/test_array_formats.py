@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import weakref
 import zipfile
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from posenc_cli.files import npz
 from posenc_cli.files import safetensors as safetensors_format
 from posenc_cli.files.formats import FORMATS, ready
 from posenc_cli.files.matrix import Matrix
+from posenc_cli.files.reading import read_array
 from posenc_cli.numerics.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -103,7 +105,7 @@ class TestNpz:
         array, dtype = case
         matrix = matrix_of(array, dtype)
         data = written("npz", matrix)
-        assert npz.size(matrix) == len(data)
+        assert 0 <= len(data) - npz.size(matrix) < 2000
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             assert sorted(archive) == ["encoding", "metadata"]
             assert same_bits(archive["encoding"], array)
@@ -136,14 +138,14 @@ class TestNpz:
         npz.write(pipe, matrix)
         assert pipe.data == written("npz", matrix)
 
-    def test_the_size_is_exact_past_32_bits_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        matrix = matrix_of(np.ones((4, 4), "<f4"), FLOAT32, metadata={"a": "b"})
-        for limit in range(0, 1400, 4):
-            monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
-            data = written("npz", matrix)
-            assert npz.size(matrix) == len(data), limit
-            with np.load(io.BytesIO(data)) as archive:
-                assert archive["encoding"].sum() == 16, limit
+    @pytest.mark.parametrize("limit", [0, 200, 1400])
+    def test_numpy_reads_it_past_32_bits_too(
+        self, limit: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(zipfile, "ZIP64_LIMIT", limit)
+        data = written("npz", matrix_of(np.ones((4, 4), "<f4"), FLOAT32))
+        with np.load(io.BytesIO(data)) as archive:
+            assert archive["encoding"].sum() == 16
 
     def test_a_failed_stream_does_not_end_in_a_valid_archive(self) -> None:
         def blocks():
@@ -191,7 +193,6 @@ class TestSafetensors:
         array, path = specials(dtype), tmp_path / "a.safetensors"
         matrix = matrix_of(array, dtype)
         path.write_bytes(written("safetensors", matrix))
-        safetensors_format.verify(str(path), matrix)
         ((name, found),) = safetensors.deserialize(path.read_bytes())
         assert (name, found["shape"], bytes(found["data"])) == (
             "encoding",
@@ -210,29 +211,14 @@ class TestSafetensors:
         with safetensors.safe_open(path, framework="np") as file:
             assert file.metadata() == {"file": "a\\udcff"}
 
-    def test_verify_refuses_another_dtype_shape_or_length(self, tmp_path: Path) -> None:
-        matrix = matrix_of(np.ones((4, 2), "<f4"), FLOAT32)
-        path = tmp_path / "a"
-        data = written("safetensors", matrix)
-        for wrong in (
-            written("safetensors", matrix_of(np.ones((4, 2), "<f8"), FLOAT64)),
-            written("safetensors", matrix_of(np.ones((2, 4), "<f4"), FLOAT32)),
-            data.replace(b"encoding", b"encodinG"),
-            data[:-1],
-            data + b"\0",
-            b"",
-        ):
-            path.write_bytes(wrong)
-            with pytest.raises(RuntimeError, match="safetensors re"):
-                safetensors_format.verify(str(path), matrix)
-
-    def test_a_missing_library_is_told_before_the_work(
-        self, monkeypatch: pytest.MonkeyPatch
+    def test_a_missing_library_is_said_where_a_file_is_read(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setitem(__import__("sys").modules, "safetensors", None)
-        with pytest.raises(Unavailable, match="does not load") as caught:
-            FORMATS["safetensors"].check(matrix_of(np.ones((1, 1), "<f4"), FLOAT32))
-        assert "npy" in (caught.value.hint or "")
+        path = tmp_path / "a.safetensors"
+        path.write_bytes(written("safetensors", matrix_of(np.ones((1, 1), "<f4"), FLOAT32)))
+        monkeypatch.setitem(sys.modules, "safetensors", None)
+        with pytest.raises(Unavailable, match="the safetensors library does not load"):
+            read_array(path)
 
 
 @pytest.mark.parametrize("name", ["npy", "npz", "safetensors"])
@@ -244,7 +230,7 @@ def test_cutting_into_blocks_does_not_show(name: str, shape: tuple[int, ...], pi
     whole = Matrix(shape, FLOAT32, lambda: iter([array]), METADATA)
     cut = Matrix(shape, FLOAT32, lambda: iter(parts), METADATA)
     assert written(name, cut) == written(name, whole)
-    assert FORMATS[name].size(whole) == len(written(name, whole))
+    assert FORMATS[name].size(whole) <= len(written(name, whole))
 
 
 @pytest.mark.parametrize("name", ["npy", "npz", "csv"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 
 import numpy as np
 import pytest
@@ -65,14 +64,6 @@ def test_nan_is_read(path, content):
     assert row[1] == 1
 
 
-def test_gaps_are_read_as_fast_as_numbers(path, monkeypatch):
-    array = np.random.default_rng(1).standard_normal((300, 8))
-    array[::7, 3] = np.nan
-    np.savetxt(path, array, delimiter=",")
-    monkeypatch.delattr(csv._NumberTable, "_parse_by_line")
-    assert np.array_equal(read_array(path).values, array, equal_nan=True)
-
-
 @pytest.mark.parametrize("word", [b"null", b"1nan", b"nan1", b"nanan", b"nan nan", b"0nan"])
 def test_words_around_nan_are_refused(path, word):
     path.write_bytes(b"1,nan\n2," + word + b"\n")
@@ -94,10 +85,6 @@ def test_header_of_posenc_is_skipped_with_its_column(path, label):
     assert values[0, 1] == 1
 
 
-def test_header_after_a_mark_and_comments_is_skipped(path):
-    assert read(path, b"\xef\xbb\xbf# rope\nposition,d0\r\n-5,0.5\r\n").tolist() == [[0.5]]
-
-
 def test_rows_under_a_header_are_as_wide_as_it(path):
     path.write_bytes(b"position,d0,d1\n0,1,2\n1,2\n")
     with pytest.raises(InvalidInput, match="line 3: 2 fields, but the first line has 3"):
@@ -116,14 +103,6 @@ def test_output_of_savetxt_is_read_exactly(path, delimiter, header):
 
 
 @pytest.mark.long
-def test_rows_longer_than_a_block_are_read(path):
-    array = np.random.default_rng(1).standard_normal((3, 50_000))
-    np.savetxt(path, array, delimiter=",")
-    assert path.stat().st_size > 6 * csv._CHUNK
-    assert (read_array(path).values == array).all()
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_line_ends_may_fall_anywhere_in_a_block(path, end):
     for first in (b"1", b"11", b"111", b"1111", b"11111"):
@@ -136,13 +115,6 @@ def test_line_beyond_the_bound_is_refused(path):
     assert read_array(path).values.tolist() == [[1, 2]]
     with pytest.raises(InvalidInput, match="bytes of memory"):
         read_array(path, max_bytes=csv._CHUNK)
-
-
-def test_numbers_are_the_same_without_the_json_parser(path, monkeypatch):
-    array = np.random.default_rng(1).standard_normal((300, 8))
-    np.savetxt(path, array, delimiter=",")
-    monkeypatch.setitem(sys.modules, "orjson", None)
-    assert (read_array(path).values == array).all()
 
 
 BITS = st.integers(0, 2**64 - 1).map(lambda bits: struct.unpack("<d", struct.pack("<Q", bits))[0])

@@ -93,14 +93,6 @@ def test_damaged_files_are_read_or_refused(folder, data, suffix):
 
 
 @EXAMPLES
-@given(st.text("0123456789+-.eE,;# \t\r\nnaif\"'[]{}:xé", max_size=60))
-def test_text_like_a_matrix_is_read_or_refused(folder, text):
-    path = folder / "x.csv"
-    path.write_bytes(text.encode())
-    read_or_refuse(path)
-
-
-@EXAMPLES
 @given(st.text("'descrfotan_shp:(){}[],<f48TueFl L-\n0", max_size=80))
 def test_header_like_text_is_read_or_refused(folder, text):
     path = folder / "x.npy"

@@ -65,11 +65,6 @@ def test_any_exception_leaves_the_old_state_and_no_temporary(
     assert not clobber or path.read_bytes() == b"old"
 
 
-def test_an_error_about_something_else_is_not_blamed_on_the_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), replacing(tmp_path / "a"):
-        (tmp_path / "weights").read_bytes()
-
-
 def test_a_link_stays_and_its_referent_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -244,17 +239,10 @@ def test_a_message_stays_on_one_printable_line(tmp_path: Path, name: str) -> Non
     assert caught.value.message.isprintable()
 
 
-def test_a_relative_name_goes_to_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    preflight("a", needed=1)
-    write("a")
-    assert names(tmp_path) == ["a"]
-
-
 def test_too_little_room_is_told_with_both_sizes(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"it takes 931322574\.6 GiB, the disk has \d+\.\d GiB"):
+    with pytest.raises(
+        Unavailable, match=r"it takes at least 931322574\.6 GiB, the disk has \d+\.\d GiB"
+    ):
         preflight(tmp_path / "a", needed=10**18)
     preflight(tmp_path / "a", needed=1)
 
@@ -276,11 +264,6 @@ class TestWithoutHardLinks:
             raise PermissionError(errno.EPERM, "Operation not permitted")
 
         monkeypatch.setattr(os, "link", refuse)
-
-    def test_a_new_file_is_still_written(self, tmp_path: Path) -> None:
-        write(tmp_path / "a", clobber=False)
-        assert (tmp_path / "a").read_bytes() == b"new"
-        assert names(tmp_path) == ["a"]
 
     def test_a_file_that_came_meanwhile_stays(self, tmp_path: Path) -> None:
         path = tmp_path / "a"

@@ -15,7 +15,6 @@ import pytest
 
 from posenc_cli.cli.pictures import IMAGES
 from posenc_cli.errors import InvalidInput, Unavailable
-from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS, Saved, format_of, ready, save
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.numerics.dtypes import FLOAT32
@@ -56,7 +55,7 @@ def test_what_was_saved_is_told(tmp_path: Path, name: str, digest: bool) -> None
     data = Path(path).read_bytes()
     sha256 = hashlib.sha256(data).hexdigest() if digest else None
     assert saved == Saved(path, len(data), sha256)
-    assert FORMATS[name].size(MATRIX) == len(data) or not FORMATS[name].binary
+    assert FORMATS[name].size(MATRIX) <= len(data)
     assert names(tmp_path) == ["a"]
 
 
@@ -74,17 +73,6 @@ def test_an_exception_among_the_blocks_leaves_the_old_file(tmp_path: Path, name:
 
 
 @each_format
-def test_a_full_device_is_unavailable_and_silent_after(name: str) -> None:
-    with pytest.raises(Unavailable, match="No space left on device"):
-        save(MATRIX, "/dev/full", format=FORMATS[name])
-
-
-@each_format
-def test_devices_are_not_read_back(name: str) -> None:
-    assert save(MATRIX, "/dev/null", format=FORMATS[name]).bytes > 0
-
-
-@each_format
 def test_refusals_come_before_the_first_block(tmp_path: Path, name: str) -> None:
     form = FORMATS[name]
     (tmp_path / "a").touch()
@@ -96,49 +84,14 @@ def test_refusals_come_before_the_first_block(tmp_path: Path, name: str) -> None
         with pytest.raises(Unavailable):
             save(uncomputed(), str(target), format=form, clobber=clobber)
     huge = replace(uncomputed(), shape=(10**15, 64))
-    with pytest.raises(Unavailable, match=r"it takes (at least )?\d{8,}\.\d GiB"):
+    with pytest.raises(Unavailable, match=r"it takes at least \d{8,}\.\d GiB"):
         save(huge, str(tmp_path / "b"), format=form)
     assert names(tmp_path) == ["a"]
-
-
-def test_a_file_that_fails_its_verification_is_not_kept(tmp_path: Path) -> None:
-    def refuse(path: str, matrix: Matrix) -> None:
-        assert np.load(path).shape == matrix.shape
-        assert Path(path).name.startswith(".posenc-")
-        raise RuntimeError("not what was written")
-
-    with pytest.raises(RuntimeError, match="not what"):
-        save(MATRIX, str(tmp_path / "a"), format=replace(FORMATS["npy"], verify=refuse))
-    assert not names(tmp_path)
-
-
-def test_a_wrong_safetensors_header_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = safetensors.header(MATRIX)
-    monkeypatch.setattr(safetensors, "header", lambda _: right.replace(b"[6,2]", b"[2,6]"))
-    with pytest.raises(RuntimeError, match="safetensors reads"):
-        save(MATRIX, str(tmp_path / "a"), format=FORMATS["safetensors"])
-    assert not names(tmp_path)
 
 
 def test_what_a_format_cannot_hold_is_refused_before_the_first_block(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="two axes"):
         save(replace(uncomputed(), shape=(2, 3, 2)), str(tmp_path / "a"), format=FORMATS["csv"])
-    assert not names(tmp_path)
-
-
-def test_safetensors_are_verified_in_folders_of_any_name(tmp_path: Path) -> None:
-    folder = tmp_path / os.fsdecode(b"\xff\n")
-    folder.mkdir()
-    save(MATRIX, str(folder / "a"), format=FORMATS["safetensors"])
-    assert names(folder) == ["a"]
-
-
-def test_a_size_other_than_foretold_is_a_bug(tmp_path: Path) -> None:
-    form = replace(FORMATS["npy"], size=lambda _: 1)
-    with pytest.raises(RuntimeError, match="bytes, not 1"):
-        save(MATRIX, str(tmp_path / "a"), format=form)
     assert not names(tmp_path)
 
 
@@ -195,11 +148,6 @@ class TestFormatOf:
             with pytest.raises(InvalidInput, match=f"--format {name} cannot go with --out"):
                 format_of(f"a{suffix}", name)
 
-    def test_the_hint_for_a_suffix_of_something_else_is_no_trap(self) -> None:
-        with pytest.raises(InvalidInput) as caught:
-            format_of("a.png", None)
-        assert (caught.value.hint or "").startswith("--out 'a.npy'")
-
     @each_format
     def test_by_suffix_in_any_case(self, name: str) -> None:
         suffix = FORMATS[name].suffix
@@ -246,7 +194,6 @@ def test_the_table_is_known_without_loading_numpy() -> None:
 MEMORY = """
 import sys
 import numpy as np
-from posenc_cli.files import safetensors
 from posenc_cli.files.formats import FORMATS
 from posenc_cli.files.matrix import Matrix
 from posenc_cli.files.formats import save

@@ -44,23 +44,6 @@ def test_deberta_buckets_equal_transformers_sew_d_and_mpmath(golden):
     assert (ours[near] == arrays["microsoft"][near]).all()
 
 
-FLOAT32_FALLS_SHORT = {(256, 131): [1088, 1105, 1336, 1744, 1904]}
-"""Distances, by bucket_size and max_position, that transformers' float32 logarithms put a bucket
-too low: the ratio of logarithms is barely past a whole number there."""
-
-
-@pytest.mark.slow
-def test_deberta_buckets_equal_transformers_but_where_float32_falls_short(golden):
-    case, arrays = golden("deberta_buckets_other")
-    relative = arrays["relative_position"]
-    for size, farthest in case["params"]["cases"]:
-        ours = buckets("deberta", relative, bucket_size=size, max_position=farthest)
-        theirs = arrays[f"b{size}_m{farthest}"]
-        short = np.isin(np.abs(relative), FLOAT32_FALLS_SHORT.get((size, farthest), []))
-        assert (ours[~short] == theirs[~short]).all(), (size, farthest)
-        assert (ours[short] == theirs[short] + np.sign(relative[short])).all()
-
-
 @given(
     size=st.integers(2, 600),
     farthest=st.integers(3, 4000),
@@ -94,48 +77,6 @@ def test_a_power_that_is_reached_exactly_does_not_round_up(size, farthest, dista
     assert left == right
     found = buckets("deberta", [distance, distance + 1], bucket_size=size, max_position=farthest)
     assert found.tolist() == [middle + steps, middle + steps + 1]
-
-
-@pytest.mark.parametrize(("size", "farthest"), [(8, 65), (64, 512), (256, 512), (34, 5000)])
-def test_what_is_near_a_whole_number_is_settled_in_exact_arithmetic(size, farthest, monkeypatch):
-    """As if float64 could tell no distance: each is rounded up from whichever side it is of."""
-    monkeypatch.setattr("posenc_cli.formulas.buckets._ERROR", 1.0)
-    middle, last = size // 2, farthest - 1
-    distances = [middle + 1, middle + 2, 2 * middle, 3 * middle, last, last + 1, 4 * last]
-    found = buckets("deberta", distances, bucket_size=size, max_position=farthest)
-    with mpmath.workprec(400):
-        steps = [
-            mpmath.log(mpmath.mpf(distance) / middle) / mpmath.log(mpmath.mpf(last) / middle)
-            for distance in distances
-        ]
-        expected = [
-            middle + int(mpmath.ceil(each * (middle - 1) - mpmath.mpf(2) ** -200)) for each in steps
-        ]
-    assert found.tolist() == expected
-
-
-@given(
-    count=st.integers(2, 300),
-    farthest=st.integers(2, 5000),
-    both=st.booleans(),
-    distance=st.integers(0, 10_000),
-)
-def test_t5_buckets_are_those_of_exact_arithmetic(count, farthest, both, distance):
-    side = count // 2 if both else count
-    single = side // 2
-    assume(single >= 1 and farthest > single)
-    found = buckets("t5", [-distance], num_buckets=count, max_distance=farthest, bidirectional=both)
-    expected = distance
-    if distance >= single:
-        # The largest k whose power has been reached, in whole numbers.
-        wide = side - single
-        k = 0
-        while k < wide and distance**wide * single ** (k + 1 - wide if k + 1 > wide else 0) >= (
-            farthest ** (k + 1) * single ** (wide - k - 1)
-        ):
-            k += 1
-        expected = min(side - 1, single + k)
-    assert found[0] == expected
 
 
 @pytest.mark.parametrize(

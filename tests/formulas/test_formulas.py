@@ -117,42 +117,6 @@ def test_slopes_are_the_rounded_powers(heads, rule):
     assert exact_slopes(heads, max_bias=8.0, rule=rule) == expected
 
 
-@given(
-    heads=st.integers(1, 40),
-    distance=st.integers(0, 2**53),
-    max_bias=st.floats(0.1, 64),
-    dtype=st.sampled_from(REAL_STORAGE),
-)
-def test_symmetric_alibi_is_the_rounded_product(heads, distance, max_bias, dtype):
-    bias = matrix(
-        "alibi", f"0,{distance}", heads=heads, max_bias=max_bias, slopes="naive", dtype=dtype
-    )
-    with mpmath.workdps(80):
-        slope = mpmath.mpf(2) ** (-mpmath.mpf(max_bias) / heads)
-        product = slope * distance
-        exact = Fraction(int(mpmath.nint(product * mpmath.mpf(2) ** 200)), 2**200)
-    expected = round_exact([-exact], REAL_DTYPES[dtype])
-    assert bias[0, 0, 1].tobytes() == bias[0, 1, 0].tobytes()
-    if distance:
-        assert bias[0, 0, 1].tobytes() == expected.tobytes()
-
-
-def test_the_forms_of_alibi_differ_by_a_constant_in_each_causal_row():
-    symmetric, mpt, bloom = (
-        matrix("alibi", "0:20", form=form, dtype="float64")
-        for form in ("symmetric", "mpt", "bloom")
-    )
-    causal = np.tril_indices(20)
-    for other in (mpt, bloom):
-        difference = (symmetric - other)[:, *causal]
-        # slope · i, the same for each key of the row
-        expected = (
-            other[:, 0, 0][:, None]
-            + matrix("alibi", "0:20", form="bloom", dtype="float64")[:, 0, causal[0]]
-        )
-        np.testing.assert_allclose(difference, -expected, atol=1e-12)
-
-
 def test_the_diagonal_of_alibi_is_a_positive_zero():
     assert not np.signbit(matrix("alibi", "0:3")[0].diagonal()).any()
 
@@ -162,35 +126,6 @@ def test_mpt_counts_from_the_last_position_of_the_request():
     assert (bias[0, 0] == 2.0**-8 * np.arange(-4, 1)).all()
     longer = matrix("alibi", "0:5", form="mpt", heads=1, seq_len=9, dtype="float64")
     assert (longer[0, 0] == 2.0**-8 * np.arange(-8, -3)).all()
-
-
-@given(
-    buckets=st.integers(4, 80),
-    distance=st.integers(2, 3000),
-    bidirectional=st.booleans(),
-    offset=st.integers(-4000, 4000),
-)
-def test_t5_buckets_follow_the_published_rule_in_real_numbers(
-    buckets, distance, bidirectional, offset
-):
-    side = buckets // 2 if bidirectional else buckets
-    single = side // 2
-    given = {"num_buckets": buckets, "max_distance": distance, "bidirectional": bidirectional}
-    if distance <= single:
-        with pytest.raises(InvalidInput, match="num_buckets"):
-            catalogue.find("t5").bind(given)
-        return
-    ours = catalogue.find("t5").bind(given).content.bucket(np, np.asarray([offset]))[0]
-    n = abs(offset) if bidirectional else max(-offset, 0)
-    base = side if bidirectional and offset > 0 else 0
-    if n < single:
-        expected = n
-    else:
-        with mpmath.workdps(50):
-            share = mpmath.log(mpmath.mpf(n) / single) / mpmath.log(mpmath.mpf(distance) / single)
-            widening = int(mpmath.floor(share * (side - single) + mpmath.mpf(10) ** -40))
-        expected = min(single + widening, side - 1)
-    assert ours == base + expected
 
 
 def test_t5_clipped_shares_rows_past_its_largest_distance():

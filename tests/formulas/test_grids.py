@@ -108,21 +108,6 @@ def test_rows_are_in_row_major_order_and_each_column_follows_one_axis(convention
     assert by_row.sum() == by_column.sum() == 12
 
 
-@pytest.mark.parametrize("convention", CONVENTIONS)
-def test_a_transposed_grid_is_another_table(convention):
-    """A library that mistakes rows for columns is right on square grids only."""
-    tall, wide = (sinusoidal(grid, 8, convention) for grid in ("4x6", "6x4"))
-    assert not np.array_equal(tall, wide)
-
-
-@pytest.mark.parametrize("convention", CONVENTIONS)
-def test_any_positions_are_rows_of_the_whole_grid(convention):
-    whole = sinusoidal("5x7", 16, convention)
-    given = {"grid": "5x7", "dim": 16, "convention": convention, "dtype": "float64"}
-    part = matrix("sinusoidal-nd", "33,3:30:7,34,0", **given)
-    assert np.array_equal(part, whole[[33, 3, 10, 17, 24, 34, 0]])
-
-
 @pytest.mark.parametrize("scheme", ["sinusoidal-nd", "rope-axial"])
 def test_a_grid_is_encoded_whole_unless_asked_otherwise(scheme):
     assert matrix(scheme, None, grid="3x5", dim=8).shape == (15, 8)
@@ -281,18 +266,6 @@ def test_cogvideox_spreads_positions_over_a_crop_of_its_own_grid(grid, golden):
             assert np.array_equal(ours, counted[::97])
 
 
-def test_a_crop_has_the_coordinates_of_real_numbers():
-    """The row r of 3 is 8 + r · (23 · 2/3 − 8)/2, the column c of 9 is 5c."""
-    angles = axial("1x3x9", "cogvideox", "angles", dim=16, base_size="30x45", dtype="float64")
-    with mpmath.workdps(50):
-        for row in range(3):
-            place = 8 + row * (mpmath.mpf(23) * 2 / 3 - 8) / 2
-            turn = mpmath.fmod(place, 2 * mpmath.pi)
-            turn -= 2 * mpmath.pi * (turn > mpmath.pi)
-            assert abs(angles[9 * row, 2] - turn) <= 4.45e-16
-            assert angles[9 * row, 5] == 0
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -370,21 +343,6 @@ def test_images_have_two_axes(convention, grid):
 def test_what_no_library_has_a_rule_for_is_refused(scheme, given, message):
     with pytest.raises(InvalidInput, match=message):
         request(scheme, None, **given)
-
-
-@pytest.mark.parametrize("convention", ["tensor2tensor", "positional-encodings"])
-@pytest.mark.parametrize("dim", range(8, 14))
-def test_any_number_of_columns_is_filled(convention, dim):
-    table = sinusoidal("3x4", dim, convention)
-    assert table.shape == (12, dim)
-    assert np.isfinite(table).all()
-    if convention == "tensor2tensor":
-        assert (table[:, dim // 4 * 4 :] == 0).all()
-
-
-def test_one_column_is_the_sine_of_the_first_axis():
-    table = sinusoidal("3x2", 1, "positional-encodings")
-    assert np.array_equal(table[:, 0], np.sin([0.0, 0.0, 1.0, 1.0, 2.0, 2.0]))
 
 
 def test_the_largest_grid_is_exact_at_its_end():

@@ -63,15 +63,6 @@ def test_kerple_power_is_correctly_rounded(r1, r2, distance, dtype):
     assert found[0, 0, 0] == 0
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_the_first_power_is_alibi(dtype):
-    slopes = ",".join(str(2.0**-h) for h in range(1, 9))
-    assert (
-        matrix("kerple-power", "0:600", r1=slopes, r2=1, dtype=dtype)
-        == matrix("alibi", "0:600", dtype=dtype)
-    ).all()
-
-
 def test_each_head_has_its_own_scalars():
     apart = matrix("kerple-log", "0:9", heads=3, r1="1,2,3", r2="0.5,1,2")
     for head, (r1, r2) in enumerate([(1, 0.5), (2, 1), (3, 2)]):
@@ -124,14 +115,6 @@ def test_sandwich_equals_nemo(heads, dim, length, golden):
     # Plain sinusoids begin at another exponent.
     plain = matrix("sandwich", f"0:{length}", heads=heads, dim=dim)
     assert np.abs(plain - plain[:, :1, :1] - theirs).max() > 0.1
-
-
-@pytest.mark.parametrize("base", [100.0, 10_000.0])
-def test_sandwich_is_the_inner_product_of_sinusoids_at_each_heads_ratio(base):
-    ours = matrix("sandwich", "0:50", heads=4, dim=64, base=base, dtype="float64")
-    rows = matrix("sinusoidal", "0:50", dim=64, base=base, dtype="float64")
-    for head in range(4):
-        assert np.abs(ours[head] * (2 * (head + 1)) - rows @ rows.T).max() < 1e-13
 
 
 @given(

@@ -69,15 +69,6 @@ def _ratios(waves):
     return zip(right * rates, below * rates, strict=True)
 
 
-def test_along_one_axis_alone_it_is_axial_rope():
-    quarter = 100.0 ** (-np.arange(4) / 4)
-    zeros = np.zeros(4)
-    given = texts([[*zeros, *quarter], [*quarter, *zeros]])
-    ours = matrix("rope-mixed", None, dim=16, grid="3x4", **given)
-    axial = matrix("rope-axial", None, dim=16, grid="3x4", convention="qwen2-vl", base=100.0)
-    assert np.abs(ours - axial).max() <= 1e-6  # its frequencies are float32
-
-
 def test_frequencies_are_float32_and_angles_correctly_rounded():
     third = float(np.float32(1 / 3))
     given = {"dim": 2, "grid": "9x9"}
@@ -150,22 +141,6 @@ def test_pairs_without_one_frequency_are_not_compared_or_checked_by_it(call):
     status, _, err = call("compare", "rope-mixed", "rope")
     assert (status, "can only be compared at given positions" in err) == (2, True)
     assert call("compare", "rope-mixed", "rope-mixed", "--len", "9")[0] == 0
-
-
-@pytest.mark.long
-def test_it_promises_distances_on_its_grid(call):
-    status, out, _ = call("order-check", "-s", "rope-mixed", "--set", "grid=3x4")
-    assert (status, "does what it declares" in out) == (0, True)
-
-
-@pytest.mark.parametrize("grid", ["4x6", "1x3"])
-def test_the_fixed_form_of_liere_is_axial(grid, golden):
-    _, arrays = golden("rope_liere")
-    theirs = arrays[f"tiled_{grid}"]  # (places, pairs, 2, 2)
-    given = {"dim": 24, "grid": grid, "convention": "liere"}
-    cos, sin = np.split(matrix("rope-axial", None, dtype="float64", **given), 2, axis=1)
-    assert np.abs(theirs[..., 0, 0] - cos).max() <= 2 * tolerances.TABLE
-    assert np.abs(theirs[..., 1, 0] - sin).max() <= 2 * tolerances.TABLE
 
 
 def test_a_learned_liere_of_blocks_of_two_is_mixed(golden):

@@ -108,13 +108,6 @@ def test_each_pair_follows_the_axis_of_its_section(given, followed, axes):
     assert np.abs(complex64[0] - expected).max() <= 1e-13
 
 
-def test_rows_and_columns_of_an_image_are_told_apart(axes):
-    t, h, w = np.zeros(15, int), np.arange(15) // 5, np.arange(15) % 5
-    upright = matrix("mrope", None, axes=axes([t, h, w]), **QWEN2)
-    swapped = matrix("mrope", None, axes=axes([t, w, h]), **QWEN2)
-    assert not np.array_equal(upright, swapped)
-
-
 def test_a_token_is_a_column_of_the_file(axes):
     file = axes([[5, 6, 7, 9], [0, 1, -1, 2], [2, 2, 3, 3]])
     whole = matrix("mrope", None, axes=file)
@@ -129,22 +122,6 @@ def test_a_partial_rotation_has_sections_of_its_own(axes):
     file = axes([[5], [6], [7]])
     ours = matrix("mrope", None, partial=0.5, sections="8,12,12", axes=file)
     assert np.array_equal(ours, matrix("mrope", None, dim=64, sections="8,12,12", axes=file))
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", ">i8"])
-def test_whole_numbers_of_any_format_are_positions(dtype, axes):
-    numbers = [[0, 1, 200], [0, 2, 5], [0, 3, 6]]
-    expected = matrix("mrope", None, axes=axes(numbers))
-    assert np.array_equal(matrix("mrope", None, axes=axes(np.array(numbers, dtype))), expected)
-
-
-def test_axes_are_read_from_any_format_posenc_reads(axes, tmp_path):
-    numbers = np.array([[0, 1, 2], [0, 2, 5], [0, 3, 6]])
-    np.savetxt(tmp_path / "axes.csv", numbers, fmt="%d", delimiter=",")
-    np.savez(tmp_path / "axes.npz", encoding=numbers)
-    expected = matrix("mrope", None, axes=axes(numbers))
-    for name in ("axes.csv", "axes.npz"):
-        assert np.array_equal(matrix("mrope", None, axes=str(tmp_path / name)), expected)
 
 
 @pytest.mark.parametrize(
@@ -200,14 +177,6 @@ def test_sections_that_no_model_has_are_refused(given, message):
         request("mrope", "0:4", **given)
 
 
-def test_the_command_reports_a_bad_file_in_one_line(call, axes):
-    file = axes(np.zeros((4, 3)))
-    status, out, err = call("generate", "--scheme", "mrope", "--set", f"axes={file}")
-    assert (status, out) == (2, "")
-    assert err.startswith("posenc: error: --set axes=")
-    assert err.splitlines()[1:] == ["hint: transpose it"]
-
-
 def test_tokens_may_have_fractional_coordinates(axes):
     places = np.array([[0.5, 1.25], [-0.75, 2.0], [3.0, 0.125]])
     file = axes(places)
@@ -220,14 +189,3 @@ def test_tokens_may_have_fractional_coordinates(axes):
     assert not np.array_equal(scaled, matrix("mrope", None, dim=12, sections="2,2,2", axes=file))
     given = {"dim": 12, "sections": "2,2,2", "table": "inv-freq", "dtype": "float64"}
     assert np.array_equal(matrix("mrope", None, axes=file, **given), matrix("mrope", None, **given))
-
-
-def test_fractional_coordinates_of_one_value_are_those_of_rope(axes):
-    file = axes(np.tile(np.arange(40) / 4, (3, 1)))
-    for dtype in ("float32", "float64"):
-        ours = matrix("mrope", None, axes=file, dtype=dtype)
-        assert ours.tobytes() == matrix("rope", "0:10:0.25", dim=128, dtype=dtype).tobytes()
-    for arithmetic in ("float32", "bfloat16"):
-        ours = matrix("mrope", None, axes=file, arithmetic=arithmetic)
-        rope = matrix("rope", "0:10:0.25", dim=128, arithmetic=arithmetic)
-        assert ours.tobytes() == rope.tobytes()

@@ -84,18 +84,6 @@ def test_full_tables_rotate_queries_as_transformers_does(name, layout, axes, gol
     assert (np.abs(ours - arrays["q_out"].transpose(axes)) <= allowed).all()
 
 
-def test_rope_is_correctly_rounded_where_mpmath_says(golden):
-    _, arrays = golden("truth_rope_d64_theta10000")
-    positions = listed(arrays["positions"])
-    assert (matrix("rope", positions, table="cos") == arrays["cos32"]).all()
-    assert (matrix("rope", positions, table="sin") == arrays["sin32"]).all()
-    assert (matrix("rope", None, table="inv-freq") == arrays["inv_freq32"]).all()
-    assert (matrix("rope", None, table="inv-freq", dtype="float64") == arrays["inv_freq"]).all()
-    for function in ("cos", "sin"):
-        ours = matrix("rope", positions, table=function, dtype="float64")
-        assert np.abs(ours - arrays[function]).max() <= 1e-15
-
-
 @pytest.mark.long
 def test_alibi_slopes_and_bias_equal_bloom(golden):
     case, arrays = golden("alibi_bloom")
@@ -200,14 +188,6 @@ def test_resonance_rope_is_that_of_its_authors(case, golden):
         angles = np.minimum(positions[:, None] * ours, 2 * np.pi)
         off = np.abs(table[:, ::2] - arrays[f"{case}_{function}"])
         assert (off <= 2 * tolerances.TABLE + 2 * tolerances.ANGLE * angles).all()
-
-
-def test_the_angles_of_resonance_rope_come_again_exactly():
-    frequencies = matrix("rope-resonance", None, table="inv-freq", dtype="float64")
-    for pair, wavelength in enumerate(np.round(2 * np.pi / frequencies).astype(int)[:12]):
-        rows = f"5,{5 + wavelength},{5 + 9 * wavelength}"
-        table = matrix("rope-resonance", rows, dtype="float64")[:, [pair, pair + 32]]
-        assert np.ptp(table, axis=0).max() <= 1e-15
 
 
 @pytest.mark.parametrize(

@@ -23,16 +23,6 @@ def test_rows_of_distances_equal_the_peers(name, golden):
     assert (np.abs(ours[: len(distances)] - theirs) <= allowed).all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-def test_a_row_is_the_sinusoid_of_query_minus_key(dtype):
-    rows = matrix("transformer-xl", "100:140", dim=16, dtype=dtype)
-    plain = matrix("sinusoidal", "0:40", dim=16, layout="concat", dtype=dtype)
-    assert rows[:40][::-1].tobytes() == plain.tobytes()
-    assert (rows[39:, 8:] == plain[:, 8:]).all()
-    if dtype != "bfloat16":
-        assert (rows[39:, :8] == -plain[:, :8]).all()
-
-
 def test_an_odd_number_of_columns_is_refused():
     with pytest.raises(InvalidInput, match="--dim 5: transformer-xl .* even"):
         request("transformer-xl", "0:4", dim=5)
@@ -74,10 +64,3 @@ def test_a_table_of_another_shape_is_refused(shape, message, tmp_path):
     np.save(tmp_path / "table.npy", np.ones(shape))
     with pytest.raises(InvalidInput, match=message):
         request("shaw", "0:3", dim=2, weights=str(tmp_path / "table.npy"))
-
-
-def test_drawn_rows_do_not_depend_on_the_length():
-    long = matrix("shaw", "0:300", dim=4, seed=3)
-    assert long.shape == (257, 4)
-    assert (matrix("shaw", "0:9", dim=4, seed=3) == long[120:137]).all()
-    assert long.std() == pytest.approx(0.02, rel=0.1)

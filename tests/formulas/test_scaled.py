@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from posenc_cli.catalogue import BUILT_IN
 from posenc_cli.errors import InvalidInput
@@ -71,14 +68,6 @@ def test_dynamic_stretches_with_the_longest_position_seen(call, golden):
     seq_len = int(arrays[f"positions_call{call}"].max()) + 1
     given = {"dim": 128, "max_position_embeddings": 4096, "seq_len": seq_len}
     assert_is_the_peers("rope-dynamic", given, arrays, suffix=f"_call{call}")
-
-
-@pytest.mark.parametrize("seq_len", [2048, 4096, 4097, 8192, 16384, 65536])
-def test_dynamic_changes_nothing_up_to_the_trained_context(seq_len, golden):
-    _, arrays = golden("rope_dynamic_d128_theta10000_mpe4096_f4.0")
-    given = {"dim": 128, "max_position_embeddings": 4096, "seq_len": seq_len}
-    ours = matrix("rope-dynamic", None, table="inv-freq", dtype="float64", **given)
-    np.testing.assert_allclose(ours, arrays[f"inv_freq_seq_{seq_len}"], rtol=tolerances.FREQUENCY)
 
 
 @pytest.mark.parametrize("seq_len", [None, 1, 4096, 4097, 131072])
@@ -334,33 +323,3 @@ def test_a_file_that_holds_no_list_of_numbers_is_refused(text, words, tmp_path):
     with pytest.raises(InvalidInput) as refused:
         BUILT_IN["rope-longrope"].bind(given)
     assert words in refused.value.message
-
-
-def test_the_paper_example_of_the_attention_factor():
-    assert float(waves_of("rope-yarn", {"factor": 32}).scale) == pytest.approx(
-        0.1 * math.log(32) + 1, abs=1e-14
-    )
-
-
-@given(
-    dim=st.integers(2, 64).map(lambda half: 2 * half),
-    base=st.floats(2, 1e7),
-    factor=st.floats(1, 1000),
-    original=st.integers(64, 10**6),
-)
-def test_stretching_slows_each_pair_by_a_share_of_the_factor(dim, base, factor, original):
-    """Between plain RoPE and positional interpolation, and the order of the pairs is kept."""
-    own = {"dim": dim, "base": base, "factor": factor}
-    longer = {**own, "original_max_position_embeddings": original}
-    plain = list(waves_of("rope", {"dim": dim, "base": base}).frequencies(exact))
-    for scheme, settings in (
-        ("rope-linear", own),
-        ("rope-ntk", own),
-        ("rope-yarn", longer),
-        ("rope-llama3", longer),
-    ):
-        slowed = list(waves_of(scheme, settings).frequencies(exact))
-        assert slowed == sorted(slowed, reverse=True)
-        for before, after in zip(plain, slowed, strict=True):
-            share = float(before / after)
-            assert 1 - 1e-15 <= share <= factor * (1 + 1e-15)

@@ -58,7 +58,6 @@ POSITIONS = [
     ("--positions", "0:9007199254740992:1125899906842624"),
     ("--positions", f"{2**53 - 2}:{2**53 + 1}"),
 ]
-ARITHMETICS = ["exact", "float64", "float32", "bfloat16"]
 CHECKS = ("rope-check", "order-check", "compare")
 SECONDS = 60  # of the processor, and no measure of speed: a run that takes so long does not end
 BYTES = 3 << 30  # what a run may allocate; the largest table that is asked for has 0.3 GB

@@ -25,13 +25,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.analysis.encoded import blocks_at
+from posenc_cli.analysis.encoded import rows_at, scores_at, turns_at
 from posenc_cli.analysis.head_patterns.regression import LinearScores
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
-from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request, encoding_of_side
-from posenc_cli.encoding.scores import score_indices, score_rule
+from posenc_cli.encoding.scores import score_indices
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import BucketBias, Content, Network, Scheme
 from posenc_cli.numerics.dtypes import FLOAT64
@@ -125,7 +124,7 @@ class LengthEncoding(Record):
         """The rows of an absolute scheme, (length, columns), without columns if unused."""
         if self.content.positions == "unused":
             return np.zeros((self.length, 0))
-        return _rows(self.query, Positions.contiguous(0, self.length))
+        return rows_at(self.query, Positions.contiguous(0, self.length))
 
     @cached_property
     def terms(self) -> RealRows:
@@ -135,20 +134,18 @@ class LengthEncoding(Record):
         """
         scheme, content = self.query.bound.scheme, self.content
         if scheme.kind == "rotary":
-            turned = _turns(self.query, range(self.length)) * _turns(self.key, range(1)).conj()
+            turned = self._turns(self.query) * turns_at(self.key, Positions.contiguous(0, 1)).conj()
             return np.concatenate([turned.real, turned.imag], axis=1)
         if content.by is not None:
-            return self._bias_terms()
+            indices = np.arange(self.length, dtype=np.int64)
+            asked = indices if content.by == "key" else -indices
+            return scores_at(self.query, [self.head], asked).T
         reach = min(self.length - 1, self.length if content.farthest is None else content.farthest)
-        rows = _rows(self.query, Positions((range(-reach, 1),)))[::-1]
+        rows = rows_at(self.query, Positions((range(-reach, 1),)))[::-1]
         return np.asarray(rows[np.minimum(np.arange(self.length), reach)])
 
-    def _bias_terms(self) -> RealRows:
-        content, indices = self.content, np.arange(self.length, dtype=np.int64)
-        with self.query.bound.scheme.answerable():
-            rule = score_rule(content, None, precision=Precision.of(FLOAT64, None), engine=Engine())
-            values = rule(self.head, indices if content.by == "key" else np.sort(-indices))
-        return np.asarray(values if content.by == "key" else values[::-1])[:, None]
+    def _turns(self, encoding: Encoding) -> ComplexRows:
+        return turns_at(encoding, Positions.contiguous(0, self.length))
 
     def scores(self, queries: Integers, basis: Basis) -> LinearScores:
         """The scores of some queries for all keys, as functions of what a head may learn.
@@ -170,8 +167,8 @@ class LengthEncoding(Record):
             return _by_place(_checked(self.terms, scheme), distances)
         if content.by is not None:
             return _by_place(_checked(self.terms, scheme), keys + 0 * queries[:, None])
-        turns = _turns(self.query, range(self.length))[queries]
-        return _turned(turns, _turns(self.key, range(self.length)))
+        turns = self._turns(self.query)[queries]
+        return _turned(turns, self._turns(self.key))
 
     def basis(self) -> Basis:
         """What is free to be learned of an encoding of this length."""
@@ -204,16 +201,6 @@ class Basis(Record):
         assert self.buckets is not None
         places = np.minimum(np.searchsorted(self.buckets, buckets), self.size - 1)
         return np.where(self.buckets[places] == buckets, places, self.size)
-
-
-def _rows(encoding: Encoding, positions: Positions, table: str | None = None) -> RealRows:
-    request = Request(encoding, positions, Precision.of(FLOAT64, None), table=table)
-    return np.asarray(np.concatenate([*blocks_at(request, positions, lambda _: Engine())]))
-
-
-def _turns(encoding: Encoding, positions: range) -> ComplexRows:
-    """The rotation cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
-    return np.asarray(_rows(encoding, Positions((positions,)), "complex"), np.complex128)
 
 
 def _checked(terms: RealRows, scheme: Scheme) -> RealRows:

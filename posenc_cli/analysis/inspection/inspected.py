@@ -21,6 +21,7 @@ import numpy as np
 
 from posenc_cli.analysis.products import MatrixRows
 from posenc_cli.analysis.profile import wave_weights
+from posenc_cli.analysis.sampling import Points
 from posenc_cli.analysis.similarity import rows_of, rows_of_array
 from posenc_cli.budget import HELD_VALUES, REPEATED_COLUMNS, check_size
 from posenc_cli.encoding.arrays import position_array, rows_a_block
@@ -81,11 +82,7 @@ class InspectedRows(Record):
 
     def place(self, row: int) -> int:
         """The position, offset or key of a row."""
-        for span in self.places.ranges:
-            if row < len(span):
-                return span[row]
-            row -= len(span)
-        raise IndexError(row)
+        return int(Points(self.places)[row])
 
     def blocks(self) -> Iterator[tuple[int, RealRows]]:
         """The rows from first to last in blocks, each with the number of its first row."""
@@ -93,6 +90,14 @@ class InspectedRows(Record):
         step = rows_a_block(max(1, self.rows.width))
         for begin in range(0, count, step):
             yield begin, self.rows.read(range(begin, min(begin + step, count)))
+
+    def following(self) -> Iterator[tuple[int, RealRows]]:
+        """The rows in blocks that each begin with the row before them, with its number."""
+        last: RealRows | None = None
+        for begin, block in self.blocks():
+            rows = block if last is None else np.concatenate([last, block])
+            yield begin + len(block) - len(rows), rows
+            last = block[-1:]
 
     @property
     def text(self) -> str:
@@ -140,46 +145,32 @@ def _option(request: Request, places: Positions) -> str:
 def _score_rows(
     request: Request, positions: Positions, heads: int, engine: Engine
 ) -> InspectedRows:
-    """The scores of a bias, one column per head, or per head and key."""
-    content = request.encoding.bound.content
-    if content.by == "pair":
-        return _pair_rows(request, positions, heads, engine)
+    """The scores of a bias, one column per head; of each query, per head and key, if by pair."""
+    content, option = request.encoding.bound.content, _option(request, positions)
     axis: RowAxis = "key" if content.by == "key" else "offset"
-    places = positions
-    if axis == "offset":
-        farthest = positions.offsets().first
-        places = Positions((range(farthest, 1),))
-    option = _option(request, positions)
-    check_size(f"{heads} heads", heads, MOST_HEADS, "heads", hint="--heads N")
-    check_size(option, places.count * heads, MOST_SCORES, "scores of a bias")
-    indices = position_array(places)  # (offsets,)
+    places, columns = positions, heads
+    if content.by == "offset":
+        places = Positions((range(positions.offsets().first, 1),))
+    if content.by == "pair":
+        axis, columns = "position", positions.count * heads
+    else:
+        check_size(f"{heads} heads", heads, MOST_HEADS, "heads", hint="--heads N")
+    check_size(option, places.count * columns, MOST_SCORES, "scores of a bias")
+    indices = position_array(places)  # (offsets,), or positions
 
     def rounded(dtype: DType) -> Iterator[StoredRows]:
         precision = Precision.of(dtype, None)
         rule = score_rule(content, request.encoding.lookup, precision=precision, engine=engine)
         with request.scheme.answerable():
-            yield np.stack([rule(head, indices) for head in range(heads)], axis=1)
-
-    (values,) = rounded(FLOAT64)  # (offsets, heads)
-    return InspectedRows(MatrixRows.of(values), axis, places, rounded, "heads")
-
-
-def _pair_rows(request: Request, positions: Positions, heads: int, engine: Engine) -> InspectedRows:
-    """The scores of each query, one column per head and key."""
-    content = request.encoding.bound.content
-    size = positions.count**2 * heads
-    check_size(_option(request, positions), size, MOST_SCORES, "scores of a bias")
-    places = position_array(positions)
-
-    def rounded(dtype: DType) -> Iterator[StoredRows]:
-        precision = Precision.of(dtype, None)
-        rule = score_rule(content, request.encoding.lookup, precision=precision, engine=engine)
-        with request.scheme.answerable():
-            scores = [*scores_of_heads(content, rule, range(heads), places, places)]
-        yield np.concatenate(scores, axis=1)  # (queries, heads · keys)
+            if content.by == "pair":
+                scores = [*scores_of_heads(content, rule, range(heads), indices, indices)]
+                yield np.concatenate(scores, axis=1)  # (queries, heads · keys)
+            else:
+                yield np.stack([rule(head, indices) for head in range(heads)], axis=1)
 
     (values,) = rounded(FLOAT64)
-    return InspectedRows(MatrixRows.of(values), "position", positions, rounded, "scores")
+    told: Literal["heads", "scores"] = "scores" if content.by == "pair" else "heads"
+    return InspectedRows(MatrixRows.of(values), axis, places, rounded, told)
 
 
 def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:
@@ -364,14 +355,12 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
     kept = sizes > cutoff
     into = right[kept].T / sizes[kept]  # (width, rank)
     out = left[:, kept].T @ target  # (rank, width)
-    fitted, last = ShiftResidual(0.0, 1), None
+    fitted = ShiftResidual(0.0, 1)
     beyond: list[Reals] = []
     leverages: list[Reals] = []
-    for begin, block in inspected.blocks():
-        rows = block if last is None else np.concatenate([last, block])
-        first, last = begin - (last is not None), block[-1:]
+    for first, block in inspected.following():
         with np.errstate(all="ignore"):
-            rows = np.ldexp(rows, power)
+            rows = np.ldexp(block, power)
             coordinates = rows[:-1] @ into
             left_over = np.abs(coordinates @ out - rows[1:]).max(axis=1, initial=0)
             left_over = np.ldexp(left_over, -power)
@@ -406,10 +395,7 @@ def rotation_residual(
     sines, cosines = (_columns(placements, function, step_row.size) for function in ("sin", "cos"))
     sin, cos = step_row[sines] / scale, step_row[cosines] / scale  # (pairs,)
     worst = ShiftResidual(0.0, 1)
-    last: RealRows | None = None
-    for begin, block in inspected.blocks():
-        rows = block if last is None else np.concatenate([last, block])
-        first, last = begin - (last is not None), block[-1:]
+    for first, rows in inspected.following():
         before = rows[:-1, sines], rows[:-1, cosines]
         off = np.maximum(
             np.abs(before[0] * cos + before[1] * sin - rows[1:, sines]),
