@@ -23,7 +23,6 @@ import numpy as np
 
 from posenc_cli.analysis.sampling import spread
 from posenc_cli.errors import printable_text
-from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map, load_matplotlib
 from posenc_cli.render.drawing.axes import (
     draw_curves,
@@ -93,8 +92,6 @@ _COMPRESSION = {"compress_level": 5, "compress_type": zlib.Z_DEFAULT_STRATEGY}
 For 37 pictures, files had 0.89 times the size that matplotlib gives them, at most 1.04 times, and
 took 0.56 times the time.
 """
-_SMALLEST_TEXT = 6.0
-"""Points of text down to which it may be smaller, so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.25
@@ -114,9 +111,8 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    content, style = io.BytesIO(), _readable(figure, style)
+    content = io.BytesIO()
     with _settings(style), warnings.catch_warnings(record=True) as caught:
-        _import_without_help()
         warnings.simplefilter("always")
         drawing = Drawing(style)
         drawing.add(figure)
@@ -150,7 +146,6 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    style = _readable(figure, style)
     with _settings(style):
         drawing = Drawing(style)
         drawing.add(figure)
@@ -179,21 +174,6 @@ def _settings(style: Style) -> Iterator[None]:
         usual = {name: at for name, at in matplotlib.rcParamsDefault.items() if name != "backend"}
         matplotlib.rcParams.update({**usual, **style.settings})
         yield
-
-
-def _import_without_help() -> None:
-    """Import what draws, without the lists of properties that matplotlib writes into its help.
-
-    They take an eighth of the import. A program that shows figures keeps them: see `drawn_page`.
-    """
-    from matplotlib import artist
-
-    with contextlib.ExitStack() as stack:
-        if hasattr(artist, "kwdoc"):
-            stack.callback(setattr, artist, "kwdoc", artist.kwdoc)
-            vars(artist)["kwdoc"] = lambda _: ""
-        import matplotlib.backends.backend_agg
-        import matplotlib.figure  # noqa: F401
 
 
 def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:
@@ -237,26 +217,6 @@ def _is_sheet(figure: Figure) -> bool:
     maps, count = len(heatmaps_of(figure)), len(figure.panels)
     circles = sum(isinstance(panel, Curves) and panel.square for panel in figure.panels)
     return (figure.shared and maps == count) or (count > _MOST_LARGE and circles == count)
-
-
-def _least_panel(figures: Sequence[Figure]) -> float:
-    """The side of the smallest of some panels in axes of their own, in lines of text."""
-    return _LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))
-
-
-def _readable(figure: Figure, style: Style) -> Style:
-    """The style, with smaller text if all panels in axes of their own fit only so."""
-    panels = () if _is_sheet(figure) else getattr(figure, "panels", ())
-    least, most = _least_panel(panels), 1 if style.fixed[1] else _MOST_GROWTH
-    for text in (1.0, 0.9, 0.8, 0.7):
-        smaller = replace(style, text=text)
-        sides = style.width / smaller.line, most * style.height / smaller.line
-        across, down = (
-            (side - around) // least for side, around in zip(sides, _MARGINS, strict=True)
-        )
-        if smaller.points >= _SMALLEST_TEXT and max(1, across) * max(1, down) >= len(panels):
-            return smaller
-    return style
 
 
 class Drawing:
@@ -310,21 +270,19 @@ class Drawing:
         """
         style, line = self.style, self.style.line
         heatmaps = heatmaps_of(panels)
-        titles = [heatmap.title for heatmap in heatmaps]
         square = heatmaps[0].square
-        chosen, grid = self._grid(heatmaps, self._least_map(titles, square=square), panels.across)
+        longest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
+        least = max(_LEAST_MAP * line, longest)
+        size = least + _GAP * line, (least if square else _LEAST_MAP * line) + _HEAD * line
+        chosen, grid = self._grid(heatmaps, size, panels.across)
         axes = self.page.add_subplot()
         name_axes(axes, chosen[0])
         bar = scale_beside([axes])
         self._lay_out()
-        longest = max(style.text_width(title, HEAD_SIZE) for title in titles)
-        for lines in (1, 2):
-            head = (_HEAD + lines - 1 + bool(chosen[0].columns.bands)) * line
-            sheet = _Sheet(*grid, head, _GAP * line)
-            room = sheet.room(axes)
-            cell = (min(room),) * 2 if square else room
-            if longest <= cell[0]:
-                break
+        head = (_HEAD + bool(chosen[0].columns.bands)) * line
+        sheet = _Sheet(*grid, head, _GAP * line)
+        room = sheet.room(axes)
+        cell = (min(room),) * 2 if square else room
         self.shown = [heatmap.sample(int(cell[1]), int(cell[0])) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
@@ -338,23 +296,9 @@ class Drawing:
             columns += below * (index // sheet.ncols == sheet.nrows - 1)
             rows += beside * (not left)
             title = shown.heatmap.title
-            title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
+            title = style.wrapped_text(title, cell[0], most=1, size=HEAD_SIZE)
             name_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
         name_places(axes, columns, rows)
-
-    def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
-        """The size of the smallest of many maps: with titles on one line, if all maps then fit."""
-        style, line = self.style, self.style.line
-        longest = max([word for title in titles for word in title.split()], key=len, default="")
-        for lines, named in ((1, titles), (2, [longest])):
-            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
-            least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
-            side = least if square else _LEAST_MAP * line
-            size = least + _GAP * line, side + (_HEAD + lines - 1) * line
-            rows, columns = grid_of(len(titles), self._room, size, aspect=1)
-            if rows * columns >= len(titles) or longest in titles:
-                break
-        return size
 
     def _circles(self, panels: Panels) -> None:
         """Draw many circles, to be read like clock faces, in one axes without labels."""
@@ -387,7 +331,7 @@ class Drawing:
         Maps of one quantity share a color scale; others have their own.
         """
         style, line = self.style, self.style.line
-        side = _least_panel(figures) * line
+        side = (_LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))) * line
         fills = isinstance(figures[-1], Curves) and not figures[-1].square
         chosen, grid = self._grid(figures, (side, side), filled=fills)
         spec = self.page.add_gridspec(*grid)
@@ -437,7 +381,7 @@ class Drawing:
     def _name_panels(self) -> None:
         """Write the names of curves, and titles as wide as a panel with its scale above them."""
         for axes, (title, figure) in self._heads.items():
-            head = name_curves(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
+            head = name_curves(axes, self.style) if isinstance(figure, Curves) else 0.0
             bands = isinstance(figure, Heatmap) and bool(figure.columns.bands)
             axes.set_title("")
             room = _box_of(axes).x1 - axes.get_window_extent().x0
