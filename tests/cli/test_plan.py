@@ -126,7 +126,7 @@ def test_a_sum_is_looked_at_as_far_as_is_required(call, config):
         ("--to x", "--to 'x': must be an integer"),
         ("", "--to is missing"),
         ("--to 512 --set base=0.5", "base"),
-        ("--to 512 --set dim=3", "--dim 3"),
+        ("--to 512 --set dim=3", "--set dim 3"),
         ("--to 512 --recipe yran", "did you mean 'yarn'"),
         ("--to 512 --require context", "must be NAME>=N"),
         ("--to 512 --require contxt>=4", "did you mean 'context'"),
@@ -298,10 +298,10 @@ def test_a_recipe_that_improves_one_column_and_worsens_another_is_not_recommende
 def test_scaling_that_reaches_the_length_is_kept(call):
     asked = ("plan", "--model", "qwen2.5-7b-yarn", "--bases", "2", "--json", "--to")
     found = json.loads(call(*asked, "131072")[1])
-    assert found["verdict"].startswith("qwen2: set yarn, factor 4, for 131072 positions")
+    assert found["verdict"].startswith("qwen2.5-7b-yarn: set yarn, factor 4, for 131072 positions")
     assert '"max_position_embeddings": 131072}' in found["next"]
     found = json.loads(call(*asked, "100000")[1])
-    assert found["verdict"].startswith("qwen2: leave it as it is for 100000 positions")
+    assert found["verdict"].startswith("qwen2.5-7b-yarn: leave it as it is for 100000 positions")
     assert "the config's own scaling reaches this length" in found["cause"]
 
 

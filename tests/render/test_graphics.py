@@ -12,7 +12,7 @@ from PIL import Image
 
 from posenc_cli.render.drawing.image import image_bytes
 from posenc_cli.render.style import Style
-from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
+from posenc_cli.render.terminal.graphics import picture_sequence
 
 
 def png_of(pixels: np.ndarray) -> bytes:
@@ -94,16 +94,6 @@ def test_sixels_of_a_figure_are_near_its_colours(heatmap_figure):
     assert painted.min() >= 0, "every pixel is painted"
     assert off.mean() < 0.5
     assert off.max() < 12, "of 100, at the edges of letters: there are 256 colours"
-
-
-def test_what_goes_through_tmux_is_whole_again_behind_it():
-    sequence = picture_sequence(png_of(np.zeros((4, 4, 3))), "kitty")
-    wrapped = through_tmux(sequence)
-    assert wrapped.startswith("\x1bPtmux;")
-    assert wrapped.endswith("\x1b\\")
-    inner = wrapped.removeprefix("\x1bPtmux;")[:-2]
-    assert not re.search("(?<!\x1b)(\x1b\x1b)*\x1b(?!\x1b)", inner), "every escape is doubled"
-    assert inner.replace("\x1b\x1b", "\x1b") == sequence
 
 
 @pytest.fixture

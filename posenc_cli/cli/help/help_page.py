@@ -7,9 +7,9 @@ import textwrap
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
-from posenc_cli.cli.console import continued_command
 from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN, PARAMETERS
 from posenc_cli.records import Record
+from posenc_cli.render.typesetting import continued_command
 
 
 class Entry(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.records import Record, replace
-from posenc_cli.render.colors import LEVELS, color_map, default_map, nearest_of_palette
+from posenc_cli.render.colors import LEVELS, color_map, default_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -163,7 +163,10 @@ def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
     if depth == "truecolor":
         codes = [f"2;{r};{g};{b}" for r, g, b in colors.tolist()]
     else:
-        codes = [f"5;{number}" for number in nearest_of_palette(colors).tolist()]
+        from rich.color import Color, ColorSystem
+
+        near = (Color.from_rgb(*c).downgrade(ColorSystem.EIGHT_BIT) for c in colors.tolist())
+        codes = [f"5;{color.number}" for color in near]
     return [*codes, ""]
 
 
