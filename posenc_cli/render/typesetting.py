@@ -34,10 +34,9 @@ def _columns_of(text: str) -> int:
     """The columns of a terminal that a text covers."""
     if max(text, default="") <= _LAST_PLAIN:
         return len(text)
-    import unicodedata
+    from rich.cells import cell_len
 
-    marks = sum(unicodedata.category(char) in ("Mn", "Me", "Cf") for char in text)
-    return len(text) - marks + sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return cell_len(text)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

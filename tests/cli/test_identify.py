@@ -126,17 +126,6 @@ def test_runners_up_are_listed(call):
     assert max(map(len, out.split("write the same array:")[0].splitlines())) <= 80
 
 
-def test_a_runner_up_of_other_positions_says_which(call):
-    """Transformer-XL's offsets are sinusoids at positions that fall."""
-    asked = ("-s", "transformer-xl", "--len", "40", "-d", "16", "-q")
-    assert call("generate", *asked, "--out", "x.npy")[0] == 0
-    best, *others = [each["positions"] for each in report(call, "x.npy")[1]["candidates"]]
-    _, out, _ = call("identify", "x.npy", "--verbose")
-    shown = re.findall(r"positions=(\S+)", out.split("Others:")[1])
-    assert [each[:9] for each in shown] == [each[:9] for each in others if each != best]
-    assert shown
-
-
 def test_a_command_is_broken_between_its_words(call, tmp_path):
     table = matrix("rope", "0:1024", table="cos-sin", layout="half", dim=64)
     np.save(tmp_path / "t.npy", table)

@@ -358,7 +358,17 @@ def extrapolate(
         request, results = _run(
             stack, where, said, console, workers=running.workers, draws=output.draws
         )
-        _report(request, results, picture, output, console)
+        from posenc_cli.render.reports.extrapolation import ExperimentReport
+
+        report = ExperimentReport.of(request, results)
+        output.present(
+            "extrapolate",
+            report.text(console.typesetter),
+            report.figure,
+            report.fields,
+            look=picture,
+            console=console,
+        )
 
 
 def _run(
@@ -438,24 +448,3 @@ def _check_torch(device: str) -> None:
         )
     if device != "cpu":
         torch.device_of(torch.library(), device)
-
-
-def _report(
-    request: ExperimentRequest,
-    results: Sequence[JobResult],
-    picture: PictureOptions,
-    output: ExperimentOutput,
-    console: Console,
-) -> None:
-    """Print the report, and write its picture if asked for."""
-    from posenc_cli.render.reports import extrapolation
-
-    report = extrapolation.ExperimentReport.of(request, results)
-    output.present(
-        "extrapolate",
-        report.text(console.typesetter),
-        report.figure,
-        report.fields,
-        look=picture,
-        console=console,
-    )
