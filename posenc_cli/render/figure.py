@@ -702,15 +702,7 @@ def _curve_text(curve: Curve) -> str:
     count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
     if len(points) < len(curve.x):
         count += f" and {len(curve.x) - len(points)} that are not finite"
-    return f"{name}{count}, {', '.join(said)}{_envelope_text(curve.envelope)}"
-
-
-def _envelope_text(envelope: Envelope | None) -> str:
-    """The text of an envelope's whole range."""
-    finite = [*filter(math.isfinite, (*envelope.low, *envelope.high))] if envelope else []
-    if envelope is None or not finite:
-        return ""
-    return f"; {envelope.name}: {number(min(finite))} to {number(max(finite))} in all"
+    return f"{name}{count}, {', '.join(said)}"
 
 
 Grouped = TypeVar("Grouped")

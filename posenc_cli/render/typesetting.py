@@ -34,9 +34,10 @@ def _columns_of(text: str) -> int:
     """The columns of a terminal that a text covers."""
     if max(text, default="") <= _LAST_PLAIN:
         return len(text)
-    from rich.cells import cell_len
+    import unicodedata
 
-    return cell_len(text)
+    marks = sum(unicodedata.category(char) in ("Mn", "Me", "Cf") for char in text)
+    return len(text) - marks + sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

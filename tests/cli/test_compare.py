@@ -211,14 +211,6 @@ def test_names_of_files_are_shown_whole_and_harmless(call, tmp_path):
     assert "long-name" * 12 in out
 
 
-@pytest.mark.slow
-def test_ascii_terminals_get_ascii(posenc):
-    for other, *rest in (("rope-linear",), ("rope", "--len", "4")):
-        done = posenc("compare", "rope", other, *rest, env={"PYTHONIOENCODING": "ascii"})
-        assert (done.returncode, done.stderr) == (int(other != "rope"), "")
-        assert done.stdout.isascii()
-
-
 QWEN = {
     "model_type": "qwen2",
     "hidden_size": 3584,
@@ -673,13 +665,6 @@ def test_frequencies_are_drawn_as_a_curve_and_rotations_by_their_wavelengths(cal
     )
     assert document["verdict"] == (
         "DIFFERENT: 35 of 64 frequency pairs differ, pair 35 the most (wavelength B/A 0.125)"
-    )
-
-
-def test_random_weights_stand_in_the_title_of_a_difference(call):
-    document = plotted(call, "learned", "learned", "--set", "b.seed=1", "-l", "4", "-d", "4")
-    assert document["title"].endswith(
-        ": learned (random weights, seed 0) − learned (random weights, seed 1)"
     )
 
 

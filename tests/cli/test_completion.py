@@ -65,31 +65,6 @@ def test_a_word_becomes_what_it_may_be(completed, line, words):
     assert completed(line) == words
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
-@pytest.mark.parametrize(
-    "said",
-    [
-        {},
-        {"COMP_WORDS": "posenc ge"},
-        {"COMP_CWORD": "1"},
-        {"COMP_WORDS": "posenc ge", "COMP_CWORD": "x"},
-        {"COMP_WORDS": "posenc 'ge", "COMP_CWORD": "9" * 30},
-    ],
-    ids=str,
-)
-def test_what_a_shell_leaves_unsaid_is_no_bug(said, shell, call, monkeypatch, capsys):
-    for name in ("COMP_WORDS", "COMP_CWORD", "_TYPER_COMPLETE_ARGS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in said.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv(COMPLETION, f"complete_{shell}")
-    try:
-        status, _, err = call()
-    except SystemExit as end:
-        status, err = end.code, capsys.readouterr().err
-    assert (status, err) == (0, "")
-
-
 def test_an_empty_variable_asks_for_no_completion(call, monkeypatch):
     monkeypatch.setenv(COMPLETION, "")
     assert call("curve", "--help") == call("help", "curve")

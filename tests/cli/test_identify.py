@@ -220,26 +220,6 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     assert "largest error" in out
 
 
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize(
-    ("noise", "words"),
-    [
-        (1e-7, "write the same array within "),
-        (0.0, "write the same array:"),
-        (3e-7, "write the same array within "),
-    ],
-)
-def test_a_table_most_of_whose_cells_differ_is_the_same_within_its_residual(
-    call, tmp_path, noise, words
-):
-    angles = np.outer(np.arange(512.0), 10_000.0 ** (-np.arange(32) / 32))
-    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    table *= 1 + noise * np.random.default_rng(0).standard_normal(table.shape)
-    np.save(tmp_path / "t.npy", table.astype(np.float32))
-    assert f"\nnext: {words}" in call("identify", "t.npy")[1]
-
-
 def test_frequencies_near_a_models_are_not_said_to_equal_them(call, tmp_path):
     np.save(tmp_path / "f.npy", 10_000.0 ** (-np.arange(32) / 32) * (1 + 9e-7))
     status, found = report(call, "f.npy")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import re
 import resource
 import shlex
 import signal
@@ -17,7 +16,6 @@ import numpy as np
 import pytest
 
 from posenc_cli.cli.help import known_answers
-from tests.cli.test_imported import TYPER
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
@@ -463,29 +461,6 @@ def test_the_usage_of_commands_is_checked_in_one_line(call):
         assert hint in lines[1]
 
 
-def imported_modules(done):
-    """What a process with ``-X importtime`` has imported."""
-    return {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
-
-
-def test_version_is_printed_without_loading_anything(posenc):
-    done = posenc("--version", flags=["-X", "importtime"])
-    assert re.fullmatch(r"posenc \d+\.\d+\.\d+\S*\n", done.stdout)
-    own = {name for name in imported_modules(done) if name.startswith("posenc_cli")}
-    assert own == {"posenc_cli", "posenc_cli.interrupts"}
-
-
-def test_help_is_printed_without_typer(posenc):
-    for arguments in (["--help"], ["-h"], ["help"], []):
-        done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
-        loaded = imported_modules(done)
-        path = known_answers.PATHS["--help" if {*arguments} & {"--help", "help"} else "-h"]
-        assert done.stdout == Path(path).read_text(encoding="utf-8")
-        assert "posenc_cli.cli.app" not in loaded
-        banned = {"typer", "click", "importlib.metadata", "inspect", "textwrap", "json", "numpy"}
-        assert not loaded & banned, arguments
-
-
 @pytest.mark.parametrize("columns", ["40", "79", "80", "200", "0", "12345"])
 def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
@@ -494,36 +469,6 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
         monkeypatch.setitem(known_answers.PATHS, flag, "nowhere")
         _, live, _ = call(flag)
         assert fast == live
-
-
-@pytest.mark.sweep(4)
-@pytest.mark.parametrize(
-    ("arguments", "banned"),
-    [
-        (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
-        (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
-        (["schemes"], "numpy matplotlib torch plotext"),
-        (
-            ["dot-similarity", "--scheme", "rope", "--len", "512"],
-            "matplotlib torch plotext PIL rich orjson safetensors numpy.ma",
-        ),
-        (
-            ["spectrum", "--model", "llama-3.1-8b"],
-            "matplotlib torch plotext PIL rich orjson safetensors",
-        ),
-        (
-            [*SMALL, "-o", "/dev/null", "--format", "npy"],
-            "matplotlib torch plotext rich orjson fractions",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
-)
-def test_commands_load_only_what_they_need(arguments, banned, posenc):
-    done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
-    assert done.returncode == 0
-    loaded = imported_modules(done)
-    assert "posenc_cli.cli.app" in loaded
-    assert not loaded & set(banned.split()) - TYPER
 
 
 def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_end():

@@ -18,7 +18,7 @@ from posenc_cli.render.terminal.blocks import (
     pad,
     width_of,
 )
-from tests.render.ansi import cells_of, pixels_of
+from tests.render.ansi import pixels_of
 
 VIRIDIS = color_map("viridis")
 LEVELS = arrays.arrays(
@@ -49,17 +49,6 @@ def test_colours_that_the_palette_has_are_found_in_it() -> None:
     known = {196: (255, 0, 0), 21: (0, 0, 255), 231: (255,) * 3, 16: (0, 0, 0), 244: (128,) * 3}
     found = color_codes(np.array([*known.values()], np.uint8), "256")
     assert found == [*(f"5;{number}" for number in known), ""]
-
-
-def test_colour_without_blocks_fills_whole_cells() -> None:
-    (line,) = cell_lines(
-        np.array([[0, 255, GAP]], np.int16), VIRIDIS, Medium("256", ascii_only=True)
-    )
-    first, second, gap = cells_of(line)
-    assert {first.glyph, second.glyph, gap.glyph} == {" "}
-    assert first.back != second.back
-    assert gap.back is None
-    assert line.isascii()
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])

@@ -67,18 +67,6 @@ def test_a_fixed_size_is_kept_to_the_pixel(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_needed_of_another_side_is_cut() -> None:
-    free = Style(width=800, height=800, fixed=(False, False))
-    image = pixels(heatmap(np.eye(6)[:, :1], title="one column"), free)
-    assert image.shape[0] <= 800
-    wide = pixels(heatmap(np.zeros((1, 600))), free)
-    assert wide.shape[1] <= 800
-    square = Heatmap(np.eye(5), Axis("y", range(5)), Axis("x", range(5)), square=True)
-    several = pixels(Panels((square,) * 4, "four"), Style(800, 800, fixed=(False, False)))
-    assert several.shape[0] < 800
-
-
-@pytest.mark.slow
 def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
     values = np.linspace(0, 1, 7)[None].repeat(3, axis=0)
     check_cells(pixels(heatmap(values)), values)

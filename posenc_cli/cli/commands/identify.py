@@ -393,9 +393,7 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
         return f"write the same array{', without the axes of length 1' if shorter else ''}:"
     if not differing:
         return "write the other values:"
-    if 2 * differing <= census.cells:
-        return f"write the same array, except {differing} of {census.cells} values:"
-    return f"write the same array within {best.residual:.2g}:"
+    return f"write the same array, except {differing} of {census.cells} values:"
 
 
 def _properties(

@@ -206,9 +206,6 @@ _IN_JSON = 64
 _OFFSETS_IN_JSON = 1 << 14
 """The most offsets in JSON."""
 
-_NEARLY = 0.01
-"""A spread relative to the peak that is not visible."""
-
 
 def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
     """S as a map, computed only where it is shown.
@@ -418,11 +415,9 @@ def _on_offsets(verdict: Verdict) -> str:
             f"{question}: no, it is the same for every query; but each row is a line in n − m up "
             "to a constant, which softmax does not see"
         )
-    answer, least = "no", "" if verdict.measured_all else "at least "
-    if verdict.peak > 0 and verdict.spread <= _NEARLY * verdict.peak:
-        answer = "nearly"
+    least = "" if verdict.measured_all else "at least "
     return (
-        f"{question}: {answer}; at one offset values differ by {least}{verdict.spread:.3g}, where "
+        f"{question}: no; at one offset values differ by {least}{verdict.spread:.3g}, where "
         f"rounding allows {verdict.tolerance:.2g} and the mean at offset 0 is {verdict.peak:.4g} "
         f"({looked})"
     )

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 128
 """Rows of a table; with more pairs or columns, some are shown."""
 
-_MOST_NAMES = 3
-"""The most names listed for one context; if all encodings have it, more are summarized."""
-
 _UNCHANGED = 1e-9
 """The relative difference that rounding may cause in an unchanged wavelength."""
 
@@ -191,16 +188,11 @@ def stretch_finding(stretch: Stretch) -> str:
         return ""
     least, most = f"{label(ratios.min(), 3)}×", f"{label(ratios.max(), 3)}×"
     kept, pairs = stretch.zones.count("kept"), len(stretch.zones)
-    if ratios.min() < 1 - _UNCHANGED:
-        return f"wavelengths become {least} to {most} as long"
-    if kept == pairs:
-        return f"all {pairs} pairs keep their wavelength"
-    if kept:
-        keep = "pairs keeps its" if kept == 1 else "pairs keep their"
-        return f"{kept} of {pairs} {keep} wavelength, the others are up to {most} as long"
-    if least == most:
-        return f"every wavelength is {most} as long"
-    return f"wavelengths are {least} to {most} as long"
+    if kept and ratios.min() >= 1 - _UNCHANGED:
+        rest = "" if kept == pairs else f", the others are up to {most} as long"
+        return f"{kept} of {pairs} pairs keep their wavelength{rest}"
+    between = most if least == most else f"{least} to {most}"
+    return f"wavelengths become {between} as long"
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
@@ -217,9 +209,6 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
             before = "the original context" if alone else f"{subject.short} (original)"
             owners.setdefault(subject.original, []).append(before)
     along, whose = subjects[0].spectrum.along, "" if alone else "context of "
-    if len(subjects) > _MOST_NAMES:
-        short = [subject.short for subject in subjects]
-        owners = {at: [f"all {len(short)}"] if of == short else of for at, of in owners.items()}
     return tuple(
         (float(context), f"{whose}{', '.join(names)}, {context} {along}")
         for context, names in owners.items()

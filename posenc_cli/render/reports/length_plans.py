@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 CAVEAT = "These conditions are necessary, not sufficient: run the model to test the plan."
 _SHOWN_INTERVALS = 3
-_DIGITS = 9
-"""The most letters of a base in the table, so that its row fits in one line of 80."""
 _PREFERRED = "yarn"
 """The recipe whose keys and flags are shown by default."""
 
@@ -326,8 +324,7 @@ def _set_text(recipe: Recipe) -> str:
     if recipe.name == AS_IS:
         return "-"
     if recipe.scheme in ("rope", "mrope"):
-        base = f"{recipe.params['base']:.6g}"
-        return f"base {base if len(base) <= _DIGITS else format(recipe.params['base'], '.4g')}"
+        return f"base {recipe.params['base']:.6g}"
     return f"factor {recipe.params['factor']:.5g}"
 
 

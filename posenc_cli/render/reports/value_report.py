@@ -94,7 +94,6 @@ def value_ci_report(report: ValueReport) -> CiReport:
             "positions": report.positions,
             "tolerance": report.tolerance,
         },
-        details,
         told=[report.verdict, *told],
     )
 
