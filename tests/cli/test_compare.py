@@ -419,16 +419,6 @@ def test_where_nothing_is_measured_no_largest_difference_is_said(call, tmp_path)
     assert "largest difference" not in out
 
 
-def test_weights_that_were_drawn_are_named(call):
-    sides = ("learned", "learned", "--set", "b.seed=3", "--len", "4", "--dim", "8")
-    _, found = report(call, *sides)
-    assert [found[key]["weights"] for key in "ab"] == [
-        "random weights, seed 0",
-        "random weights, seed 3",
-    ]
-    assert "B learned: random weights, seed 3, float64" in call("compare", *sides)[1]
-
-
 def test_numbers_side_by_side_are_told_apart(call):
     base = float(np.nextafter(10_000.0, 2e4))
     _, out, _ = call("compare", "rope", "rope", "--set", f"b.base={base!r}", "--dim", "8")

@@ -42,7 +42,6 @@ def completed(call, monkeypatch, capsys):
         ("posenc generate --like openai-w", ["openai-whisper:sinusoids"]),
         ("posenc generate --like mlx:S", ["mlx:SinusoidalPositionalEncoding"]),
         ("posenc generate -s alibi --set max", ["max_bias="]),
-        ("posenc generate -m llama-3.1-8b --set low", ["low_freq_factor="]),
         (
             "posenc generate -s sinusoidal --set spacing=",
             ["spacing=vaswani", "spacing=tensor2tensor"],

@@ -105,13 +105,6 @@ def test_a_file_has_the_values_it_holds(call, tmp_path):
     assert "1 of 9 values is not finite, shown as a gap" in document["notes"]
 
 
-def test_random_weights_and_the_model_stand_in_the_title(call):
-    title = asked(call, "-s", "t5", "-l", "8")["title"]
-    assert title == "t5: 8 heads, score by offset, 8 positions (random weights, seed 0)"
-    title = asked(call, "-m", "llama-3.1-8b", "--dims", "3", "-l", "8")["title"]
-    assert title.startswith("llama-3.1-8b: rope-llama3: 8 positions")
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

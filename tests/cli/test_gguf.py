@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.gguf_files import GOLDEN, converted, gguf_bytes, llama, parsed
-from tests.processes import PATIENCE
 
 
 @pytest.fixture
@@ -252,39 +249,6 @@ def test_shards_as_gguf_writes_them_are_one_model(call, forms):
     texts = {said(call, str(name)) for name in names}
     assert len(texts) == 1
     assert "rope_freqs.weight" in texts.pop()
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_a_named_pipe_a_loop_of_links_and_shards_of_other_counts_end_soon(gguf, tmp_path):
-    def run(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "posenc_cli", *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE,
-        )
-
-    pipe = tmp_path / "pipe.gguf"
-    os.mkfifo(pipe)
-    data = Path(gguf("llama-3.1-8b")).read_bytes()
-    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
-    writer.start()
-    done = run("explain", str(pipe))
-    writer.join(PATIENCE)
-    assert (done.returncode, "rope-llama3" in done.stdout) == (0, True)
-    loop = tmp_path / "loop.gguf"
-    loop.symlink_to(loop)
-    for arguments in (("explain", str(loop)), ("compare", "llama-2-7b", str(loop))):
-        done = run(*arguments)
-        assert (done.returncode, done.stderr.count("\n")) == (3, 1)
-    names = shards(tmp_path)
-    names[0].rename(tmp_path / "m-00002-of-00007.gguf")
-    done = run("explain", str(tmp_path / "m-00002-of-00007.gguf"))
-    assert (done.returncode, "shards are not beside the file (2, 3)" in done.stdout) == (0, True)
-    done = run("explain", str(names[1]))
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_what_another_engine_makes_of_layers_that_differ_is_compared_by_name(call):

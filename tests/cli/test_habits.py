@@ -38,9 +38,6 @@ def test_what_is_no_whole_number_is_refused(call, length):
     assert "--len" in err
 
 
-TWO_TABLES = "--tables COS SIN takes the two tables of a rotary encoding"
-
-
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [

@@ -235,31 +235,6 @@ def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, m
         assert " ".join(lines[2].split()) == " ".join(names)
 
 
-@pytest.mark.long
-def test_a_wide_screen_has_room_for_three_maps_above_their_curves(call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, value in (("COLUMNS", 200), ("LINES", 50), ("NO_COLOR", 1)):
-        monkeypatch.setenv(name, str(value))
-    schemes = ("-s", "rope", "-s", "alibi", "-s", "sinusoidal")
-    out = call("dot-similarity", *schemes, "-l", "256")[1]
-    assert "no room here for the maps" not in out
-    assert "down: query, across: key" in out
-    assert out.count("across: offset m − n") == 3
-    assert len(out.splitlines()) < 50
-
-
-def test_slopes_of_models_are_those_of_their_configs(call):
-    line = ("alibi-slopes", "-m", "bloom-560m", "--heads", "16", "-m", "mpt-7b")
-    document = asked(call, *line)
-    assert [(part.get("source"), part["heads"]) for part in document["parts"]] == [
-        *((None, 16), ("bloom-560m", 16)),
-        ("mpt-7b", 32),
-    ]
-    status, out, err = call("alibi-slopes", "-m", "gpt2")
-    assert (status, out) == (2, "")
-    assert "--model 'gpt2' is learned, not alibi" in err
-
-
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_difference_past_numbers_is_none(call, tmp_path):
     np.save(tmp_path / "p.npy", [[1e154], [1e154]])

@@ -446,41 +446,6 @@ def test_functions_of_other_frameworks_are_given_their_arrays(name, call, tmp_pa
         np.testing.assert_array_equal(rows, np.outer(np.arange(9), [1, 0.25, 0.125]))
 
 
-LIKELIEST = """
-import numpy as np
-
-
-def strict(positions):
-    import torch
-    assert isinstance(positions, torch.Tensor), "no tensor"
-    raise RuntimeError("what is wrong")
-
-
-def lazy(positions):
-    import torch
-    return torch.mul(positions[:, None], torch.ones(1, 3, dtype=torch.float64))
-
-
-def embedded(positions):
-    import torch
-    return torch.nn.functional.embedding(positions, torch.ones(64, 4))
-
-
-def width(positions):
-    return np.ones((positions.size, 2 if positions.max() < 3 else 5))
-
-
-def sparse(positions):
-    import torch
-    return torch.ones(len(positions), 3).to_sparse()
-
-
-def meta(positions):
-    import torch
-    return torch.ones(len(positions), 3, device="meta")
-"""
-
-
 HALVES = """
 import torch
 

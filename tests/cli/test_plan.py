@@ -1,7 +1,6 @@
 """``posenc plan`` on the command line."""
 
 import json
-import re
 import shlex
 
 import pytest
@@ -232,16 +231,6 @@ def test_flags_on_several_lines_are_one_command_to_a_shell(call, config):
         *(expected[0], json.loads(expected[1])),
         *expected[2:],
     ]
-
-
-@pytest.mark.parametrize("columns", [20, 40, 80])
-def test_a_shell_reads_the_flags_of_each_engine_as_one_line(call, config, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    _, out, _ = call("plan", "--config", config, "--to", "1024", "--recipe", "yarn")
-    for engine in ("vllm", "sglang", "llama.cpp"):
-        flags = re.split(rf"^yarn,\s+{re.escape(engine)}:\s", out, flags=re.M)[1]
-        flags = re.split(r"^yarn,", flags, flags=re.M)[0].strip()
-        assert "\n" not in re.sub(r"'[^']*'", "", flags).replace(" \\\n", " "), flags
 
 
 INTERNLM2 = {

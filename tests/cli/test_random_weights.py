@@ -62,15 +62,6 @@ def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
         assert of_file["weights"] is None, line
 
 
-def test_of_a_hybrid_the_part_is_named(call):
-    line = ("-s", "rope+t5", "-l", "8")
-    assert "; t5: random weights, seed 0" in text_of(call("generate", *line, "-o", "a.npz"))
-    assert "t5 (random weights, seed 0)" in text_of(call("dot-similarity", *line))
-    parts = json.loads(call("dot-similarity", *line, "--json")[1])["parts"]
-    assert [each["weights"] for each in parts] == [None, "random weights, seed 0"]
-    assert "t5: random weights, seed 0" in text_of(call("order-check", *line))
-
-
 def test_rows_past_a_file_are_named_where_they_are_asked_for(call, tmp_path):
     np.save(tmp_path / "w.npy", np.ones((4, 8)))
     line = ("heatmap", "-s", "learned", "--set", "weights=w.npy", "--set", "extend=random")

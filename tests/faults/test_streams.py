@@ -443,24 +443,6 @@ def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
     assert "Traceback" in call(*SMALL, "--debug")[2]
 
 
-def test_the_usage_of_commands_is_checked_in_one_line(call):
-    for arguments, message, hint in (
-        (["genrate"], "'genrate' is not a command of posenc", "did you mean 'generate'?"),
-        (["generate", "--lne", "4"], "--lne: posenc generate has no such option", "--len"),
-        (["generate", "--len"], "requires an argument", "--help"),
-        (["generate", "extra"], "extra", "--help"),
-        (["schemes", "a", "b"], "b", "--help"),
-        (["generate", "--json=3"], "--json", "--help"),
-    ):
-        status, out, err = call(*arguments)
-        assert (status, out) == (2, ""), arguments
-        lines = err.splitlines()
-        assert len(lines) == 2, err
-        assert lines[0].startswith("posenc: error: ")
-        assert message in lines[0]
-        assert hint in lines[1]
-
-
 @pytest.mark.parametrize("columns", ["40", "79", "80", "200", "0", "12345"])
 def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
@@ -469,24 +451,3 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
         monkeypatch.setitem(known_answers.PATHS, flag, "nowhere")
         _, live, _ = call(flag)
         assert fast == live
-
-
-def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_end():
-    code = """
-import atexit, gc, sys
-from posenc_cli import __main__, catalogue
-from posenc_cli.cli import app
-made, found = app.application, catalogue.installed
-def imported(arguments, **how):
-    print("imports", gc.isenabled(), file=sys.stderr)
-    return made(arguments, **how)
-def ran():
-    print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
-    return found()
-app.application, catalogue.installed = imported, ran
-atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
-sys.argv = ["posenc", "schemes", "--json"]
-__main__.entry_point()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]

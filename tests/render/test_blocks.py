@@ -75,7 +75,7 @@ def test_levels_reach_from_the_first_colour_to_the_last() -> None:
         (True, "utf-8", {"TERM": "xterm-256color"}, "256", False),
         (True, "utf-8", {"TERM": "linux"}, "none", False),
         (False, "utf-8", {"COLORTERM": "truecolor"}, "none", False),
-        (True, "ascii", {}, "256", True),
+        (True, "ascii", {}, "none", True),
         (False, "latin-1", {}, "none", True),
         (False, "no-such-encoding", {}, "none", True),
         (False, None, {}, "none", True),

@@ -197,25 +197,6 @@ def test_a_png_has_the_pixels_of_matplotlib_in_no_more_bytes(name: str) -> None:
     np.testing.assert_array_equal(*(image[..., :3] for image in both))
 
 
-@pytest.mark.long
-def test_text_is_text_and_no_formula() -> None:
-    # An unfinished formula would be refused by matplotlib.
-    image_bytes(heatmap([[1.0]], title="costs $5_{$"), "svg", SMALL)
-    image_bytes(Curves((Curve((1.0,), (1.0,), "$^"),), "$", "$_{", "$\\frac"), "svg", SMALL)
-
-
-@pytest.mark.long
-def test_points_that_are_not_joined_stand_alone() -> None:
-    def figure(*, joined: bool) -> Curves:
-        points = tuple(map(float, range(8)))
-        return Curves((Curve(points, points),), "t", "head", "y", joined=joined)
-
-    blue = (0x00, 0x72, 0xB2)
-    joined, alone = (pixels(figure(joined=each)) for each in (True, False))
-    columns = [int((image == blue).all(axis=2).any(axis=0).sum()) for image in (joined, alone)]
-    assert columns[1] < columns[0] / 3
-
-
 def frames(figure: Figure, style: Style) -> list[tuple[float, float, float, float]]:
     """The left, top, width and height of all axes of a figure, in pixels."""
     drawing = Drawing(style)
@@ -395,14 +376,6 @@ def test_bands_of_columns_stand_beside_each_other_each_over_its_own_columns() ->
     assert right[1] - right[0] == pytest.approx(7 * across)
     assert left[0] == 0
     assert 0 < right[0] - left[1] < across
-
-
-@pytest.mark.parametrize("style", [SMALL, Style(1600, 1200, dpi=100)])
-def test_labels_of_minor_ticks_are_as_far_from_their_axis_as_the_others(style: Style) -> None:
-    settings = style.settings
-    for axis in "xy":
-        for what in ("size", "width", "pad"):
-            assert settings[f"{axis}tick.minor.{what}"] == settings[f"{axis}tick.major.{what}"]
 
 
 @pytest.mark.parametrize("notes", [(), ("what is said of it " * 12,)])

@@ -18,7 +18,7 @@ from posenc_cli.cli.options import (
     option,
     refuse,
 )
-from posenc_cli.cli.pictures import PictureOptions, image_format, show
+from posenc_cli.cli.pictures import IMAGES, PictureOptions, image_format, show
 from posenc_cli.errors import InvalidInput, abbreviated
 from posenc_cli.records import replace
 from posenc_cli.render.reports.value_report import value_fields, value_text
@@ -154,6 +154,8 @@ def _form(output: SlopesOutput, asked: Sequence[Slopes], *, plot: bool, checks: 
     if plot and output.out is not None:
         image_format(output.out)
         output = replace(output, out=None)
+    elif output.suffix in IMAGES:
+        raise InvalidInput(f"--out {output.place} is the name of a picture", hint="add --plot")
     form = output.chosen_form(FORMATS)
     if form == "csv" and (plot or checks):
         raise InvalidInput(f"--{'plot' if plot else 'check'} cannot go with --format csv")
