@@ -394,7 +394,7 @@ def _shown_picture(
     """Print a figure as pixels, as large as its text version, and return it."""
     from posenc_cli.render.drawing.image import image_bytes
     from posenc_cli.render.style import LARGEST, SMALLEST, Style
-    from posenc_cli.render.terminal.graphics import picture_sequence
+    from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
 
     page, cell = page_of(look, console), cell_size()
     width, height = (
@@ -404,7 +404,9 @@ def _shown_picture(
     resolution = _size("--dpi", look.dpi, _DPI) or Style.resolution_for(cell[1])
     style = Style(width, height, resolution, look.theme, look.cmap)
     picture = image_bytes(figure, "png", style)
-    console.result(picture_sequence(picture.content, protocol))
+    sequence = picture_sequence(picture.content, protocol)
+    within = os.environ.get("TMUX") and protocol != "sixel"  # tmux draws sixel itself
+    console.result(through_tmux(sequence) if within else sequence)
     return picture
 
 

@@ -73,7 +73,7 @@ class Style(Record):
     """The size of a figure in pixels, its resolution in pixels per inch, and its colors by name.
 
     A ``fixed`` side keeps its length. Other sides are cut to what the figure needs, and the height
-    grows before panels are left out.
+    grows before panels are left out. ``text`` is the size of text as a share of the usual one.
     """
 
     width: int = 1200
@@ -82,6 +82,7 @@ class Style(Record):
     theme: Theme = "light"
     cmap: str | None = None
     fixed: tuple[bool, bool] = (True, True)
+    text: float = 1.0
 
     @classmethod
     def of(
@@ -130,7 +131,7 @@ class Style(Record):
     def points(self) -> float:
         """The size of the text in points, smaller in a smaller picture."""
         most = min(self.height / _TEXT_LINES, self.width / _TEXT_COLUMNS)
-        return min(_POINTS, most * 72 / self.dpi)
+        return self.text * min(_POINTS, most * 72 / self.dpi)
 
     @property
     def line(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from posenc_cli.render.terminal.graphics import picture_sequence
+from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
 
 
 def png_of(pixels: np.ndarray) -> bytes:
@@ -81,3 +81,13 @@ def test_sixels_paint_every_pixel_in_its_own_colour_where_those_are_few(size):
     pixels = few[np.random.default_rng(2).integers(0, 100, size)]
     painted = sixel_pixels(picture_sequence(png_of(pixels), "sixel"))
     assert np.abs(painted - pixels * (100 / 255)).max() <= 0.5
+
+
+def test_what_goes_through_tmux_is_whole_again_behind_it():
+    sequence = picture_sequence(png_of(np.zeros((4, 4, 3))), "kitty")
+    wrapped = through_tmux(sequence)
+    assert wrapped.startswith("\x1bPtmux;")
+    assert wrapped.endswith("\x1b\\")
+    inner = wrapped.removeprefix("\x1bPtmux;")[:-2]
+    assert not re.search("(?<!\x1b)(\x1b\x1b)*\x1b(?!\x1b)", inner), "every escape is doubled"
+    assert inner.replace("\x1b\x1b", "\x1b") == sequence

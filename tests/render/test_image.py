@@ -6,7 +6,10 @@ import io
 import itertools
 import math
 import re
+import subprocess
+import sys
 from html import unescape
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -671,3 +674,87 @@ def test_every_map_of_a_narrow_page_has_its_whole_name(count: int) -> None:
 def test_columns_of_a_map_have_as_many_labels_as_have_room() -> None:
     labels = drawn_page(heatmap(np.eye(64)), Style()).axes[0].get_xticklabels()
     assert [label.get_text() for label in labels][:3] == ["0", "4", "8"]
+
+
+_IN_A_NEW_PROCESS = """
+import sys
+import numpy as np
+from posenc_cli.render.drawing.image import drawn_page, image_bytes
+from posenc_cli.render.figure import Axis, Heatmap
+from posenc_cli.render.style import Style
+figure = Heatmap(np.eye(4), Axis("row", range(4)), Axis("column", range(4)))
+{draw}
+from matplotlib.artist import Artist, kwdoc
+from matplotlib.lines import Line2D
+class Own(Line2D):
+    pass
+Own([0], [0]).set(linewidth=2)
+print("matplotlib.style" in sys.modules, "dash_capstyle:" in Line2D.set.__doc__)
+assert "dash_capstyle:" in kwdoc(Line2D)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("draw", "written"),
+    [('image_bytes(figure, "png", Style())', False), ("drawn_page(figure, Style())", True)],
+)
+def test_only_pages_for_a_program_have_matplotlibs_help(draw: str, written: bool) -> None:
+    command = [sys.executable, "-c", _IN_A_NEW_PROCESS.format(draw=draw)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert found == ["False", str(written)]
+
+
+def test_a_matplotlib_without_lists_of_properties_draws_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("matplotlib.artist.kwdoc")
+    assert image_bytes(heatmap(np.eye(4)), "png", SMALL).content
+    assert not hasattr(matplotlib.artist, "kwdoc")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("spans", "named"),
+    [
+        (((-0.5, 28.5, "kept"), (28.5, 34.5, "blended"), (34.5, 63.5, "interpolated")), 3),
+        (((-0.5, 1.5, "kept"), (1.5, 61.5, "blended"), (61.5, 63.5, "interpolated")), 3),
+        (((-0.5, 1.5, "b"), (1.5, 2.5, "aaaa"), (2.5, 3.5, "b"), (7.5, 63.5, "aaaa")), 3),
+        ([(4 * i - 0.5, 4 * i + 3.5, "ab"[i % 2] * 20) for i in range(16)], None),
+    ],
+)
+def test_names_of_neighbouring_spans_do_not_lie_on_each_other(spans, named) -> None:
+    curve = Curve((0.0, 63.0), (0.0, 1.0))
+    with _settings(SMALL):
+        drawing = Drawing(SMALL)
+        drawing.add(Curves((curve,), "t", "pair", "y", spans=spans))
+        drawing.page.draw_without_rendering()
+        (axes,) = drawing.page.axes
+        boxes = [text.get_window_extent() for text in axes.texts]
+    assert named in (None, len(boxes))
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+@pytest.mark.long
+def test_a_narrow_span_at_the_left_has_its_name_over_its_own_panel() -> None:
+    curve = replace(A_CURVE, spans=((0.0, 0.2, "a whole wavelength in training"),))
+    page = drawn_page(Panels((A_CURVE, curve), "two", shared=False), Style())
+    (name,) = page.axes[1].texts
+    assert name.get_window_extent().x0 >= page.axes[1].bbox.x0
+
+
+def drawn_panels(page: Page) -> int:
+    return sum(axes.get_subplotspec() is not None for axes in page.axes)
+
+
+@pytest.mark.long
+def test_text_is_smaller_where_only_so_all_panels_fit() -> None:
+    several = Panels((*[heatmap(np.eye(5), square=True)] * 5, A_CURVE), "six", shared=False)
+    page = drawn_page(several, Style(800, 1200))
+    assert drawn_panels(page) == 6
+    usual = drawn_page(heatmap(np.eye(5)), Style(800, 1200)).axes[0].xaxis.label.get_size()
+    assert 0.7 <= page.axes[0].xaxis.label.get_size() / usual < 1
+    few = drawn_page(replace(several, panels=several.panels[:2]), Style(800, 1200))
+    assert few.axes[0].xaxis.label.get_size() == usual
+    many = drawn_page(replace(several, panels=several.panels * 20), Style(800, 1200))
+    assert many.axes[0].xaxis.label.get_size() == usual  # not all fit at any size

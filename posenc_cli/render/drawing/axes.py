@@ -243,11 +243,9 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
         faint = style.palette.faint
         axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
     named = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
-    firsts = {name: place for place, (_, _, name) in reversed([*enumerate(curves.spans)])}
-    for place, (start, stop, name) in enumerate(curves.spans):
+    for start, stop, name in curves.spans:
         color = lines[(named.index(name) + 1) % len(lines)]
-        label = name if firsts[name] == place else None
-        axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0, label=label)
+        axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0)
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
     axes.set_aspect("equal" if curves.square else "auto")
     axes.grid()
@@ -285,17 +283,21 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
         )
 
 
-def name_curves(axes: Axes, style: Style) -> float:
-    """Write the names of curves and spans above axes, in as many columns as fit.
+def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
+    """Write the names of curves above axes, in as many columns as fit, and of spans below them.
 
     Names without room are left out and counted. Returns the height of all names, in lines of text.
     """
-    from matplotlib.lines import Line2D
+    from matplotlib.collections import Collection
+    from matplotlib.transforms import offset_copy
 
+    if curves.spans:
+        _name_spans(axes, curves, style)
+    below = 1.2 * bool(curves.spans)
     named = zip(*axes.get_legend_handles_labels(), strict=True)
-    in_order = sorted(named, key=lambda each: not isinstance(each[0], Line2D))  # curves first
+    in_order = sorted(named, key=lambda each: isinstance(each[0], Collection))  # curves first
     if not in_order:
-        return 0.0
+        return below
     handles, names = (list(each) for each in zip(*in_order, strict=True))
     texts, columns, kept = _fitted_names(names, axes, style)
     if kept < len(names):
@@ -307,13 +309,47 @@ def name_curves(axes: Axes, style: Style) -> float:
         ncols=columns,
         loc="lower left",
         bbox_to_anchor=(0, 1),
+        bbox_transform=offset_copy(axes.transAxes, y=below * style.line, units="dots"),
         borderpad=0.2,
         borderaxespad=0,
         frameon=False,
         labelspacing=0.25,
     )
     legend.set_in_layout(False)  # its height is that of the title's pad
-    return _LINE_OF_NAMES * _lines_of(texts, columns)
+    return below + _LINE_OF_NAMES * _lines_of(texts, columns)
+
+
+def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
+    """Write the names of spans above axes, each where it begins, and the last where it ends.
+
+    The first narrow span of a name has it before its end, if there is room and no wide one has it.
+    """
+    for old in [*axes.texts]:
+        old.remove()
+    across, aside, end = axes.get_xaxis_transform(), 0.2 * style.points, -math.inf
+    edges = across.transform([(x, 1) for start, stop, _ in curves.spans for x in (start, stop)])
+    lefts, rights = edges[::2, 0], edges[1::2, 0]
+    widths = [style.text_width(span[2], TICK_SIZE) for span in curves.spans]
+    narrow = rights - lefts < widths
+    named = {span[2] for span, is_narrow in zip(curves.spans, narrow, strict=True) if not is_narrow}
+    for index, (start, stop, name) in enumerate(curves.spans):
+        at_end = narrow[index] or 0 < index == len(curves.spans) - 1
+        at_end &= rights[index] - widths[index] >= axes.bbox.x0
+        begin = rights[index] - widths[index] if at_end else lefts[index]
+        if narrow[index] and (name in named or begin < end):
+            continue
+        named.add(name)
+        end = begin + widths[index] + style.line / 2
+        axes.annotate(
+            name,
+            (stop if at_end else start, 1),
+            ha="right" if at_end else "left",
+            xycoords=across,
+            xytext=(-aside if at_end else aside, 0.35 * style.points),
+            textcoords="offset points",
+            fontsize=TICK_SIZE * style.points,
+            color=style.palette.faint,
+        )
 
 
 def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[str], int, int]:

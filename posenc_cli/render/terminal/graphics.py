@@ -37,6 +37,12 @@ def picture_sequence(png: bytes, protocol: Protocol) -> str:
     return _sixel(png)
 
 
+def through_tmux(sequence: str) -> str:
+    """A sequence that tmux passes to the terminal around it, if its user allows that."""
+    doubled = sequence.replace("\x1b", "\x1b\x1b")
+    return f"\x1bPtmux;{doubled}\x1b\\"
+
+
 def _kitty_chunks(content: str) -> Iterator[str]:
     # a=T: show it at once; f=100: a PNG; q=2: do not answer; m=1: there is more to come.
     control = "a=T,f=100,q=2,"
