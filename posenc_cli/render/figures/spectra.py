@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Request
 
 
 MOST_ROWS = 128
@@ -84,7 +83,8 @@ class SpectrumReport(Record):
 def choice_report(choice: Choice) -> SpectrumReport:
     """The waves of an encoding.
 
-    Raises: InvalidInput if it is not made of waves, or its positions are not whole.
+    Raises: InvalidInput if it is not made of waves, has too many of them, or its positions are not
+        whole.
     """
     if choice.encoding().bound.content.waves is None:
         raise InvalidInput(
@@ -99,23 +99,11 @@ def choice_report(choice: Choice) -> SpectrumReport:
         # counted.
         context, _ = context_of(request.encoding, None, choice.context)
         request = replace(request, encoding=choice.encoding(context))
-    return wave_report(request, stated_context=choice.context, source=choice.source)
-
-
-def wave_report(
-    request: Request, *, stated_context: tuple[int, str] | None, source: str
-) -> SpectrumReport:
-    """The waves of a request, whose positions may be None.
-
-    ``stated_context`` is the context that a model states; ``source`` names the model or config.
-
-    Raises: InvalidInput if there are too many waves or coordinates.
-    """
-    bound, positions = request.encoding.bound, request.positions
+    bound, positions, source = request.encoding.bound, request.positions, choice.source
     one_row = replace(request, positions=Positions.contiguous(0, 1))
     width = one_row.plan().shape[-1]
     check_size(f"dim={width} of {request.scheme.name}", width, REPEATED_COLUMNS, "columns of waves")
-    context, origin = context_of(request.encoding, positions, stated_context)
+    context, origin = context_of(request.encoding, positions, choice.context)
     spectrum = wave_spectrum(bound, context, positions)
     sentences = wave_sentences(spectrum, origin=origin)
     original = bound.params.get("original_max_position_embeddings") or None

@@ -211,7 +211,7 @@ def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iter
     if parameters := _parameter_rows(result):
         yield typesetter.table(["parameter", "A", "B"], parameters)
     if shown.pairs:
-        named = {*spread(len(shown.pairs), _SHOWN_PAIRS)}
+        named = {*spread(len(shown.pairs), _SHOWN_PAIRS - 1)}
         pairs = [pair for i, pair in enumerate(shown.pairs) if i in named or pair is shown.worst]
         header = ["pair", "wavelength A", "wavelength B", "B/A"]
         yield typesetter.table(header, list(map(_pair_row, pairs)))
