@@ -6,7 +6,6 @@ Imports NumPy: import it only where something is drawn.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
@@ -220,6 +219,8 @@ _IN_DECIMALS = 1e-4
 _KEY, _LINE_OF_NAMES = 3.2, 0.95
 """Width of a curve's line sample with its spacing, and height of a line of names, in lines of text.
 """
+_MOST_CUT = 4
+"""The most columns for which names are cut."""
 _MOST_OF_HEIGHT = 0.4
 """The largest share of the height of axes that the names of curves take."""
 _LEVELS = "--", ":", "-."
@@ -355,21 +356,35 @@ def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
 def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[str], int, int]:
     """The names of curves as they fit above axes, their number of columns, and how many fit."""
     width, height = (side / style.line for side in axes.bbox.size)
-    widest = max(style.text_width(name, TICK_SIZE) for name in names) / style.line + _KEY
-    columns = max(1, min(len(names), int(width / widest)))
-    room = max(1.0, width / columns - _KEY) * style.line
-    most = 1 if columns > 1 else 2
-    texts = [style.wrapped_text(name, room, most=most, size=TICK_SIZE) for name in names]
-    lines = [_lines_of(texts[: count + 1], columns) for count in range(len(texts))]
-    room_down = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
-    if lines[-1] <= room_down:
-        return texts, columns, len(names)
-    return texts, columns, max(1, bisect_right(lines, room_down) - 1)
+    most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
+    for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
+        room = max(1.0, width / parts - _KEY) * style.line
+        texts = [
+            style.wrapped_text(name, room, most=1 + (parts == 1), size=TICK_SIZE) for name in names
+        ]
+        columns = _columns_that_fit(texts, style, width)
+        if _lines_of(texts, columns) <= most and len({*texts}) == len({*names}):
+            return texts, columns, len(names)
+    fitting = (
+        n for n in range(len(texts) - 1, 1, -1) if _lines_of(texts[: n + 1], columns) <= most
+    )
+    return texts, columns, next(fitting, 1)
 
 
 def _lines_of(texts: Sequence[str], columns: int) -> int:
     """The height of names in columns, in lines of text."""
     return -(-len("\n".join(texts).split("\n")) // columns)
+
+
+def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
+    """The most columns of names, in order from the top down, in a width in lines of text."""
+    longest = [max(text.split("\n"), key=len) for text in texts]
+    widths = [style.text_width(text, TICK_SIZE) / style.line + _KEY for text in longest]
+    for columns in range(len(widths), 1, -1):
+        parts = np.array_split(widths, columns)
+        if sum(max(part) for part in parts) <= width:
+            return columns
+    return 1
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:
