@@ -310,19 +310,21 @@ class Drawing:
         """
         style, line = self.style, self.style.line
         heatmaps = heatmaps_of(panels)
+        titles = [heatmap.title for heatmap in heatmaps]
         square = heatmaps[0].square
-        longest = max(style.text_width(heatmap.title, HEAD_SIZE) for heatmap in heatmaps)
-        least = max(_LEAST_MAP * line, longest)
-        size = least + _GAP * line, (least if square else _LEAST_MAP * line) + _HEAD * line
-        chosen, grid = self._grid(heatmaps, size, panels.across)
+        chosen, grid = self._grid(heatmaps, self._least_map(titles, square=square), panels.across)
         axes = self.page.add_subplot()
         name_axes(axes, chosen[0])
         bar = scale_beside([axes])
         self._lay_out()
-        head = (_HEAD + bool(chosen[0].columns.bands)) * line
-        sheet = _Sheet(*grid, head, _GAP * line)
-        room = sheet.room(axes)
-        cell = (min(room),) * 2 if square else room
+        longest = max(style.text_width(title, HEAD_SIZE) for title in titles)
+        for lines in (1, 2):
+            head = (_HEAD + lines - 1 + bool(chosen[0].columns.bands)) * line
+            sheet = _Sheet(*grid, head, _GAP * line)
+            room = sheet.room(axes)
+            cell = (min(room),) * 2 if square else room
+            if longest <= cell[0]:
+                break
         self.shown = [heatmap.sample(int(cell[1]), int(cell[0])) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
@@ -336,9 +338,23 @@ class Drawing:
             columns += below * (index // sheet.ncols == sheet.nrows - 1)
             rows += beside * (not left)
             title = shown.heatmap.title
-            title = style.wrapped_text(title, cell[0], most=1, size=HEAD_SIZE)
+            title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
             name_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
         name_places(axes, columns, rows)
+
+    def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
+        """The size of the smallest of many maps: with titles on one line, if all maps then fit."""
+        style, line = self.style, self.style.line
+        longest = max([word for title in titles for word in title.split()], key=len, default="")
+        for lines, named in ((1, titles), (2, [longest])):
+            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
+            least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
+            side = least if square else _LEAST_MAP * line
+            size = least + _GAP * line, side + (_HEAD + lines - 1) * line
+            rows, columns = grid_of(len(titles), self._room, size, aspect=1)
+            if rows * columns >= len(titles) or longest in titles:
+                break
+        return size
 
     def _circles(self, panels: Panels) -> None:
         """Draw many circles, to be read like clock faces, in one axes without labels."""
