@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from posenc_cli.cli.exits import report_error
 from posenc_cli.cli.options import ReportOptions, form_option
-from posenc_cli.errors import PosencError, quoted_name
+from posenc_cli.errors import PosencError
 from posenc_cli.records import Record, fresh, replace
 from posenc_cli.transaction import transaction
 
@@ -92,10 +92,6 @@ class CheckRun(Record):
 
         form = self.output.report_form
         if form not in ("junit", "github"):
-            if self.output.out is not None and self.is_code:
-                self.console.warning(
-                    f"--out {quoted_name(self.output.out)}: not written: nothing was checked"
-                )
             raise error from None
         seconds = time.perf_counter() - self.began
         self._print(failed_report(self.command, self.subject, error, seconds), form)

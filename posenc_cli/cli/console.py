@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,11 +41,6 @@ class Console(OptionGroup):
     def summary(self, text: str) -> None:
         """Print a line on what was done to stderr, unless quiet."""
         if not self.quiet:
-            if sys.stderr.isatty():
-                # Break only between words, so that a path is never cut.
-                text = textwrap.fill(
-                    text, self.width, break_long_words=False, break_on_hyphens=False
-                )
             print(text, file=sys.stderr, flush=True)
 
     def done(self, text: str) -> None:
@@ -116,6 +110,8 @@ class Console(OptionGroup):
 
     def command_text(self, command: str, *, indent: int = 2) -> str:
         """Return a command on lines that fit the terminal if possible and that a shell can read."""
+        from posenc_cli.render.typesetting import continued_command
+
         lines = continued_command(command, self.width - indent)
         return textwrap.indent(lines, " " * indent)
 
@@ -147,26 +143,3 @@ class Console(OptionGroup):
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             return False
         return bool(stream.isatty())
-
-
-def continued_command(command: str, width: int) -> str:
-    r"""Return a command on lines of at most ``width`` columns, which a shell reads as one.
-
-    >>> print(continued_command("posenc generate --scheme rope --len 4096", 24))
-    posenc generate \
-      --scheme rope \
-      --len 4096
-    """
-    if len(command) <= width:
-        return command
-    words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
-    lines = [words[0]]
-    for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
-        # Keep an option and its value together if there is room.
-        together = word if following.startswith("-") else f"{word} {following}"
-        own = word if lines[-1].split(" ")[-1].startswith("-") else together
-        if len(f"{lines[-1]} {own} \\") <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(f"  {word}")
-    return " \\\n".join(lines)

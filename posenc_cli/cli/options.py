@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from inspect import Parameter, get_annotations
 from pathlib import PurePath
@@ -18,7 +19,7 @@ from posenc_cli.numerics.dtypes import REAL_DTYPES, DType
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from posenc_cli.files.gguf import GGUFHeader
 
@@ -207,6 +208,18 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
         taken.add(setting.name)
         values[setting.name] = setting.value
     return values
+
+
+@contextmanager
+def named_as_settings(given: Iterable[str]) -> Iterator[None]:
+    """Make errors about parameters name ``--set``, for a command without options such as --base."""
+    try:
+        yield
+    except InvalidInput as error:
+        flag, _, rest = error.message.partition(" ")
+        if flag.removeprefix("--") in given:
+            error.message = f"--set {flag.removeprefix('--')} {rest}"
+        raise
 
 
 # Options that several commands share.

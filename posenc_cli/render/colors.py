@@ -28,25 +28,8 @@ if TYPE_CHECKING:
     from posenc_cli.render.figure import ScaleKind
 
     Srgb: TypeAlias = NDArray[np.uint8]  # (colors, 3): red, green, blue
-    Lab: TypeAlias = NDArray[np.float64]  # (colors, 3): lightness, green to red, blue to yellow
-    Numbers: TypeAlias = NDArray[np.int64]
 
 LEVELS = 256
-
-_CONES_OF_LAB = np.array(
-    [
-        [1, 0.3963377774, 0.2158037573],
-        [1, -0.1055613458, -0.0638541728],
-        [1, -0.0894841775, -1.2914855480],
-    ]
-)
-_LINEAR_OF_CONES = np.array(
-    [
-        [4.0767416621, -3.3077115913, 0.2309699292],
-        [-1.2684380046, 2.6097574011, -0.3413193965],
-        [-0.0041960863, -0.7034186147, 1.7076147010],
-    ]
-)
 
 
 def default_map(kind: ScaleKind, *, dark: bool = False) -> str:
@@ -81,19 +64,6 @@ def _stored_maps() -> Mapping[str, Srgb]:
     }
 
 
-def to_oklab(colors: Srgb) -> Lab:
-    """Convert sRGB colors (0 … 255) to OKLab: lightness, green to red, blue to yellow.
-
-    Shape: (n, 3) → (n, 3).
-
-    Source: B. Ottosson, “A perceptual color space for image processing”, 2020.
-    """
-    encoded = np.asarray(colors, dtype=np.float64) / 255  # (n, 3)
-    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    cones = np.cbrt(linear @ np.linalg.inv(_LINEAR_OF_CONES).T)
-    return np.asarray(cones @ np.linalg.inv(_CONES_OF_LAB).T)
-
-
 def _of_matplotlib(name: str) -> Srgb:
     known = load_matplotlib().colormaps
     if name not in known:
@@ -103,28 +73,6 @@ def _of_matplotlib(name: str) -> Srgb:
             hint=nearest(name, [*stored, *known]) or f"{', '.join(stored)}, or one of matplotlib's",
         )
     return np.asarray(known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])
-
-
-@cache
-def _palette() -> Numbers:
-    """Colors 16 … 255 that all 256-color terminals share: a cube, then grays.
-
-    Shape: (240, 3).
-    """
-    ramp = [0, 95, 135, 175, 215, 255]
-    cube = [(r, g, b) for r in ramp for g in ramp for b in ramp]
-    grays = [(8 + 10 * i,) * 3 for i in range(24)]
-    return np.array(cube + grays, dtype=np.int64)
-
-
-def nearest_of_palette(colors: Srgb) -> Numbers:
-    """The number of the terminal color most similar to each of ``colors``, in OKLab.
-
-    Shape: (n, 3) → (n,).
-    """
-    palette = to_oklab(_palette().astype(np.uint8))
-    apart = to_oklab(colors)[:, None] - palette  # (n, 240, 3)
-    return np.asarray(16 + (apart**2).sum(axis=2).argmin(axis=1))
 
 
 @cache

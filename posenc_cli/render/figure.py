@@ -17,7 +17,7 @@ from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 from posenc_cli.render.style import LINE_STYLES, PALETTES
-from posenc_cli.render.ticks import finite_or_null, label, number, round_step
+from posenc_cli.render.ticks import digits_apart, finite_or_null, label, number, round_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -511,6 +511,7 @@ class Scale(Record):
 
 _PAD = 0.03
 """The margin around curves, as a share of their range."""
+_FAINTEST_STEP = 1e-300  # between ticks: a tenth of it is still a normal float64
 
 
 class Range(Record):
@@ -527,7 +528,7 @@ class Range(Record):
         if not finite:
             raise InvalidInput("no value is finite, nothing to show")
         low, high = min(finite), max(finite)
-        if low < high and not padded:
+        if low / 2 < high / 2 and not padded:
             return cls(low, high, log)
         if log:
             factor = max((high / low) ** _PAD, 1.05)
@@ -555,10 +556,12 @@ class Range(Record):
             if len(powers) > 1:
                 values = [10.0**power for power in powers[:: -(-len(powers) // most)]]
         else:
-            step = round_step(self.high / most - self.low / most, least=0, whole=False)
+            step = round_step(self.high / most - self.low / most, least=_FAINTEST_STEP, whole=False)
             first, last = math.ceil(self.low / step), math.floor(self.high / step)
-            values = [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
-        named = (label(value, 3) for value in values)
+            rounded = [float(f"{multiple * step:.12g}") for multiple in range(first, last + 1)]
+            values = rounded if len(rounded) > 1 else values
+        digits = 3 if self.log else digits_apart(values)
+        named = (label(value, digits) for value in values)
         return [*zip(self.places(values).tolist(), named, strict=True)]
 
 
@@ -699,15 +702,7 @@ def _curve_text(curve: Curve) -> str:
     count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
     if len(points) < len(curve.x):
         count += f" and {len(curve.x) - len(points)} that are not finite"
-    return f"{name}{count}, {', '.join(said)}{_envelope_text(curve.envelope)}"
-
-
-def _envelope_text(envelope: Envelope | None) -> str:
-    """The text of an envelope's whole range."""
-    finite = [*filter(math.isfinite, (*envelope.low, *envelope.high))] if envelope else []
-    if envelope is None or not finite:
-        return ""
-    return f"; {envelope.name}: {number(min(finite))} to {number(max(finite))} in all"
+    return f"{name}{count}, {', '.join(said)}"
 
 
 Grouped = TypeVar("Grouped")

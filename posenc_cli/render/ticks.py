@@ -33,7 +33,7 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
     """
     count = len(points)
     most = max(1, min(most, count))
-    digits = _digits_apart(points)
+    digits = digits_apart(points)
     if not _evenly_spaced(points):
         return [(i, number(points[i], digits)) for i in _round_places(points, -(-count // most))]
     first, last = points[0], points[-1]
@@ -149,10 +149,10 @@ def minus(text: str) -> str:
     return re.sub(r"^-|(?<=e)-", "−", text)
 
 
-def _digits_apart(points: Sequence[Any]) -> int:
+def digits_apart(points: Sequence[Any]) -> int:
     """The digits needed to distinguish neighbours, at least four: 1000.25 from 1000.5.
 
-    >>> _digits_apart([100000.0, 100000.25]), _digits_apart(range(4)), _digits_apart(["a", "b"])
+    >>> digits_apart([100000.0, 100000.25]), digits_apart(range(4)), digits_apart(["a", "b"])
     (7, 4, 4)
     """
     if len(points) < 2 or isinstance(points, range):

@@ -142,6 +142,29 @@ class Typesetter(Record):
         return self.paragraph("; ".join(named).removeprefix(": "), hanging=2, whole=True)
 
 
+def continued_command(command: str, width: int) -> str:
+    r"""Return a command on lines of at most ``width`` columns, which a shell reads as one.
+
+    >>> print(continued_command("posenc generate --scheme rope --len 4096", 24))
+    posenc generate \
+      --scheme rope \
+      --len 4096
+    """
+    if len(command) <= width:
+        return command
+    words = re.findall(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""", command)
+    lines = [words[0]]
+    for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
+        # Keep an option and its value together if there is room.
+        together = word if following.startswith("-") else f"{word} {following}"
+        own = word if lines[-1].split(" ")[-1].startswith("-") else together
+        if len(f"{lines[-1]} {own} \\") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"  {word}")
+    return " \\\n".join(lines)
+
+
 class Answer(Record):
     """The first lines of a report, one sentence each.
 

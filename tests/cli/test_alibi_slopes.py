@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import matplotlib.image
 import numpy as np
 import pytest
 
@@ -65,14 +64,6 @@ def test_the_suffix_of_out_tells_the_form(call, tmp_path):
         assert (tmp_path / name).read_text().startswith(start)
     assert call("alibi-slopes", "--heads", "8", "--check", "s.csv")[0] == 0
     assert call("alibi-slopes", "--heads", "8", "--check", "s.json")[0] == 0
-
-
-def test_bfloat16_slopes_that_are_off_by_a_percent_fail(call, tmp_path):
-    from safetensors.numpy import save_file
-
-    wrong = (np.array(TWELVE) * 1.012).astype(ml_dtypes.bfloat16)
-    save_file({"slopes": wrong}, tmp_path / "s.safetensors")
-    assert call("alibi-slopes", "--heads", "12", "--check", "s.safetensors")[0] == 1
 
 
 def test_json_says_of_a_check_the_worst_head_and_why(call, tmp_path):
@@ -153,12 +144,6 @@ def test_slopes_of_other_heads_fail(call, tmp_path):
     assert (status, "the subject has 3 slopes, not 8" in " ".join(out.split())) == (1, True)
 
 
-def test_another_max_bias_is_recognized(call, tmp_path):
-    call("alibi-slopes", "--heads", "8", "--max-bias", "16", "--format", "csv", "-o", "s.csv")
-    _, out, _ = call("alibi-slopes", "--heads", "8", "--check", "s.csv")
-    assert "cause: slopes: these are the slopes of --max-bias 16" in " ".join(out.split())
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -199,33 +184,6 @@ def test_bad_input_is_one_line(arguments, status, message, call, tmp_path):
     assert message in err.splitlines()[0]
 
 
-@pytest.mark.slow
-def test_plot_goes_to_a_figure(call, tmp_path):
-    assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg")[0] == 0
-    assert b"ALiBi slopes" in (tmp_path / "a.svg").read_bytes()
-    assert call("alibi-slopes", "--heads", "12", "--plot", "--out", "a.svg", "--no-clobber")[0] == 3
-    for more in (["--format", "csv"], ["--check", "a.svg"]):
-        status, _, err = call("alibi-slopes", "--plot", "--out", "b.png", *more)
-        assert status == 2
-        assert err.startswith("posenc: error: --plot cannot go with")
-    assert not (tmp_path / "b.png").exists()
-
-
-@pytest.mark.long
-def test_a_figure_is_as_large_and_as_dark_as_asked(call, tmp_path):
-    look = ["--width", "500", "--height", "300", "--theme", "dark", "--title", "mine"]
-    status, out, err = call(
-        "alibi-slopes", "--heads", "1", "--plot", "--out", "a.png", *look, "--json"
-    )
-    assert (status, err) == (0, "")
-    document = json.loads(out)
-    assert (document["title"], document["path"]) == ("mine", "a.png")
-    assert document["slopes"] == [2.0**-8]
-    image = matplotlib.image.imread(tmp_path / "a.png")
-    assert image.shape[:2] == (300, 500)
-    assert image[0, 0, :3].max() < 0.2
-
-
 def test_the_plot_says_how_many_heads(call):
     assert (
         "ALiBi slopes, 1 head (press, max_bias=8)"
@@ -250,27 +208,6 @@ def test_numbers_do_not_go_into_a_picture(more, call, tmp_path):
     assert "the name of a picture" in err
     assert "plot" in err
     assert not (tmp_path / "a.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("given", "cause"),
-    [
-        ([2 ** (-6 * h / 8) for h in range(1, 9)], "the slopes of --max-bias 6"),
-        ([2 ** (-5 * h / 6) for h in range(1, 7)], "the slopes of --max-bias 5 --convention naive"),
-        ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of --max-bias 4, or heads: these"),
-        ([2 ** (-h / 2) for h in range(1, 9)], "the slopes of heads 0 to 7 of 16"),
-        ([2 ** (-h / 2) for h in range(9, 17)], "the slopes of heads 8 to 15 of 16"),
-    ],
-)
-def test_the_rule_that_all_given_slopes_follow_is_named(given, cause, call, tmp_path):
-    (tmp_path / "given.json").write_text(json.dumps(given))
-    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
-    assert status == 1
-    assert cause in " ".join(out.split())
-    given[3] *= 1.01
-    (tmp_path / "given.json").write_text(json.dumps(given))
-    status, out, _ = call("alibi-slopes", "--heads", str(len(given)), "--check", "given.json")
-    assert "cause: unknown" in out
 
 
 def test_what_a_plot_draws_is_printed_as_json(call):

@@ -25,7 +25,7 @@ REFUSED, SAMPLE, WHOLE, NO_DISK = "refused", "sample", "whole", "no disk"
 TABLE = [
     *(
         (f"{command} {size}", REFUSED)
-        for size in (MILLION, BILLION, LAST)
+        for size in (MILLION, LAST)
         for command in (
             "order-check -s rope --len",
             "order-check --tokens",
@@ -54,7 +54,7 @@ TABLE = [
     ),
     *(
         (f"inspect -s {scheme} --len {size}", REFUSED)
-        for size in (BILLION, LAST)
+        for size in (BILLION,)
         for scheme in ("rope", "alibi", "transformer-xl", "integer")
     ),
     *((f"plan -m llama-2-7b --to {size}", REFUSED) for size in (BILLION, LAST)),

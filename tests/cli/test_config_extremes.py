@@ -130,24 +130,6 @@ def test_any_value_of_any_key_ends_in_a_status(folder, named, key, value, comman
     hold(folder, config, command)
 
 
-def numeric_cases():
-    """Each number of each rope type at each end of its range."""
-    for rope_type, rope in ROPES.items():
-        for name in (*rope, "rope_theta", "max_position_embeddings", "partial_rotary_factor"):
-            for value in EXTREMES:
-                stated = [value] * 32 if name in ("short_factor", "long_factor") else value
-                inside = name in rope
-                model_type = "gemma3_text" if rope_type == "proportional" else "llama"
-                yield {"model_type": model_type, **changed(rope_type, name, stated, inside=inside)}
-
-
-@pytest.mark.parametrize("command", COMMANDS[6:], ids=lambda each: " ".join(each[:4:3]))
-@pytest.mark.slow
-def test_any_number_at_the_ends_of_its_range_ends_in_a_status(folder, command):
-    for config in numeric_cases():
-        hold(folder, config, command)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("command", COMMANDS[6:], ids=lambda each: " ".join(each[:4:3]))
 @pytest.mark.parametrize(

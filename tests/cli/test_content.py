@@ -93,14 +93,6 @@ def test_words_say_what_each_content_shows_and_does_not(call):
     assert call(*line[:2], "alibi", "-l", "8")[1].count("content") == 0
 
 
-def test_the_band_is_the_same_on_any_backend_and_thread_count(call):
-    line = ("-s", "xpos", "-l", "300", "--content", "independent")
-    alone = document(call, *line, "--backend", "numpy", "--threads", "1")
-    assert document(call, *line, "--threads", "2") == alone
-    _, text, _ = call("dot-similarity", *line, "--json")
-    assert call("dot-similarity", *line, "--json")[1] == text
-
-
 @pytest.mark.slow
 def test_what_is_not_a_matrix_is_not_written_as_one(call, tmp_path):
     line = ("dot-similarity", "-s", "rope", "-l", "32", "--content", "independent")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc_cli.configs.library import find, names
+from posenc_cli.configs.library import find
 from tests.gguf_files import CASES, converted
 
 GEMMA = {
@@ -164,27 +164,6 @@ def test_layers_that_are_alike_share_a_table(call, config):
     assert out.count("truncate") == 1
     flat = " ".join(out.split())
     assert "attention factor: 1.34657359; logits × 1.813260434" in flat
-
-
-@pytest.mark.long
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("name", names())
-def test_nothing_is_wider_than_80_columns(call, config, name):
-    path = config(find(name).config)
-    status, out, _ = call("explain", path)
-    assert status == 0
-    assert max(len(line) for line in out.splitlines() if str(path) not in line) <= 80
-
-
-@pytest.mark.long
-def test_a_narrow_terminal_and_one_of_ascii(call, config, posenc, monkeypatch):
-    path = config({**GEMMA, "rope_scaling": {"type": "linear", "factor": 8}})
-    done = posenc("explain", path, env={"PYTHONIOENCODING": "ascii"})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.isascii()
-    monkeypatch.setenv("COLUMNS", "40")
-    lines = call("explain", path)[1].splitlines()
-    assert max(len(line) for line in lines if str(path) not in line) <= 40
 
 
 def test_names_and_key_paths_are_never_cut(call, config):

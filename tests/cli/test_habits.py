@@ -38,9 +38,6 @@ def test_what_is_no_whole_number_is_refused(call, length):
     assert "--len" in err
 
 
-TWO_TABLES = "--tables COS SIN takes the two tables of a rotary encoding"
-
-
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -78,8 +75,6 @@ TWO_TABLES = "--tables COS SIN takes the two tables of a rotary encoding"
         ("models gpt2", "posenc explain gpt2 shows a model"),
         ("models list", "posenc models --help shows how it is used"),
         ("check --in a.npy -s rope", "posenc check takes it as an argument, without --in"),
-        ("weights a.gguf", "posenc identify CHECKPOINT lists its tensors that hold positions"),
-        ("backends", "posenc --version --verbose lists them"),
     ],
 )
 def test_what_other_programs_say_is_hinted_at(call, arguments, hint):

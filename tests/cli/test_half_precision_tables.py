@@ -11,13 +11,11 @@ import json
 import numpy as np
 import pytest
 
-import posenc_cli as posenc
 from tests.diagnosis.textbook import ladder, yarn, yarn_scale
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
 
 HALVES = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
-OTHER = {"bfloat16": "float16", "float16": "bfloat16"}
 PLAIN = ("rope-check", "-s", "rope", "--dim", "64", "--layout", "half")
 YARN = (
     *("rope-check", "-s", "rope-yarn", "--dim", "128", "--layout", "half", "--set", "factor=16"),
@@ -38,7 +36,7 @@ def dumped(folder, frequencies, scale, half, *, rows=512, cut=False):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("rows", [16, 64, 4096])
+@pytest.mark.parametrize("rows", [16, 512])
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("half", HALVES)
 def test_the_first_lines_name_the_rounding_and_the_option_that_accepts_it(
@@ -60,12 +58,6 @@ def test_the_first_lines_name_the_rounding_and_the_option_that_accepts_it(
     assert (status, out[:4]) == (0, "ok: ")
     assert f"one rounding to {half}" in " ".join(out.split()) or scale != 1
     assert "maximum absolute error" in out
-
-
-@pytest.mark.long
-def test_a_finer_format_does_not_accept_a_coarser_one(tmp_path, call):
-    tables = dumped(tmp_path, CASES["plain"][1], 1.0, "bfloat16")
-    assert call(*PLAIN, *tables, "--tol", "float16")[0] == 1
 
 
 WRONG = {
@@ -107,72 +99,6 @@ def test_a_function_that_rounds_what_it_returns_is_told_the_same(tmp_path, call)
     document = json.loads(out)
     assert (status, document["accepted_by"]) == (1, "--tol float16")
     assert call(*PLAIN, "-l", "128", "--impl", f"{tmp_path}/port.py:f", "--tol", "float16")[0] == 0
-
-
-OF_TORCH = """
-import torch
-
-
-def tables(positions, base):
-    angles = positions[..., None].float() * base ** (-torch.arange(0, 64, 2) / 64)
-    return torch.cat([angles, angles], -1)
-
-
-def rotated(x, cos, sin):
-    return x * cos + torch.cat([-x[..., 32:], x[..., :32]], -1) * sin
-
-
-def rounded_tables(x, positions, base=1e4):
-    angles = tables(positions, base)
-    return rotated(x, *(part.to(torch.HALF).float() for part in (angles.cos(), angles.sin())))
-
-
-def all_in_half(x, positions, base=1e4):
-    angles = tables(positions, base)
-    half = rotated(*(part.to(torch.HALF) for part in (x, angles.cos(), angles.sin())))
-    return half.to(x.dtype)
-
-
-def rounded_frequencies(x, positions):
-    rates = (1e4 ** (-torch.arange(0, 64, 2) / 64)).to(torch.HALF).float()
-    angles = torch.cat([positions[..., None].float() * rates] * 2, -1)
-    return rotated(*(part.to(torch.HALF) for part in (x, angles.cos(), angles.sin()))).to(x.dtype)
-
-
-def other_base(x, positions):
-    return all_in_half(x, positions, 5e5)
-"""
-
-
-def checked_function(name, half, **how):
-    """What the library says of a function of torch."""
-    pytest.importorskip("torch", reason="torch is not installed")
-    made: dict = {}
-    exec(OF_TORCH.replace("HALF", half), made)
-    given = {"dim": 64, "layout": "half", "impl": made[name], "positions": "0:64,500:508,1016:1024"}
-    return posenc.rope_check("rope", **given, **how)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("half", HALVES)
-@pytest.mark.parametrize("name", ["rounded_tables", "all_in_half"])
-def test_a_function_that_computes_in_half_precision_is_told_the_same(half, name):
-    report = checked_function(name, half)
-    verdict = " ".join(str(report).split("\n\n", maxsplit=1)[0].split())
-    assert f"its values are rounded to {half}" in verdict
-    assert f"next: use tol {half} to accept that rounding" in verdict
-    assert (report.ok, report.accepted_by) == (False, half)
-    assert checked_function(name, half, tol=half).ok
-    assert checked_function(name, half, tol=OTHER[half]).ok == (half == "float16")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("half", HALVES)
-@pytest.mark.parametrize("name", ["rounded_frequencies", "other_base"])
-def test_a_function_that_is_wrong_in_half_precision_is_not_accepted(half, name):
-    report = checked_function(name, half)
-    assert (report.ok, report.accepted_by) == (False, None)
-    assert not checked_function(name, half, tol=half).ok
 
 
 def test_reports_for_ci_name_the_option_too(tmp_path, call):

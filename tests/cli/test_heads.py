@@ -239,13 +239,6 @@ def test_where_scores_depend_on_more_than_the_offset_two_queries_are_drawn(call)
     assert drawn == {"sinusoidal, query 11": 12, "sinusoidal, query 95": 96}
 
 
-def test_random_rows_are_said_in_words_json_and_picture(call):
-    asked = ("-s", "learned", *SMALL)
-    assert "learned: random weights, seed 0" in call("heads", *asked)[1]
-    assert found(call, *asked)["results"][0]["weights"] == "random weights, seed 0"
-    assert "random weights, seed 0" in " ".join(found(call, *asked, "--plot")["title"].split())
-
-
 def test_a_bucket_never_trained_is_said(call):
     out = call("heads", "-s", "t5", "--set", "bidirectional=false")[1]
     assert "bucket 31 was never trained, met at length 200, and scores 0." in out

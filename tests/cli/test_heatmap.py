@@ -16,7 +16,6 @@ import pytest
 
 from posenc_cli.cli.pictures import _sides_of_data
 from tests.matrices import matrix
-from tests.render.ansi import cells_of
 
 WIDE = 80
 
@@ -132,59 +131,6 @@ def test_one_encoding_twice_in_a_hybrid_is_refused(call):
     assert "rope occurs twice" in err
 
 
-@pytest.mark.parametrize("scheme", ["t5", "t5-clipped", "shaw", "learned"])
-def test_weights_that_no_file_gave_are_called_random(scheme, call, tmp_path):
-    arguments = ["heatmap", "-s", scheme, "-l", "8", "--json"]
-    data = document(call(*arguments, "--set", "seed=3")[1])
-    assert data["title"].endswith("(random weights, seed 3)")
-    assert data["random_weights"] is True
-    rows, columns = {"t5": (32, 8), "t5-clipped": (257, 8), "shaw": (33, 64)}.get(scheme, (512, 64))
-    np.save(tmp_path / "w.npy", np.eye(rows, columns))
-    status, out, _ = call(*arguments, "--set", "weights=w.npy")
-    assert status == 0
-    assert "random weights" not in out
-    assert document(out)["random_weights"] is False
-    both = document(call("heatmap", "-s", f"sinusoidal+{scheme}", "-l", "8", "--json")[1])
-    assert [part["random_weights"] for part in both["parts"]] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("environment", "depth"),
-    [({"COLORTERM": "truecolor"}, 3), ({"COLORTERM": "", "TERM": "xterm-256color"}, 1)],
-)
-def test_colours_come_when_asked_for_in_what_the_terminal_has(
-    environment, depth, call, monkeypatch
-):
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    out = call("heatmap", "-s", "sinusoidal", "-l", "32", "--color", "always")[1]
-    cells = [cell for line in out.splitlines() for cell in cells_of(line)]
-    assert any(cell.glyph == "▀" for cell in cells)
-    assert {len(cell.front) for cell in cells if cell.front} == {depth}
-
-
-@pytest.mark.long
-def test_ascii_streams_get_ascii(posenc):
-    done = posenc(
-        *("heatmap", "-s", "binary", "-l", "999", "--title", "θ"),
-        env={"PYTHONIOENCODING": "ascii"},
-    )
-    assert done.returncode == 0
-    assert done.stdout.isascii()
-    assert done.stdout.startswith("theta\n")
-    assert "^ aliased" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= WIDE
-
-
-@pytest.mark.parametrize("columns", [1, 20, 33, 79, 200])
-def test_no_line_is_wider_than_the_terminal(columns, call, monkeypatch):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    for arguments in (["-s", "rope", "-l", str(2**40)], ["-s", "alibi", "-l", "64"]):
-        out = call("heatmap", *arguments)[1]
-        widest = max(map(len, out.splitlines()))
-        assert widest <= max(20, min(columns, WIDE))
-
-
 def test_width_and_height_are_kept(call):
     arguments = ("heatmap", "-s", "rope", "-l", "4096", "-d", "128")
     lines = call(*arguments, "--width", "120", "--height", "50")[1].splitlines()
@@ -213,15 +159,6 @@ def test_json_carries_the_plotted_data(call):
         for p in range(20)
     ]
     assert np.array(data["values"]) == pytest.approx(np.array(expected), abs=1e-15)
-
-
-def test_json_of_a_long_encoding_is_sampled_and_says_so(call):
-    arguments = ["heatmap", "-s", "rope", "-l", str(2**40), "--json", "--height", "5"]
-    data = document(call(*arguments)[1])
-    assert data["shape"] == [2**40, 64]
-    assert data["rows"] == [round(i * (2**40 - 1) / 4) for i in range(5)]
-    assert data["undersampled"] == data["columns"]
-    assert data["notes"] == ["shows 5 of 1099511627776 positions"]
 
 
 def test_json_of_a_bias_has_a_panel_a_head(call):
@@ -380,13 +317,6 @@ def test_complex_numbers_show_both_parts(call, tmp_path):
     assert np.array_equal(data["values"], np.hstack([values.real, values.imag]))
 
 
-def test_a_long_file_is_sampled(call, tmp_path):
-    np.save(tmp_path / "a.npy", matrix("rope", "0:5000", dim=16))
-    status, out, _ = call("heatmap", "--in", "a.npy")
-    assert status == 0
-    assert "of 5000 rows; ▴ aliased" in out
-
-
 def test_a_gap_in_a_row_that_is_not_drawn_is_told(call, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "24")
@@ -444,19 +374,6 @@ def test_malformed_files_end_in_one_line(name, content, call, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])
-def test_figures_are_written_whole_and_alike(suffix, call, tmp_path):
-    arguments = ("heatmap", "-s", "sinusoidal", "-l", "64", "--out", f"a{suffix}")
-    status, out, err = call(*arguments)
-    assert (status, out) == (0, "")
-    assert err.startswith(f"wrote 'a{suffix}': sinusoidal: 64 positions × 64 dimensions")
-    first = (tmp_path / f"a{suffix}").read_bytes()
-    assert call(*arguments)[0] == 0
-    assert (tmp_path / f"a{suffix}").read_bytes() == first
-    assert [each.name for each in tmp_path.iterdir()] == [f"a{suffix}"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "size"),
     [
@@ -477,25 +394,6 @@ def test_sides_that_are_not_given_grow_with_the_resolution(arguments, size, call
     else:
         # But for cells of whole pixels.
         assert found[:2] == pytest.approx((size * usual[0], size * usual[1]), rel=0.25)
-
-
-@pytest.mark.slow
-def test_figures_of_several_panels_grow_with_the_resolution_too(call, tmp_path):
-    sizes = []
-    for dpi in ("100", "200"):
-        drawn = ["-s", "rope", "-l", "64", "--out", "a.png", "--dpi", dpi]
-        assert call("dot-similarity", *drawn)[0] == 0
-        sizes.append(matplotlib.image.imread(tmp_path / "a.png").shape[1])
-    assert sizes[1] == pytest.approx(2 * sizes[0], rel=0.1)
-
-
-def test_an_existing_figure_can_be_kept(call, tmp_path):
-    (tmp_path / "a.png").write_bytes(b"mine")
-    arguments = ("heatmap", "-s", "rope", "-l", "8", "--out", "a.png")
-    assert call(*arguments, "--no-clobber")[0] == 3
-    assert (tmp_path / "a.png").read_bytes() == b"mine"
-    # Refused before anything is drawn.
-    assert call(*arguments[:-1], "no/such/folder.png", "--cmap", "nosuch")[0] == 3
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ def test_h_tells_every_option_in_words_that_fit(pages, monkeypatch):
         terms = [term for _, entries in page.sections for term, _ in entries]
         assert [term for term in terms if f"\n  {term} " not in brief] == ["-h, --help"]
     brief = pages[1].brief(80)
-    assert "--table NAME       table of a rotary scheme: one of 9 names, see --help" in brief
+    assert "--table NAME       table of a rotary scheme\n" in brief
 
 
 def test_help_is_as_wide_as_a_terminal_up_to_100_and_paged_where_it_is_longer(call, monkeypatch):

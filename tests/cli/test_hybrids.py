@@ -72,11 +72,3 @@ def test_a_command_of_one_encoding_refuses_the_second(command, call):
         "hint: posenc compare rope t5 compares them\n"
     )
     assert "it takes one" not in call(command, "-s", "rope", "-s", "rope", "--len", "4")[2]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("parts", [2, 3, pytest.param(7, marks=pytest.mark.slow)])
-def test_a_figure_of_a_hybrid_has_room_for_every_part(call, parts):
-    schemes = ["sinusoidal", "t5", "rope", "alibi", "shaw", "integer", "binary"][:parts]
-    asked = ("heatmap", "-s", "+".join(schemes), "-l", "16", "--json", "-o", "h.png")
-    assert len(json.loads(call(*asked)[1])["panels"]) == parts

@@ -210,16 +210,6 @@ def test_a_check_that_passes_is_quiet_where_that_is_asked(call):
     assert "unique" in call(*CHECK, "-q")[1]
 
 
-def test_the_report_never_replaces_what_was_read(call, tmp_path):
-    np.save(tmp_path / "table.npy", np.eye(4))
-    (tmp_path / "report.json").symlink_to("table.npy")
-    before = (tmp_path / "table.npy").read_bytes()
-    status, _, err = call("inspect", "--in", "table.npy", "--json", "--out", "report.json")
-    assert status == 2
-    assert "reads that file" in err
-    assert (tmp_path / "table.npy").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     "line",
     [

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from posenc_cli.cli.commands.explain import parameters_text
-from posenc_cli.cli.console import Console
 from posenc_cli.configs import library
 
 
@@ -18,19 +14,6 @@ def test_lists_every_model_within_80_columns(call):
     assert {row[0] for row in rows if row} >= set(library.names())
     assert ["deepseek-v3", "rope-yarn", "163840", "DeepSeek", "V3"] in rows
     assert max(map(len, out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize(
-    ("columns", "is_table"), [(56, True), (55, False), (51, False), (20, False)]
-)
-def test_a_source_moves_to_a_line_of_its_own_where_a_table_is_too_wide(
-    columns, is_table, monkeypatch
-):
-    """Columns of 10, 10 and 30, and three spaces between them."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    text = parameters_text(Console(), [["n" * 10, "v" * 10, "source of " * 3]])
-    assert (text.splitlines()[0].split() == ["parameter", "value", "source"]) == is_table
-    assert max(map(len, text.splitlines())) <= columns
 
 
 def test_json_is_whole(call):

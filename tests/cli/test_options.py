@@ -8,10 +8,9 @@ import pytest
 
 from posenc_cli.cli import app
 from posenc_cli.cli.choosing import PositionOptions  # noqa: TC001 - the command table reads it
-from posenc_cli.cli.console import Console
+from posenc_cli.cli.console import Console  # noqa: TC001 - the command table reads it
 from posenc_cli.cli.options import OutputOptions, Setting, option, settings_option, whole_option
 from posenc_cli.numerics.dtypes import FLOAT16
-from posenc_cli.positions import Positions
 
 RECEIVED = {}
 
@@ -45,30 +44,6 @@ def take(call, monkeypatch):
     monkeypatch.setitem(app.COMMANDS, "taker", f"{__name__}:taker")
     RECEIVED.clear()
     return lambda *arguments: call("taker", *arguments)
-
-
-def test_a_body_receives_values_and_no_texts(take):
-    assert take("--positions", "0:8:2,11", "--head", " 3 ", "--set", "a-b=c=d")[0] == 0
-    assert RECEIVED["where"].resolve() == Positions((range(0, 8, 2), range(11, 12)))
-    assert RECEIVED["head"] == 3
-    assert RECEIVED["settings"] == [Setting("a_b", "c=d", "a-b=c=d")]
-
-
-def test_what_nobody_types_is_the_default_of_the_field(take):
-    assert take()[0] == 0
-    assert RECEIVED["output"] == RenamedOutput()
-    assert RECEIVED["where"].resolve() is RECEIVED["head"] is RECEIVED["settings"] is None
-    assert RECEIVED["console"] == Console()
-
-
-def test_a_group_says_anew_what_an_option_means_and_adds_to_them(take):
-    _, text, _ = take("--help")
-    assert "another place" in text
-    assert "a file in place of stdout" not in text
-    assert "plain|fancy" in text
-    assert "--form" not in text  # a field of the group that this command has no option for
-    assert text.index("--out") < text.index("--no-clobber") < text.index("--kind")
-    assert text.index("--head") < text.index("--color")  # every command's own come last
 
 
 @pytest.mark.parametrize(

@@ -203,22 +203,6 @@ def test_a_symmetric_bias_moves_with_the_words_and_nothing_is_as_without(call):
     np.testing.assert_array_equal(plain, encoded)
 
 
-def test_maps_have_the_words_on_both_axes_and_say_what_a_mask_does_not_hide(call):
-    asked = ("order-check", "-s", "rope", "--tokens", "man bites man", "--causal")
-    document = json.loads(call(*asked, "--plot", "--json")[1])
-    assert [panel["title"] for panel in document["panels"]] == [
-        "content only forward",
-        "content only backward",
-        "content only change",
-        "rope forward",
-        "rope backward",
-        "rope change",
-    ]
-    for panel in document["panels"]:
-        assert panel["rows"] == panel["columns"] == ["man", "bites", "man"]
-    assert "head 0, before the mask" in document["title"]
-
-
 def test_maps_of_words_are_told_apart_and_each_row_has_its_word(call):
     out = call("order-check", "-s", "rope+alibi", "--plot")[1]
     heads = next(line for line in out.splitlines() if "forward" in line)

@@ -235,48 +235,6 @@ def test_the_answer_on_several_stays_on_a_small_screen(arguments, first, call, m
         assert " ".join(lines[2].split()) == " ".join(names)
 
 
-@pytest.mark.long
-def test_a_wide_screen_has_room_for_three_maps_above_their_curves(call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    for name, value in (("COLUMNS", 200), ("LINES", 50), ("NO_COLOR", 1)):
-        monkeypatch.setenv(name, str(value))
-    schemes = ("-s", "rope", "-s", "alibi", "-s", "sinusoidal")
-    out = call("dot-similarity", *schemes, "-l", "256")[1]
-    assert "no room here for the maps" not in out
-    assert "down: query, across: key" in out
-    assert out.count("across: offset m − n") == 3
-    assert len(out.splitlines()) < 50
-
-
-@pytest.mark.slow
-def test_figures_of_several_name_all_of_them(call, tmp_path):
-    pair = ("-m", "llama-3-8b", "-m", "llama-3.1-8b")
-    for command in ("spectrum", "dot-similarity -l 32 --profile"):
-        assert call(*command.split(), *pair, "--out", "f.svg")[0] == 0
-        drawn = (tmp_path / "f.svg").read_text()
-        assert "llama-3-8b: rope (dim=128, base=500000, layout=half)" in drawn
-        assert "llama-3.1-8b: rope-llama3 (dim=128, base=500000" in drawn
-
-
-def test_slopes_of_models_are_those_of_their_configs(call):
-    line = ("alibi-slopes", "-m", "bloom-560m", "--heads", "16", "-m", "mpt-7b")
-    document = asked(call, *line)
-    assert [(part.get("source"), part["heads"]) for part in document["parts"]] == [
-        *((None, 16), ("bloom-560m", 16)),
-        ("mpt-7b", 32),
-    ]
-    status, out, err = call("alibi-slopes", "-m", "gpt2")
-    assert (status, out) == (2, "")
-    assert "--model 'gpt2' is learned, not alibi" in err
-
-
-def test_a_context_that_all_have_is_not_given_all_their_names(call, tmp_path):
-    named = ("spectrum", *("-s", "rope") * 4, "--set", "b.base=500")
-    assert "context of all 4, 4096 positions" in call(*named, "--width", "160")[1]
-    drawn = call(*named, "--set", "c.base=99", "--graphics", "none")[1]
-    assert "context of all 4, 4096 positions" in drawn
-
-
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_a_difference_past_numbers_is_none(call, tmp_path):
     np.save(tmp_path / "p.npy", [[1e154], [1e154]])

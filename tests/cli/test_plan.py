@@ -1,7 +1,6 @@
 """``posenc plan`` on the command line."""
 
 import json
-import re
 import shlex
 
 import pytest
@@ -83,7 +82,7 @@ def test_json_has_the_promised_fields(call, config):
 @pytest.mark.long
 def test_a_recipe_can_be_asked_for(call, config):
     _, out, _ = call("plan", "--config", config, "--to", "512", "--recipe", "linear")
-    assert '"factor": 2.0' in out
+    assert '"factor": 2.0' in " ".join(out.split())
     assert "yarn" not in out
     status, _, err = call("plan", "--config", config, "--to", "512", "--recipe", "longrope")
     assert status == 2
@@ -126,7 +125,7 @@ def test_a_sum_is_looked_at_as_far_as_is_required(call, config):
         ("--to x", "--to 'x': must be an integer"),
         ("", "--to is missing"),
         ("--to 512 --set base=0.5", "base"),
-        ("--to 512 --set dim=3", "--dim 3"),
+        ("--to 512 --set dim=3", "--set dim 3"),
         ("--to 512 --recipe yran", "did you mean 'yarn'"),
         ("--to 512 --require context", "must be NAME>=N"),
         ("--to 512 --require contxt>=4", "did you mean 'context'"),
@@ -234,16 +233,6 @@ def test_flags_on_several_lines_are_one_command_to_a_shell(call, config):
     ]
 
 
-@pytest.mark.parametrize("columns", [20, 40, 80])
-def test_a_shell_reads_the_flags_of_each_engine_as_one_line(call, config, monkeypatch, columns):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    _, out, _ = call("plan", "--config", config, "--to", "1024", "--recipe", "yarn")
-    for engine in ("vllm", "sglang", "llama.cpp"):
-        flags = re.split(rf"^yarn,\s+{re.escape(engine)}:\s", out, flags=re.M)[1]
-        flags = re.split(r"^yarn,", flags, flags=re.M)[0].strip()
-        assert "\n" not in re.sub(r"'[^']*'", "", flags).replace(" \\\n", " "), flags
-
-
 INTERNLM2 = {
     "model_type": "internlm2",
     "hidden_size": 4096,
@@ -298,10 +287,10 @@ def test_a_recipe_that_improves_one_column_and_worsens_another_is_not_recommende
 def test_scaling_that_reaches_the_length_is_kept(call):
     asked = ("plan", "--model", "qwen2.5-7b-yarn", "--bases", "2", "--json", "--to")
     found = json.loads(call(*asked, "131072")[1])
-    assert found["verdict"].startswith("qwen2: set yarn, factor 4, for 131072 positions")
+    assert found["verdict"].startswith("qwen2.5-7b-yarn: set yarn, factor 4, for 131072 positions")
     assert '"max_position_embeddings": 131072}' in found["next"]
     found = json.loads(call(*asked, "100000")[1])
-    assert found["verdict"].startswith("qwen2: leave it as it is for 100000 positions")
+    assert found["verdict"].startswith("qwen2.5-7b-yarn: leave it as it is for 100000 positions")
     assert "the config's own scaling reaches this length" in found["cause"]
 
 

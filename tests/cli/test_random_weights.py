@@ -62,26 +62,6 @@ def test_drawn_weights_are_named_and_read_ones_are_not(name, call, tmp_path):
         assert of_file["weights"] is None, line
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", TABLES)
-def test_pictures_and_files_name_them(name, call):
-    for command in ("heatmap", "dot-similarity"):
-        # The summary has the title that the picture has.
-        assert SAID in text_of(call(command, "-s", name, *GIVEN, "--out", "picture.svg"))
-    assert call("generate", "-s", name, *GIVEN, "-o", "a.npz")[0] == 0
-    with np.load("a.npz") as held:
-        assert any(SAID in str(held[each]) for each in held.files)
-
-
-def test_of_a_hybrid_the_part_is_named(call):
-    line = ("-s", "rope+t5", "-l", "8")
-    assert "; t5: random weights, seed 0" in text_of(call("generate", *line, "-o", "a.npz"))
-    assert "t5 (random weights, seed 0)" in text_of(call("dot-similarity", *line))
-    parts = json.loads(call("dot-similarity", *line, "--json")[1])["parts"]
-    assert [each["weights"] for each in parts] == [None, "random weights, seed 0"]
-    assert "t5: random weights, seed 0" in text_of(call("order-check", *line))
-
-
 def test_rows_past_a_file_are_named_where_they_are_asked_for(call, tmp_path):
     np.save(tmp_path / "w.npy", np.ones((4, 8)))
     line = ("heatmap", "-s", "learned", "--set", "weights=w.npy", "--set", "extend=random")
@@ -105,8 +85,3 @@ def test_a_title_of_ones_own_does_not_hide_what_is_random(call, line, said):
     told = " ".join(call(*line.split(), "--title", "Mine", "--graphics", "none")[1].split())
     assert told.startswith("Mine ")
     assert all(text in told for text in said)
-
-
-def test_a_table_of_formulas_is_not_called_random(call):
-    for line in (("heatmap", "-s", "rope"), ("dot-similarity", "-s", "kerple-log")):
-        assert "random" not in text_of(call(*line, "-l", "8"))

@@ -66,7 +66,7 @@ def test_positions_come_from_a_file_of_numbers(call, tmp_path):
         ("heatmap -s alibi --heads 1 --positions 0:2:0.25 --softmax", "0.5┤"),
         (
             "rotation -s rope -d 4 --positions 0.25,0.5,1/3",
-            "gray line: position 0.25; blue line: position 1/3",
+            "faint line: position 0.25; full line: position 1/3",
         ),
         ("compare rope rope-linear --positions 0.5,2.5", "at position 2.5"),
     ],

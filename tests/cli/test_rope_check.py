@@ -309,14 +309,6 @@ def test_github_annotates_and_adds_to_the_summary(files, call, monkeypatch):
     assert "GITHUB_STEP_SUMMARY" in err
 
 
-@pytest.mark.slow
-def test_a_script_with_set_e_stops_where_a_check_fails(tmp_path):
-    check = f"{shlex.quote(sys.executable)} -m posenc_cli rope-check --len 64 -q --scheme"
-    script = f"set -e; {check} rope; echo right; {check} sinusoidal >/dev/null; echo never"
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (1, "right\n")
-
-
 @pytest.mark.long
 def test_the_report_fits_a_screen_and_plot_shows_where_it_goes_wrong(files, call):
     _, out, _ = call(*CHECK, *subject("tables", "wrong-"))
@@ -443,14 +435,6 @@ def test_posencs_own_tables_are_said_to_be_sampled(call):
         assert looked_at["of"] in (4096, CONTEXT)
 
 
-@pytest.mark.parametrize("scheme", ["learned", "t5", "shaw"])
-def test_weights_that_are_drawn_are_said_to_be(scheme, call):
-    _, out, _ = call("rope-check", "-s", scheme, "--len", "64", "--json")
-    assert "random weights, seed 0" in json.loads(out)["notes"]
-    _, out, _ = call("rope-check", "-s", "sinusoidal", "--len", "64", "--json")
-    assert "random" not in out
-
-
 CRASHES = {
     "raises": "def f(x, p): raise ValueError('no: 50%')",
     "exits": "import os\ndef f(x, p): os._exit(3)",
@@ -498,36 +482,6 @@ def test_a_layout_that_leaves_most_rows_unexplained_is_not_the_whole_cause(call,
     status, out, _ = call("rope-check", "-s", "rope", "--impl", "./mine.py:f", "--json")
     causes = [why["cause"] for why in json.loads(out)["diagnosis"]]
     assert (status, causes) == (1, ["layout", "unknown"])
-
-
-def test_a_crash_says_that_no_report_is_written(call, tmp_path):
-    (tmp_path / "mine.py").write_text("def f(q, k, cos, sin):\n    raise RuntimeError('lost')\n")
-    asked = ("rope-check", "-s", "rope", "--impl", "./mine.py:f", "--out", "rep.json")
-    status, _, err = call(*asked)
-    assert status == 2
-    assert err.startswith("posenc: warning: --out 'rep.json': not written: nothing was checked\n")
-    assert not (tmp_path / "rep.json").exists()
-
-
-def test_a_file_that_cannot_be_read_is_an_error_in_junit(call, tmp_path):
-    (tmp_path / "junk.npy").write_bytes(b"\x93NUMPY and no more")
-    status, out, err = call(*CHECK, "--inv-freq", "junk.npy", "--format", "junit")
-    assert status == 2
-    (case,) = ET.fromstring(out).iter("testcase")
-    assert (case.get("file"), case.get("line")) == ("junk.npy", None)
-    assert case.find("error").get("message") in err
-    for usage in (("--tol", "x"), ("--tables", "junk.npy", "junk.npy")):
-        asked = (*CHECK, "--inv-freq", "junk.npy", *usage, "--out", "rope.xml")
-        assert call(*asked)[0] == 2
-        assert not (tmp_path / "rope.xml").exists()
-
-
-def test_a_crash_is_added_to_the_summary_of_the_step(call, tmp_path, monkeypatch):
-    summary = tmp_path / "summary.md"
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-    status, _, _ = call(*CHECK, "--inv-freq", "none.npy", "--format", "github")
-    assert status == 3
-    assert summary.read_text().startswith("### posenc rope-check: error\n")
 
 
 @pytest.mark.slow

@@ -156,14 +156,6 @@ def test_files_of_posenc_itself_are_listed_by_their_metadata(call, asked, kind, 
     assert call(*shlex.split(tensor.command)[1:])[0] == 0
 
 
-def test_an_encoding_of_another_program_is_not_taken_for_posencs(call, tmp_path):
-    save_file({"encoding": np.ones((4, 4), np.float32)}, tmp_path / "a.safetensors")
-    others = {"encoding": np.ones((4, 4), np.float32), "other": np.ones((2, 2), np.float32)}
-    save_file(others, tmp_path / "b.safetensors", metadata={"scheme": "of another"})
-    assert positional_tensors("a.safetensors", read_headers("a.safetensors")) == []
-    assert listed(call, "b.safetensors") == []
-
-
 def test_whole_numbers_are_no_trained_table():
     (tensor,) = positional_tensors("m.npz", [ArrayHeader("wpe", (8, 4), "int64")])
     assert (tensor.kind, tensor.command) == (None, None)
@@ -260,36 +252,3 @@ def test_a_tensor_that_is_not_there_is_answered_with_one_that_is(call):
     status, _, err = call("heatmap", "--in", "m.safetensors:wpe.wieght")
     assert status == 2
     assert "did you mean 'wpe.weight'?" in err
-
-
-def test_the_leading_axis_of_a_vision_table_is_no_reason_to_refuse_it(call):
-    table = saved("m.safetensors", pos_embed=(1, 10, 4))["pos_embed"]
-    for words in (["dot-similarity"], ["inspect"]):
-        status, out, _ = call(*words, "--in", "m.safetensors:pos_embed", "--json")
-        assert status == 0
-        assert json.loads(out)
-    weights = "weights=m.safetensors:pos_embed"
-    assert call("generate", "-s", "learned", "--set", weights, "-l", "10", "-o", "t.npy")[0] == 0
-    assert np.array_equal(np.load("t.npy"), table[0])
-
-
-@pytest.mark.parametrize("folder", ["C:\\models", "a:b"])
-@pytest.mark.parametrize("tensor", ["wpe", "a:wpe"])
-def test_a_path_of_several_colons_names_the_longest_file_that_there_is(
-    folder, tensor, call, tmp_path
-):
-    place = tmp_path / folder
-    place.mkdir()
-    for other in (tmp_path / folder.partition(":")[0], place / "m"):
-        other.touch()
-    save_file({tensor: np.ones((8, 4), "f4")}, place / "m:1.safetensors")
-    status, _, err = call("heatmap", "--in", f"{place}/m:1.safetensors:{tensor}")
-    assert (status, err) == (0, "")
-
-
-def test_of_many_tensors_those_that_the_name_is_a_part_of_are_listed_first(call, tmp_path):
-    names = [*(f"h.{layer}.attn.weight" for layer in range(100)), "transformer.wpe.weight"]
-    save_file(dict.fromkeys(names, np.ones((4, 4), "f4")), tmp_path / "m.safetensors")
-    status, _, err = call("heatmap", "--in", f"{tmp_path / 'm.safetensors'}:wpe")
-    assert status == 2
-    assert "holds no 'wpe', only 'transformer.wpe.weight', " in err

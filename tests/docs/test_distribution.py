@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-import venv
 import zipfile
 from pathlib import Path
 
@@ -323,22 +322,3 @@ def test_tests_are_collected_whatever_is_not_installed(tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stdout[-2000:]
-
-
-@pytest.mark.long
-def test_the_python_of_an_active_environment_is_not_what_environments_are_made_with(tmp_path):
-    """It would be removed, and made anew, by itself."""
-    venv.create(tmp_path, symlinks=True)
-    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    environment.pop("PYTHON", None)
-    done = subprocess.run(
-        ["make", "--no-print-directory", "--eval", "asked: ; @echo $(PYTHON)", "asked"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    python = Path(done.stdout.strip())
-    assert python.is_file()
-    assert tmp_path not in python.parents

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import re
 import resource
 import shlex
 import signal
@@ -17,7 +16,6 @@ import numpy as np
 import pytest
 
 from posenc_cli.cli.help import known_answers
-from tests.cli.test_imported import TYPER
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
@@ -445,47 +443,6 @@ def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
     assert "Traceback" in call(*SMALL, "--debug")[2]
 
 
-def test_the_usage_of_commands_is_checked_in_one_line(call):
-    for arguments, message, hint in (
-        (["genrate"], "'genrate' is not a command of posenc", "did you mean 'generate'?"),
-        (["generate", "--lne", "4"], "--lne: posenc generate has no such option", "--len"),
-        (["generate", "--len"], "requires an argument", "--help"),
-        (["generate", "extra"], "extra", "--help"),
-        (["schemes", "a", "b"], "b", "--help"),
-        (["generate", "--json=3"], "--json", "--help"),
-    ):
-        status, out, err = call(*arguments)
-        assert (status, out) == (2, ""), arguments
-        lines = err.splitlines()
-        assert len(lines) == 2, err
-        assert lines[0].startswith("posenc: error: ")
-        assert message in lines[0]
-        assert hint in lines[1]
-
-
-def imported_modules(done):
-    """What a process with ``-X importtime`` has imported."""
-    return {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
-
-
-def test_version_is_printed_without_loading_anything(posenc):
-    done = posenc("--version", flags=["-X", "importtime"])
-    assert re.fullmatch(r"posenc \d+\.\d+\.\d+\S*\n", done.stdout)
-    own = {name for name in imported_modules(done) if name.startswith("posenc_cli")}
-    assert own == {"posenc_cli", "posenc_cli.interrupts"}
-
-
-def test_help_is_printed_without_typer(posenc):
-    for arguments in (["--help"], ["-h"], ["help"], []):
-        done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
-        loaded = imported_modules(done)
-        path = known_answers.PATHS["--help" if {*arguments} & {"--help", "help"} else "-h"]
-        assert done.stdout == Path(path).read_text(encoding="utf-8")
-        assert "posenc_cli.cli.app" not in loaded
-        banned = {"typer", "click", "importlib.metadata", "inspect", "textwrap", "json", "numpy"}
-        assert not loaded & banned, arguments
-
-
 @pytest.mark.parametrize("columns", ["40", "79", "80", "200", "0", "12345"])
 def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
@@ -494,54 +451,3 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
         monkeypatch.setitem(known_answers.PATHS, flag, "nowhere")
         _, live, _ = call(flag)
         assert fast == live
-
-
-@pytest.mark.sweep(4)
-@pytest.mark.parametrize(
-    ("arguments", "banned"),
-    [
-        (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
-        (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
-        (["schemes"], "numpy matplotlib torch plotext"),
-        (
-            ["dot-similarity", "--scheme", "rope", "--len", "512"],
-            "matplotlib torch plotext PIL rich orjson safetensors numpy.ma",
-        ),
-        (
-            ["spectrum", "--model", "llama-3.1-8b"],
-            "matplotlib torch plotext PIL rich orjson safetensors",
-        ),
-        (
-            [*SMALL, "-o", "/dev/null", "--format", "npy"],
-            "matplotlib torch plotext rich orjson fractions",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else " ".join(value),
-)
-def test_commands_load_only_what_they_need(arguments, banned, posenc):
-    done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
-    assert done.returncode == 0
-    loaded = imported_modules(done)
-    assert "posenc_cli.cli.app" in loaded
-    assert not loaded & set(banned.split()) - TYPER
-
-
-def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_end():
-    code = """
-import atexit, gc, sys
-from posenc_cli import __main__, catalogue
-from posenc_cli.cli import app
-made, found = app.application, catalogue.installed
-def imported(arguments, **how):
-    print("imports", gc.isenabled(), file=sys.stderr)
-    return made(arguments, **how)
-def ran():
-    print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
-    return found()
-app.application, catalogue.installed = imported, ran
-atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
-sys.argv = ["posenc", "schemes", "--json"]
-__main__.entry_point()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import time
+import tracemalloc
 import warnings
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed"
 CPU_SECONDS = 30
 """Of one command on some thousand numbers: a hundred times what it takes. An endless loop takes
 more; other processes of the machine do not lengthen CPU time."""
+MEMORY = 1 << 28
+"""Bytes that a command may hold at once for arrays of at most 64 KiB, what it imports included."""
 
 REAL = ("<f4", "<f8", "<f2", ">f4", ">f8", ">f2", "<i8", ">i2", "|u1", "|b1")
 COMPLEX = ("<c8", "<c16", ">c16")
@@ -183,6 +186,7 @@ SIMILARITY = (
     *("", "--json", "--normalize cosine", "--profile", "--profile --json", "--out x.npy"),
     *("--len 3", "--head 0", "--normalize cosine --json", "--out x.csv --dtype float16"),
 )
+SPECTRUM = ("", "--json", "--out x.svg", "--width 40 --height 12")
 DIMS = ("", "--dim W", "--dim W", "--dim 2W", "--dim 2W", "--dim 4", "--dim 64")
 CHECKED = ("--tables A B", "--tables A A", "--inv-freq A", "--rotated A B", "--rotated A A")
 REPORT = ("", "--json", "--strict", "--tol 1e-3", "--format github", "--format junit", "--tol 0")
@@ -292,3 +296,16 @@ def test_products_whose_sum_is_beyond_float64_have_no_mean():
     check("dot-similarity --in A --json", [(rows, "C", ".npy"), (rows, "C", ".npy")])
     said = " ".join(told(["dot-similarity", "--in", "a.npy"])[1].split())
     assert said.endswith("the mean at offset 0 is not a float64 number")
+
+
+@pytest.mark.slow
+@given(commands(), files())
+@examples(100)
+def test_valid_arrays_take_little_memory(command, stored):
+    tracemalloc.start()
+    try:
+        check(command, stored)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < MEMORY, f"{command}: {most} bytes"

@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from posenc_cli.render.colors import color_map, nearest_of_palette
-from posenc_cli.render.terminal.blocks import GAP, Medium, cell_lines, levels, pad, width_of
-from tests.render.ansi import cells_of, pixels_of
+from posenc_cli.render.colors import color_map
+from posenc_cli.render.terminal.blocks import (
+    GAP,
+    Medium,
+    cell_lines,
+    color_codes,
+    levels,
+    pad,
+    width_of,
+)
+from tests.render.ansi import pixels_of
 
 VIRIDIS = color_map("viridis")
 LEVELS = arrays.arrays(
@@ -30,22 +38,17 @@ def test_half_blocks_show_two_rows_a_line_in_the_colours_of_the_map(pixels: np.n
 
 @given(LEVELS)
 def test_a_palette_shows_the_nearest_of_its_colours(pixels: np.ndarray) -> None:
-    numbers = nearest_of_palette(VIRIDIS)
+    numbers = [int(code.removeprefix("5;")) for code in color_codes(VIRIDIS, "256")[:-1]]
     lines = cell_lines(pixels, VIRIDIS, Medium("256"))
     shown = [row for line in lines for row in zip(*pixels_of(line), strict=True)]
     for row, expected in zip(shown, pixels.tolist(), strict=False):
         assert list(row) == [None if level == GAP else (numbers[level],) for level in expected]
 
 
-def test_colour_without_blocks_fills_whole_cells() -> None:
-    (line,) = cell_lines(
-        np.array([[0, 255, GAP]], np.int16), VIRIDIS, Medium("256", ascii_only=True)
-    )
-    first, second, gap = cells_of(line)
-    assert {first.glyph, second.glyph, gap.glyph} == {" "}
-    assert first.back != second.back
-    assert gap.back is None
-    assert line.isascii()
+def test_colours_that_the_palette_has_are_found_in_it() -> None:
+    known = {196: (255, 0, 0), 21: (0, 0, 255), 231: (255,) * 3, 16: (0, 0, 0), 244: (128,) * 3}
+    found = color_codes(np.array([*known.values()], np.uint8), "256")
+    assert found == [*(f"5;{number}" for number in known), ""]
 
 
 @pytest.mark.parametrize("ascii_only", [False, True])
@@ -72,7 +75,7 @@ def test_levels_reach_from_the_first_colour_to_the_last() -> None:
         (True, "utf-8", {"TERM": "xterm-256color"}, "256", False),
         (True, "utf-8", {"TERM": "linux"}, "none", False),
         (False, "utf-8", {"COLORTERM": "truecolor"}, "none", False),
-        (True, "ascii", {}, "256", True),
+        (True, "ascii", {}, "none", True),
         (False, "latin-1", {}, "none", True),
         (False, "no-such-encoding", {}, "none", True),
         (False, None, {}, "none", True),

@@ -13,10 +13,36 @@ from posenc_cli.render.colors import (
     _stored_maps,
     color_map,
     default_map,
-    nearest_of_palette,
-    to_oklab,
 )
 from posenc_cli.render.style import LINE_STYLES, PALETTES
+
+_CONES_OF_LAB = np.array(
+    [
+        [1, 0.3963377774, 0.2158037573],
+        [1, -0.1055613458, -0.0638541728],
+        [1, -0.0894841775, -1.2914855480],
+    ]
+)
+_LINEAR_OF_CONES = np.array(
+    [
+        [4.0767416621, -3.3077115913, 0.2309699292],
+        [-1.2684380046, 2.6097574011, -0.3413193965],
+        [-0.0041960863, -0.7034186147, 1.7076147010],
+    ]
+)
+
+
+def to_oklab(colors: np.ndarray) -> np.ndarray:
+    """Convert sRGB colors (0 … 255) to OKLab: lightness, green to red, blue to yellow.
+
+    Shape: (n, 3) → (n, 3).
+
+    Source: B. Ottosson, “A perceptual color space for image processing”, 2020.
+    """
+    encoded = np.asarray(colors, dtype=np.float64) / 255  # (n, 3)
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    cones = np.cbrt(linear @ np.linalg.inv(_LINEAR_OF_CONES).T)
+    return np.asarray(cones @ np.linalg.inv(_CONES_OF_LAB).T)
 
 
 def lightness(name: str) -> np.ndarray:
@@ -81,25 +107,6 @@ def test_the_cyclic_map_ends_where_it_begins() -> None:
     assert np.abs(colors[0] - colors[-1]).max() <= 2
 
 
-@pytest.mark.parametrize("name", ["polar", "polar-dark"])
-def test_the_ends_of_diverging_maps_differ_to_those_who_see_no_red_or_green(name: str) -> None:
-    # Machado, Oliveira & Fernandes 2009: linear sRGB as deuteranopes and protanopes see it.
-    deuteranopia = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
-                    [-0.011820, 0.042940, 0.968881]]  # fmt: skip
-    protanopia = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
-                  [-0.003882, -0.048116, 1.051998]]  # fmt: skip
-    ends = color_map(name)[[40, 215]] / 255
-    linear = np.where(ends <= 0.04045, ends / 12.92, ((ends + 0.055) / 1.055) ** 2.4)
-    for seen in (deuteranopia, protanopia):
-        changed = (linear @ np.array(seen).T).clip(0, 1)
-        encoded = np.where(
-            changed <= 0.0031308, 12.92 * changed, 1.055 * changed ** (1 / 2.4) - 0.055
-        )
-        low, high = to_oklab(255 * encoded)
-        # Differences of 0.02 are just seen.
-        assert np.linalg.norm(low - high) > 0.12
-
-
 def test_no_stored_map_is_left_to_matplotlib_and_none_of_its_names_is_given_away() -> None:
     stored = _stored_maps()
     assert {default_map(kind) for kind in ("sequential", "diverging", "cyclic")} <= set(stored)
@@ -128,18 +135,6 @@ def test_scales_of_each_kind_have_a_map() -> None:
         "viridis", "polar", "phase"
     ]  # fmt: skip
     assert default_map("diverging", dark=True) == "polar-dark"
-
-
-def test_colours_that_the_palette_has_are_found_in_it() -> None:
-    known = {
-        196: (255, 0, 0),
-        21: (0, 0, 255),
-        231: (255, 255, 255),
-        16: (0, 0, 0),
-        244: (128,) * 3,
-    }
-    found = nearest_of_palette(np.array(list(known.values()), np.uint8))
-    assert found.tolist() == list(known)
 
 
 DICHROMATS = {

@@ -70,18 +70,6 @@ def test_a_fixed_size_is_kept_to_the_pixel(size: tuple[int, int]) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_needed_of_another_side_is_cut() -> None:
-    free = Style(width=800, height=800, fixed=(False, False))
-    image = pixels(heatmap(np.eye(6)[:, :1], title="one column"), free)
-    assert image.shape[0] <= 800
-    wide = pixels(heatmap(np.zeros((1, 600))), free)
-    assert wide.shape[1] <= 800
-    square = Heatmap(np.eye(5), Axis("y", range(5)), Axis("x", range(5)), square=True)
-    several = pixels(Panels((square,) * 4, "four"), Style(800, 800, fixed=(False, False)))
-    assert several.shape[0] < 800
-
-
-@pytest.mark.slow
 def test_cells_are_equal_and_have_the_colours_of_their_values() -> None:
     values = np.linspace(0, 1, 7)[None].repeat(3, axis=0)
     check_cells(pixels(heatmap(values)), values)
@@ -200,43 +188,6 @@ def test_a_png_is_drawn_once_and_holds_no_transparency(monkeypatch: pytest.Monke
         assert np.allclose(image.info["dpi"], 100, atol=0.01)
 
 
-_IN_A_NEW_PROCESS = """
-import sys
-import numpy as np
-from posenc_cli.render.drawing.image import drawn_page, image_bytes
-from posenc_cli.render.figure import Axis, Heatmap
-from posenc_cli.render.style import Style
-figure = Heatmap(np.eye(4), Axis("row", range(4)), Axis("column", range(4)))
-{draw}
-from matplotlib.artist import Artist, kwdoc
-from matplotlib.lines import Line2D
-class Own(Line2D):
-    pass
-Own([0], [0]).set(linewidth=2)
-print("matplotlib.style" in sys.modules, "dash_capstyle:" in Line2D.set.__doc__)
-assert "dash_capstyle:" in kwdoc(Line2D)
-"""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("draw", "written"),
-    [('image_bytes(figure, "png", Style())', False), ("drawn_page(figure, Style())", True)],
-)
-def test_only_pages_for_a_program_have_matplotlibs_help(draw: str, written: bool) -> None:
-    command = [sys.executable, "-c", _IN_A_NEW_PROCESS.format(draw=draw)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert found == ["False", str(written)]
-
-
-def test_a_matplotlib_without_lists_of_properties_draws_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr("matplotlib.artist.kwdoc")
-    assert image_bytes(heatmap(np.eye(4)), "png", SMALL).content
-    assert not hasattr(matplotlib.artist, "kwdoc")
-
-
 @pytest.mark.parametrize("name", ["map", "curves", "noise"])
 def test_a_png_has_the_pixels_of_matplotlib_in_no_more_bytes(name: str) -> None:
     noise = heatmap(np.random.default_rng(0).normal(size=(64, 64)))
@@ -247,25 +198,6 @@ def test_a_png_has_the_pixels_of_matplotlib_in_no_more_bytes(name: str) -> None:
     assert len(found) <= 1.1 * len(usual.getvalue())
     both = (matplotlib.image.imread(io.BytesIO(png)) for png in (usual.getvalue(), found))
     np.testing.assert_array_equal(*(image[..., :3] for image in both))
-
-
-@pytest.mark.long
-def test_text_is_text_and_no_formula() -> None:
-    # An unfinished formula would be refused by matplotlib.
-    image_bytes(heatmap([[1.0]], title="costs $5_{$"), "svg", SMALL)
-    image_bytes(Curves((Curve((1.0,), (1.0,), "$^"),), "$", "$_{", "$\\frac"), "svg", SMALL)
-
-
-@pytest.mark.long
-def test_points_that_are_not_joined_stand_alone() -> None:
-    def figure(*, joined: bool) -> Curves:
-        points = tuple(map(float, range(8)))
-        return Curves((Curve(points, points),), "t", "head", "y", joined=joined)
-
-    blue = (0x00, 0x72, 0xB2)
-    joined, alone = (pixels(figure(joined=each)) for each in (True, False))
-    columns = [int((image == blue).all(axis=2).any(axis=0).sum()) for image in (joined, alone)]
-    assert columns[1] < columns[0] / 3
 
 
 def frames(figure: Figure, style: Style) -> list[tuple[float, float, float, float]]:
@@ -426,28 +358,6 @@ def test_two_values_have_two_colours_beside_them_and_no_value_between() -> None:
     assert scale_of([heatmap([[0.0, 1.0, 0.5]]).sample(1, 3)]).only == ()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("spans", "named"),
-    [
-        (((-0.5, 28.5, "kept"), (28.5, 34.5, "blended"), (34.5, 63.5, "interpolated")), 3),
-        (((-0.5, 1.5, "kept"), (1.5, 61.5, "blended"), (61.5, 63.5, "interpolated")), 3),
-        (((-0.5, 1.5, "b"), (1.5, 2.5, "aaaa"), (2.5, 3.5, "b"), (7.5, 63.5, "aaaa")), 3),
-        ([(4 * i - 0.5, 4 * i + 3.5, "ab"[i % 2] * 20) for i in range(16)], None),
-    ],
-)
-def test_names_of_neighbouring_spans_do_not_lie_on_each_other(spans, named) -> None:
-    curve = Curve((0.0, 63.0), (0.0, 1.0))
-    with _settings(SMALL):
-        drawing = Drawing(SMALL)
-        drawing.add(Curves((curve,), "t", "pair", "y", spans=spans))
-        drawing.page.draw_without_rendering()
-        (axes,) = drawing.page.axes
-        boxes = [text.get_window_extent() for text in axes.texts]
-    assert named in (None, len(boxes))
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
-
-
 def test_nothing_finite_is_refused() -> None:
     for figure in (heatmap([[math.nan]]), Curves((Curve((1.0,), (math.inf,)),), "t", "x", "y")):
         with pytest.raises(InvalidInput, match="no value is finite"):
@@ -469,14 +379,6 @@ def test_bands_of_columns_stand_beside_each_other_each_over_its_own_columns() ->
     assert right[1] - right[0] == pytest.approx(7 * across)
     assert left[0] == 0
     assert 0 < right[0] - left[1] < across
-
-
-@pytest.mark.parametrize("style", [SMALL, Style(1600, 1200, dpi=100)])
-def test_labels_of_minor_ticks_are_as_far_from_their_axis_as_the_others(style: Style) -> None:
-    settings = style.settings
-    for axis in "xy":
-        for what in ("size", "width", "pad"):
-            assert settings[f"{axis}tick.minor.{what}"] == settings[f"{axis}tick.major.{what}"]
 
 
 @pytest.mark.parametrize("notes", [(), ("what is said of it " * 12,)])
@@ -601,14 +503,6 @@ def test_many_circles_are_small_and_a_page_stays_bounded() -> None:
 
 
 @pytest.mark.long
-def test_a_narrow_span_at_the_left_has_its_name_over_its_own_panel() -> None:
-    curve = replace(A_CURVE, spans=((0.0, 0.2, "a whole wavelength in training"),))
-    page = drawn_page(Panels((A_CURVE, curve), "two", shared=False), Style())
-    (name,) = page.axes[1].texts
-    assert name.get_window_extent().x0 >= page.axes[1].bbox.x0
-
-
-@pytest.mark.long
 def test_points_at_the_edge_of_a_sheet_of_circles_are_whole() -> None:
     turn = np.linspace(0, 2 * np.pi, 9)
     dots = Curve.of(np.cos(turn), np.sin(turn))
@@ -618,23 +512,6 @@ def test_points_at_the_edge_of_a_sheet_of_circles_are_whole() -> None:
     assert not any(line.get_clip_on() for line in axes.lines)
     widest = max(line.get_window_extent().x1 for line in axes.lines)
     assert widest + 3.4 / 2 * Style().dpi / 72 <= page.bbox.x1
-
-
-def drawn_panels(page: Page) -> int:
-    return sum(axes.get_subplotspec() is not None for axes in page.axes)
-
-
-@pytest.mark.long
-def test_text_is_smaller_where_only_so_all_panels_fit() -> None:
-    several = Panels((*[heatmap(np.eye(5), square=True)] * 5, A_CURVE), "six", shared=False)
-    page = drawn_page(several, Style(800, 1200))
-    assert drawn_panels(page) == 6
-    usual = drawn_page(heatmap(np.eye(5)), Style(800, 1200)).axes[0].xaxis.label.get_size()
-    assert 0.7 <= page.axes[0].xaxis.label.get_size() / usual < 1
-    few = drawn_page(replace(several, panels=several.panels[:2]), Style(800, 1200))
-    assert few.axes[0].xaxis.label.get_size() == usual
-    many = drawn_page(replace(several, panels=several.panels * 20), Style(800, 1200))
-    assert many.axes[0].xaxis.label.get_size() == usual  # not all fit at any size
 
 
 @pytest.mark.long
@@ -797,3 +674,87 @@ def test_every_map_of_a_narrow_page_has_its_whole_name(count: int) -> None:
 def test_columns_of_a_map_have_as_many_labels_as_have_room() -> None:
     labels = drawn_page(heatmap(np.eye(64)), Style()).axes[0].get_xticklabels()
     assert [label.get_text() for label in labels][:3] == ["0", "4", "8"]
+
+
+_IN_A_NEW_PROCESS = """
+import sys
+import numpy as np
+from posenc_cli.render.drawing.image import drawn_page, image_bytes
+from posenc_cli.render.figure import Axis, Heatmap
+from posenc_cli.render.style import Style
+figure = Heatmap(np.eye(4), Axis("row", range(4)), Axis("column", range(4)))
+{draw}
+from matplotlib.artist import Artist, kwdoc
+from matplotlib.lines import Line2D
+class Own(Line2D):
+    pass
+Own([0], [0]).set(linewidth=2)
+print("matplotlib.style" in sys.modules, "dash_capstyle:" in Line2D.set.__doc__)
+assert "dash_capstyle:" in kwdoc(Line2D)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("draw", "written"),
+    [('image_bytes(figure, "png", Style())', False), ("drawn_page(figure, Style())", True)],
+)
+def test_only_pages_for_a_program_have_matplotlibs_help(draw: str, written: bool) -> None:
+    command = [sys.executable, "-c", _IN_A_NEW_PROCESS.format(draw=draw)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert found == ["False", str(written)]
+
+
+def test_a_matplotlib_without_lists_of_properties_draws_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("matplotlib.artist.kwdoc")
+    assert image_bytes(heatmap(np.eye(4)), "png", SMALL).content
+    assert not hasattr(matplotlib.artist, "kwdoc")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("spans", "named"),
+    [
+        (((-0.5, 28.5, "kept"), (28.5, 34.5, "blended"), (34.5, 63.5, "interpolated")), 3),
+        (((-0.5, 1.5, "kept"), (1.5, 61.5, "blended"), (61.5, 63.5, "interpolated")), 3),
+        (((-0.5, 1.5, "b"), (1.5, 2.5, "aaaa"), (2.5, 3.5, "b"), (7.5, 63.5, "aaaa")), 3),
+        ([(4 * i - 0.5, 4 * i + 3.5, "ab"[i % 2] * 20) for i in range(16)], None),
+    ],
+)
+def test_names_of_neighbouring_spans_do_not_lie_on_each_other(spans, named) -> None:
+    curve = Curve((0.0, 63.0), (0.0, 1.0))
+    with _settings(SMALL):
+        drawing = Drawing(SMALL)
+        drawing.add(Curves((curve,), "t", "pair", "y", spans=spans))
+        drawing.page.draw_without_rendering()
+        (axes,) = drawing.page.axes
+        boxes = [text.get_window_extent() for text in axes.texts]
+    assert named in (None, len(boxes))
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+@pytest.mark.long
+def test_a_narrow_span_at_the_left_has_its_name_over_its_own_panel() -> None:
+    curve = replace(A_CURVE, spans=((0.0, 0.2, "a whole wavelength in training"),))
+    page = drawn_page(Panels((A_CURVE, curve), "two", shared=False), Style())
+    (name,) = page.axes[1].texts
+    assert name.get_window_extent().x0 >= page.axes[1].bbox.x0
+
+
+def drawn_panels(page: Page) -> int:
+    return sum(axes.get_subplotspec() is not None for axes in page.axes)
+
+
+@pytest.mark.long
+def test_text_is_smaller_where_only_so_all_panels_fit() -> None:
+    several = Panels((*[heatmap(np.eye(5), square=True)] * 5, A_CURVE), "six", shared=False)
+    page = drawn_page(several, Style(800, 1200))
+    assert drawn_panels(page) == 6
+    usual = drawn_page(heatmap(np.eye(5)), Style(800, 1200)).axes[0].xaxis.label.get_size()
+    assert 0.7 <= page.axes[0].xaxis.label.get_size() / usual < 1
+    few = drawn_page(replace(several, panels=several.panels[:2]), Style(800, 1200))
+    assert few.axes[0].xaxis.label.get_size() == usual
+    many = drawn_page(replace(several, panels=several.panels * 20), Style(800, 1200))
+    assert many.axes[0].xaxis.label.get_size() == usual  # not all fit at any size

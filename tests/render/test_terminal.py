@@ -21,7 +21,7 @@ from tests.examples import examples
 from tests.render.ansi import cells_of, pixels_of
 
 PLAIN, TRUE = Medium(), Medium("truecolor")
-MEDIA = [PLAIN, Medium(ascii_only=True), TRUE, Medium("256"), Medium("256", ascii_only=True)]
+MEDIA = [PLAIN, Medium(ascii_only=True), TRUE, Medium("256")]
 
 
 def wave(rows: int, columns: int, **more: Any) -> Heatmap:

@@ -18,6 +18,7 @@ from posenc_cli.cli.options import (
     Json,
     ModelNames,
     Setting,
+    named_as_settings,
     one_of,
     option,
     settings_of,
@@ -31,6 +32,7 @@ from posenc_cli.configs.resolved import ALL, BIAS_TABLES, TRANSFORMERS, grouped
 from posenc_cli.errors import InvalidInput, PosencError, nearest, quoted_name
 from posenc_cli.formulas.parameters import brief_text
 from posenc_cli.positions import consecutive_ranges, range_texts
+from posenc_cli.render.ticks import counted
 from posenc_cli.render.typesetting import Answer
 from posenc_cli.transaction import STANDARD_INPUT
 
@@ -127,7 +129,8 @@ def explain(
             if runtime == ALL:
                 texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
                 continue
-            resolved = resolve_with(given, found, runtime=runtime, name=config)
+            with named_as_settings(given):
+                resolved = resolve_with(given, found, runtime=runtime, name=config)
             summary = tuple(conclusions(resolved, found))
         except PosencError as error:
             status = max(status, report_error(error, debug=console.debug))
@@ -328,10 +331,10 @@ def _verdict(resolved: Resolved, doubts: int) -> str:
     texts = list(schemes)
     if len(schemes) > 1:
         texts = [
-            f"{name} in {_counted(count, 'layer')}" if count else name
+            f"{name} in {counted(count, 'layer')}" if count else name
             for name, count in schemes.items()
         ]
-    doubtful = f"; {_counted(doubts, 'doubtful line')}" if doubts else ""
+    doubtful = f"; {counted(doubts, 'doubtful line')}" if doubts else ""
     return f"{resolved.noun} {resolved.model_type}: {', '.join(texts)}{doubtful}"
 
 
@@ -350,27 +353,9 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
     ]
     lines = [console.typesetter.paragraph(title, hanging=2) for title in titles]
     if rows:
-        lines.append(parameters_text(console, rows))
+        lines.append(console.typesetter.table(["parameter", "value", "source"], rows))
     remarks = _remarks(first.derived)
     lines += [console.typesetter.paragraph(remark, indent=2, hanging=4) for remark in remarks]
-    return "\n".join(lines)
-
-
-def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
-    """Return names, values and sources as a table, or line by line if the table is too wide.
-
-    A word is cut only if it is wider than the terminal.
-    """
-    spelled = console.typesetter.spelled
-    widest = [max(len(spelled(cell)) for cell in column) for column in zip(*rows, strict=True)]
-    if sum(widest) + 3 * (len(widest) - 1) <= console.width:
-        return console.typesetter.table(["parameter", "value", "source"], rows)
-    lines = []
-    for name, value, source in rows:
-        longest = max(map(len, spelled(source).split()), default=0)
-        indent = 4 if longest + 4 <= console.width else 0
-        lines.append(console.typesetter.paragraph(f"{name}: {value}", hanging=2))
-        lines.append(console.typesetter.paragraph(source, indent=indent))
     return "\n".join(lines)
 
 
@@ -458,8 +443,4 @@ def _numbers_text(layers: Sequence[int]) -> str:
     even = len({after.start - before.start for before, after in pairwise(runs)}) == 1
     texts = range_texts(layers)
     text = ", ".join([*texts[:2], f"… {texts[-1]}"] if len(runs) > 3 and even else texts)
-    return f" ({_counted(len(layers), 'layer')}: {text})"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    return f" ({counted(len(layers), 'layer')}: {text})"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from posenc_cli import catalogue, interrupts
 from posenc_cli.budget import check_size
-from posenc_cli.choice import LETTERS, parameters_by_scheme, part_names
+from posenc_cli.choice import parameters_by_scheme, part_names
 from posenc_cli.cli.choosing import ParameterOptions, SchemesOptions, device_name
 from posenc_cli.cli.console import Console
 from posenc_cli.cli.options import (
@@ -111,15 +111,11 @@ def _requests(
                 f"--scheme {request.label} is given twice",
                 hint="--set a.NAME=VALUE applies only to the first, b.NAME=VALUE to the second",
             )
-    labels = [request.label for request in requests]
-    labelled = [
-        replace(request, label=f"{LETTERS[place : place + 1] or place + 1}: {request.label}")
-        if labels.count(request.label) > 1
-        else request
-        for place, request in enumerate(requests)
-    ]
     from posenc_cli.experiments.setting import source_digest
+    from posenc_cli.render.figure import distinct_names
 
+    labels = distinct_names([request.label for request in requests])
+    labelled = map(lambda request, label: replace(request, label=label), requests, labels)
     return tuple(replace(request, digest=source_digest(request)) for request in labelled)
 
 
@@ -358,7 +354,17 @@ def extrapolate(
         request, results = _run(
             stack, where, said, console, workers=running.workers, draws=output.draws
         )
-        _report(request, results, picture, output, console)
+        from posenc_cli.render.reports.extrapolation import ExperimentReport
+
+        report = ExperimentReport.of(request, results)
+        output.present(
+            "extrapolate",
+            report.text(console.typesetter),
+            report.figure,
+            report.fields,
+            look=picture,
+            console=console,
+        )
 
 
 def _run(
@@ -438,24 +444,3 @@ def _check_torch(device: str) -> None:
         )
     if device != "cpu":
         torch.device_of(torch.library(), device)
-
-
-def _report(
-    request: ExperimentRequest,
-    results: Sequence[JobResult],
-    picture: PictureOptions,
-    output: ExperimentOutput,
-    console: Console,
-) -> None:
-    """Print the report, and write its picture if asked for."""
-    from posenc_cli.render.reports import extrapolation
-
-    report = extrapolation.ExperimentReport.of(request, results)
-    output.present(
-        "extrapolate",
-        report.text(console.typesetter),
-        report.figure,
-        report.fields,
-        look=picture,
-        console=console,
-    )

@@ -11,6 +11,7 @@ from posenc_cli.cli.options import (
     Json,
     ModelChoice,
     Setting,
+    named_as_settings,
     option,
     settings_of,
     settings_option,
@@ -102,15 +103,17 @@ def plan(
 
     name, content = model.read()
     with steps_shown(console, "bases") as progress:
-        planned, resolved = plan_length(
-            content,
-            to,
-            name=name,
-            layer_type=layer_type,
-            given=settings_of(settings),
-            per_decade=bases,
-            progress=progress,
-        )
+        given = settings_of(settings)
+        with named_as_settings(given):
+            planned, resolved = plan_length(
+                content,
+                to,
+                name=name,
+                layer_type=layer_type,
+                given=given,
+                per_decade=bases,
+                progress=progress,
+            )
     console.warning(*resolved.warnings)
     if recipe is not None and isinstance(planned, LengthPlan):
         names = [known.name for known in planned.recipes]
@@ -129,9 +132,14 @@ def plan(
     judged = plan_judgements(planned, require)
     ok = all(judgement.ok for judgement in judged)
     if as_json:
-        console.json("plan", plan_fields(planned, judged, recipe))
+        console.json("plan", plan_fields(planned, judged, recipe, name=model.model))
     elif not (console.quiet and judged and ok):
         height = console.height - 1 if sys.stdout.isatty() else None
-        text = plan_text(planned, judged, console.typesetter, recipe=recipe, height=height)
+        text = plan_text(
+            *(planned, judged, console.typesetter),
+            recipe=recipe,
+            height=height,
+            name=model.model,
+        )
         console.result(text)
     return 0 if ok else 1

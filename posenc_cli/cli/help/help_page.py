@@ -7,9 +7,9 @@ import textwrap
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
-from posenc_cli.cli.console import continued_command
 from posenc_cli.cli.options import ENCODING, EVERY_COMMANDS, OWN, PARAMETERS
 from posenc_cli.records import Record
+from posenc_cli.render.typesetting import continued_command
 
 
 class Entry(NamedTuple):
@@ -49,7 +49,6 @@ _EXAMPLES = 8
 """The most lines of examples on a brief page."""
 _FEWEST_NAMED = 3
 """The fewest options of a heading that are listed on one line by name."""
-_CHOICES = re.compile(r"[^\s|;,)]+(\|[^\s|;,)]+)+")
 _WIDEST_TERM = 24
 _NARROWEST_TEXT = 20
 
@@ -188,15 +187,9 @@ def _brief_entry(entry: Entry, column: int, width: int) -> str:
     stated = text.partition(" [")[0]
     ends = [match.start() for match in re.finditer(r"[;:] |,? \(|$", stated)]
     parts = [stated[:end] for end in reversed(ends)]
-    forms = [text, *(form for part in parts for form in (part, _CHOICES.sub(_counted, part)))]
-    if whole := next((form for form in forms if len(form) <= room), None):
+    if whole := next((form for form in (text, *parts) if len(form) <= room), None):
         return term + whole
     return term + _Wrapper(room, max_lines=1, placeholder=" …", break_on_hyphens=False).fill(text)
-
-
-def _counted(names: re.Match[str]) -> str:
-    """Return the number of choices, to stand for their list."""
-    return f"one of {names[0].count('|') + 1} names, see --help"
 
 
 def _entry_text(entry: Entry, column: int, width: int) -> str:

@@ -14,13 +14,6 @@ from posenc_cli.files.input_formats import READ_BY_SUFFIX
 from posenc_cli.positions import whole_number
 
 _SHOWS = "{} --help shows how it is used"
-REMOVED = {
-    "buckets": "posenc curve -s t5 --table buckets shows them, posenc check --buckets checks them",
-    "weights": "posenc identify CHECKPOINT lists its tensors that hold positions",
-    "backends": "posenc --version --verbose lists them",
-}
-"""What to use instead of commands that posenc once had."""
-
 _NAMING = {
     "posenc explain": ("--config",),
     "posenc compare": ("--model", "-m", "--config", "--scheme", "-s", "--in"),
@@ -51,7 +44,7 @@ def usage_message(error: Any, first: str = "-") -> InvalidInput:
         name = message.split("'")[1] if "'" in message else message
         return InvalidInput(
             f"{name!r} is not a command of posenc (it has: {', '.join(sorted(commands))})",
-            hint=REMOVED.get(name) or nearest(name, commands) or hint,
+            hint=nearest(name, commands) or hint,
         )
     return InvalidInput(message[:1].lower() + message[1:].rstrip("."), hint=hint)
 

@@ -103,7 +103,7 @@ class TurnedPairs(Record):
             sourced(title, self.source),
             shared=False,
             noun="pair",
-            notes=(f"gray line: {first}; blue line: {last}; points: between", *self.notes),
+            notes=(f"faint line: {first}; full line: {last}; points: between", *self.notes),
         )
 
     def clocks(self) -> tuple[Clocks, ...]:

@@ -225,7 +225,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
         wavelengths=wavelengths_by_values(cells, places),
     )
     curves = _column_curves(heatmap, most)
-    return curves if by_key else replace(curves, x_label="offset, key − query")
+    return curves if by_key else replace(curves, x_label="offset n − m, key − query")
 
 
 def _offsets(positions: Positions) -> Positions:

@@ -78,27 +78,26 @@ def profile_figures(
 def _profiles(group: Sequence[Judged], most: int) -> Curves:
     check_looks([item.place for item in group])
     mirrored = not all(item.verdict.symmetric for item in group)
-    details = list(dict.fromkeys(item.similarity.detail for item in group))
+    several = len({item.similarity.detail for item in group}) > 1
     curves: list[Curve] = []
     notes: dict[str, None] = {}
     for item in group:
         drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
         curves += drawn
         if group[1:]:
-            told = (item.label, item.similarity.detail if len(details) > 1 else "")
+            told = (item.label, item.similarity.detail * several)
             notes[", ".join(filter(None, told))] = None
         notes |= dict.fromkeys(more)
     first = group[0]
-    quantity = first.similarity.quantity if len(details) == 1 else first.similarity.measure
-    verdict = first.verdict
+    measure, verdict = first.similarity.measure, first.verdict
     halved = not first.similarity.of_scores and verdict.peak > 0
     alone = len(group) == 1
     whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
     return Curves(
         tuple(curves),
-        title=f"{whose}: {quantity}, by offset",
-        x_label="offset m − n",
-        y_label=quantity,
+        title=f"{whose}: {measure if several else first.similarity.quantity}, by offset",
+        x_label="offset m − n, query − key" if measure == "bias" else "offset m − n",
+        y_label=measure,
         levels=((verdict.peak / 2, "half"),) if halved and alone else (),
         notes=tuple(notes),
     )
@@ -207,9 +206,6 @@ _IN_JSON = 64
 _OFFSETS_IN_JSON = 1 << 14
 """The most offsets in JSON."""
 
-_NEARLY = 0.01
-"""A spread relative to the peak that is not visible."""
-
 
 def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
     """S as a map, computed only where it is shown.
@@ -227,7 +223,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
         rows=Axis(names[0], points, even=True),
         columns=Axis(names[1], points, even=True),
         title=f"{similarity.name}: {similarity.quantity}",
-        value_label=similarity.quantity,
+        value_label=similarity.measure,
         square=True,
         averaged=averaged,
         graded=similarity.of_scores,
@@ -263,7 +259,6 @@ def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
         replace(
             matrix_figure(item.similarity),
             title=", ".join(filter(None, [item.label, item.similarity.detail * several])),
-            value_label=item.similarity.measure,
         )
         for item in shown
     )
@@ -420,11 +415,9 @@ def _on_offsets(verdict: Verdict) -> str:
             f"{question}: no, it is the same for every query; but each row is a line in n − m up "
             "to a constant, which softmax does not see"
         )
-    answer, least = "no", "" if verdict.measured_all else "at least "
-    if verdict.peak > 0 and verdict.spread <= _NEARLY * verdict.peak:
-        answer = "nearly"
+    least = "" if verdict.measured_all else "at least "
     return (
-        f"{question}: {answer}; at one offset values differ by {least}{verdict.spread:.3g}, where "
+        f"{question}: no; at one offset values differ by {least}{verdict.spread:.3g}, where "
         f"rounding allows {verdict.tolerance:.2g} and the mean at offset 0 is {verdict.peak:.4g} "
         f"({looked})"
     )

@@ -34,14 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.choice import Choice
-    from posenc_cli.encoding.request import Request
 
 
 MOST_ROWS = 128
 """Rows of a table; with more pairs or columns, some are shown."""
-
-_MOST_NAMES = 3
-"""The most names listed for one context; if all encodings have it, more are summarized."""
 
 _UNCHANGED = 1e-9
 """The relative difference that rounding may cause in an unchanged wavelength."""
@@ -87,7 +83,8 @@ class SpectrumReport(Record):
 def choice_report(choice: Choice) -> SpectrumReport:
     """The waves of an encoding.
 
-    Raises: InvalidInput if it is not made of waves, or its positions are not whole.
+    Raises: InvalidInput if it is not made of waves, has too many of them, or its positions are not
+        whole.
     """
     if choice.encoding().bound.content.waves is None:
         raise InvalidInput(
@@ -102,23 +99,11 @@ def choice_report(choice: Choice) -> SpectrumReport:
         # counted.
         context, _ = context_of(request.encoding, None, choice.context)
         request = replace(request, encoding=choice.encoding(context))
-    return wave_report(request, stated_context=choice.context, source=choice.source)
-
-
-def wave_report(
-    request: Request, *, stated_context: tuple[int, str] | None, source: str
-) -> SpectrumReport:
-    """The waves of a request, whose positions may be None.
-
-    ``stated_context`` is the context that a model states; ``source`` names the model or config.
-
-    Raises: InvalidInput if there are too many waves or coordinates.
-    """
-    bound, positions = request.encoding.bound, request.positions
+    bound, positions, source = request.encoding.bound, request.positions, choice.source
     one_row = replace(request, positions=Positions.contiguous(0, 1))
     width = one_row.plan().shape[-1]
     check_size(f"dim={width} of {request.scheme.name}", width, REPEATED_COLUMNS, "columns of waves")
-    context, origin = context_of(request.encoding, positions, stated_context)
+    context, origin = context_of(request.encoding, positions, choice.context)
     spectrum = wave_spectrum(bound, context, positions)
     sentences = wave_sentences(spectrum, origin=origin)
     original = bound.params.get("original_max_position_embeddings") or None
@@ -191,16 +176,11 @@ def stretch_finding(stretch: Stretch) -> str:
         return ""
     least, most = f"{label(ratios.min(), 3)}×", f"{label(ratios.max(), 3)}×"
     kept, pairs = stretch.zones.count("kept"), len(stretch.zones)
-    if ratios.min() < 1 - _UNCHANGED:
-        return f"wavelengths become {least} to {most} as long"
-    if kept == pairs:
-        return f"all {pairs} pairs keep their wavelength"
-    if kept:
-        keep = "pairs keeps its" if kept == 1 else "pairs keep their"
-        return f"{kept} of {pairs} {keep} wavelength, the others are up to {most} as long"
-    if least == most:
-        return f"every wavelength is {most} as long"
-    return f"wavelengths are {least} to {most} as long"
+    if kept and ratios.min() >= 1 - _UNCHANGED:
+        rest = "" if kept == pairs else f", the others are up to {most} as long"
+        return f"{kept} of {pairs} pairs keep their wavelength{rest}"
+    between = most if least == most else f"{least} to {most}"
+    return f"wavelengths become {between} as long"
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
@@ -217,9 +197,6 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
             before = "the original context" if alone else f"{subject.short} (original)"
             owners.setdefault(subject.original, []).append(before)
     along, whose = subjects[0].spectrum.along, "" if alone else "context of "
-    if len(subjects) > _MOST_NAMES:
-        short = [subject.short for subject in subjects]
-        owners = {at: [f"all {len(short)}"] if of == short else of for at, of in owners.items()}
     return tuple(
         (float(context), f"{whose}{', '.join(names)}, {context} {along}")
         for context, names in owners.items()

@@ -86,7 +86,7 @@ class _Plot:
     across: list[tuple[float, str]]
     down: list[tuple[float, str]]
     inside: str
-    before = after = ""
+    after = ""
     names: tuple[str, str]
 
     def html(self, index: int, *, table: bool) -> str:
@@ -95,7 +95,7 @@ class _Plot:
         told = f"{self.title or 'plot'}: {self.names[1]} by {self.names[0]}"
         return (
             f'<figure data-panel="{index}"{" class=square" * self.square}>\n'
-            f'{tag("figcaption", self.title)}{self.before}<div class="frame">\n'
+            f'{tag("figcaption", self.title)}<div class="frame">\n'
             f'<div class="above">{_spans(self.above, "left")}</div>\n'
             f'<div class="name-y">{text_of(self.names[1])}</div>\n'
             f'<div class="down"><i>{text_of(longest)}</i>{_spans(self.down, "top")}</div>\n'

@@ -157,16 +157,11 @@ class _HtmlWriter:
         )
 
     def _sampled(self, heatmap: Heatmap) -> Shown:
-        """As many rows and columns of a map as fit in the page, with a fair share for each side."""
+        """As many rows and columns of a map as fit in the page."""
         rows, columns = (min(_MOST_SIDE, len(a.points)) for a in (heatmap.rows, heatmap.columns))
         if rows * columns > self._cells:
             side = int(self._cells**0.5)
-            if not heatmap.square and columns <= 2 * side:  # all of them, and fewer rows
-                rows = self._cells // columns
-            elif not heatmap.square and rows <= 2 * side:
-                columns = self._cells // rows
-            else:
-                rows, columns = min(rows, side), min(columns, side)
+            rows, columns = min(rows, side), min(columns, side)
         return heatmap.sample(rows, columns)
 
     def _panel(self, plot: MapPlot | CurvePlot) -> str:

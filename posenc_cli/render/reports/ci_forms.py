@@ -35,7 +35,7 @@ class CiReport(Record):
     """The report of a ``command``'s check for CI systems, as JUnit XML, annotations or Markdown.
 
     ``state`` is the word in its heading. ``told`` are the paragraphs above its table of ``rows``,
-    ``notes`` those below. ``printed`` is the run's output in JUnit.
+    ``notes`` those below; they are the run's output in JUnit.
     """
 
     command: str
@@ -43,7 +43,6 @@ class CiReport(Record):
     verdict: str
     cases: tuple[Case, ...]
     properties: Mapping[str, str]
-    printed: str
     told: Sequence[str] = ()
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
@@ -79,7 +78,7 @@ class CiReport(Record):
                 kind, code, message, text = case.problem
                 problem = ET.SubElement(element, kind, {"message": _xml(message), "type": code})
                 problem.text = _xml(text)
-        ET.SubElement(suite, "system-out").text = _xml(self.printed)
+        ET.SubElement(suite, "system-out").text = _xml("\n".join([*self.told, *self.notes]))
         ET.indent(root)
         # ASCII is valid UTF-8 even if the stream encodes other characters differently.
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
@@ -113,7 +112,6 @@ def failed_report(command: str, subject: str, error: PosencError, seconds: float
         error.message,
         (Case("subject", f"subject: {subject}", seconds, subject, problem),),
         {"subject": subject},
-        details,
         told=[f"{subject}: {details}"],
     )
 

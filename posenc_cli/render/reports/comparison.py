@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from posenc_cli.analysis.sampling import spread
 from posenc_cli.comparison.compare import ArrayComparison, Identities, RotationComparison
 from posenc_cli.comparison.difference import shape_text
 from posenc_cli.configs import library
@@ -17,7 +18,7 @@ from posenc_cli.render.typesetting import Answer
 from posenc_cli.rotary.verdict import distinct_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from posenc_cli.comparison.compare import Pair, Side
     from posenc_cli.comparison.losses import Loss, Model, ModelComparison
@@ -210,7 +211,8 @@ def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iter
     if parameters := _parameter_rows(result):
         yield typesetter.table(["parameter", "A", "B"], parameters)
     if shown.pairs:
-        pairs = _spread(shown.pairs, shown.worst)
+        named = {*spread(len(shown.pairs), _SHOWN_PAIRS - 1)}
+        pairs = [pair for i, pair in enumerate(shown.pairs) if i in named or pair is shown.worst]
         header = ["pair", "wavelength A", "wavelength B", "B/A"]
         yield typesetter.table(header, list(map(_pair_row, pairs)))
         if rest := len(shown.pairs) - len(pairs):
@@ -241,7 +243,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     differ = (
         f"{len(difference.pairs)} of {difference.count} frequency pairs "
         f"differ{'s' * (len(difference.pairs) == 1)}{where}, "
-        f"pair {pair.index} the most (wavelength B/A {factor_text(pair.ratio)})"
+        f"pair {pair.index} the most (wavelength B/A {size_text(pair.ratio)})"
     )
     return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)
 
@@ -318,16 +320,7 @@ def _pair_row(pair: Pair) -> list[str]:
         text if math.isfinite(length) else "∞"
         for text, length in zip(_side_by_side(*pair.wavelengths), pair.wavelengths, strict=True)
     ]
-    return [str(pair.index), *lengths, factor_text(pair.ratio)]
-
-
-def _spread(pairs: Sequence[Pair], worst: Pair | None) -> list[Pair]:
-    """At most :data:`_SHOWN_PAIRS` of the pairs: first, last, the worst, and some between."""
-    if len(pairs) <= _SHOWN_PAIRS:
-        return list(pairs)
-    steps = _SHOWN_PAIRS - 2
-    indices = {round(step * (len(pairs) - 1) / steps) for step in range(steps + 1)}
-    return [pair for index, pair in enumerate(pairs) if index in indices or pair is worst]
+    return [str(pair.index), *lengths, size_text(pair.ratio)]
 
 
 def _side_by_side(a: float, b: float) -> tuple[str, str]:
@@ -336,21 +329,15 @@ def _side_by_side(a: float, b: float) -> tuple[str, str]:
 
 
 def size_text(size: float) -> str:
-    """A size to four digits, or to as many as distinguish it from a whole number.
+    """A size or a factor to four digits, or to as many as distinguish it from a whole number.
 
     >>> size_text(0.31), size_text(2.0), size_text(1.99953)
     ('0.31', '2', '1.9995')
     """
+    if math.isinf(size):
+        return "∞"
     texts = (f"{size:.{digits}g}" for digits in range(4, 18))
     return next(text for text in texts if not text.isdigit() or float(text) == size)
-
-
-def factor_text(factor: float) -> str:
-    """A factor to four digits, or to as many as distinguish it from 1."""
-    if not math.isfinite(factor):
-        return "∞"
-    texts = (f"{factor:.{digits}g}" for digits in range(4, 18))
-    return next((text for text in texts if text != "1"), "1")
 
 
 def _side_fields(side: Side) -> dict[str, Any]:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _FEWEST = 2
 """The least number of positions for a curve."""
-_MOST_LETTERS = 160
-"""The most letters of a cause in a title."""
 _LEAST = 1e-3
 """The least share of the tolerance that a curve shows; the title says if errors are smaller."""
 
@@ -48,8 +46,7 @@ def _title(report: Report) -> str:
     if report.ok:
         return "ok: every error is within the tolerance"
     cause = report.diagnosis[0].text if report.diagnosis else "unknown cause"
-    short = cause if len(cause) <= _MOST_LETTERS else f"{cause[:_MOST_LETTERS].rsplit(' ', 1)[0]} …"
-    return f"FAILED: {short}"
+    return f"FAILED: {cause}"
 
 
 def error_curve(report: Report) -> Curves | None:

@@ -25,7 +25,7 @@ from posenc_cli.render.figure import (
     Heatmap,
 )
 from posenc_cli.render.figures.encoded import parameters_text
-from posenc_cli.render.reports.comparison import factor_text, place_text, size_text
+from posenc_cli.render.reports.comparison import place_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,7 +163,7 @@ def _ratios(result: RotationComparison) -> Curves:
     ratios = dict.fromkeys(range(worst.difference.count), 1.0)
     ratios |= {pair.index: pair.ratio for pair in worst.difference.pairs}
     far = worst.difference.worst
-    where = "none" if far is None else f"pair {far.index}, wavelength B/A {factor_text(far.ratio)}"
+    where = "none" if far is None else f"pair {far.index}, wavelength B/A {size_text(far.ratio)}"
     length = f", {worst.seq_len} positions" if worst.seq_len else ""
     names = [
         f"{side.title} ({parameters_text(bound, apart_from=_SAID_BY_SIZES)})"

@@ -16,7 +16,7 @@ from posenc_cli.comparison.engine_views import (
 )
 from posenc_cli.configs.resolved import TRANSFORMERS, grouped
 from posenc_cli.formulas.parameters import brief_text
-from posenc_cli.render.reports.comparison import factor_text
+from posenc_cli.render.reports.comparison import size_text
 from posenc_cli.render.typesetting import Answer
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
         yield (
             f"{len(difference.pairs)} of {difference.count} frequencies "
             f"differ{'s' * (len(difference.pairs) == 1)}{where}, by up to "
-            f"×{factor_text(difference.worst.apart)} (pair {difference.worst.index})"
+            f"×{size_text(difference.worst.apart)} (pair {difference.worst.index})"
         )
     elif apart.goes_on:
         yield "frequencies equal A's at the compared lengths; other lengths were not compared"

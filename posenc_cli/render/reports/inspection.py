@@ -271,7 +271,7 @@ def inspection_ci_report(
         "; ".join(lines),
         cases,
         {known.name: known.looked_at for known in inspections},
-        "\n".join(lines),
+        told=lines,
         columns=["encoding", "required", "result", "found"],
         rows=[
             [each.subject, each.requirement.text, "ok" if each.ok else "FAIL", each.message]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import operator
-import re
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.analysis.planning.planner import AS_IS, LengthPlan, NoPlan, Recipe
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.typesetting import Answer
+from posenc_cli.render.typesetting import Answer, continued_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,16 +22,18 @@ if TYPE_CHECKING:
 
 CAVEAT = "These conditions are necessary, not sufficient: run the model to test the plan."
 _SHOWN_INTERVALS = 3
-_DIGITS = 9
-"""The most letters of a base in the table, so that its row fits in one line of 80."""
 _PREFERRED = "yarn"
 """The recipe whose keys and flags are shown by default."""
 
 
 def plan_fields(
-    planned: LengthPlan | NoPlan, judgements: Sequence[Judgement], recipe: str | None = None
+    planned: LengthPlan | NoPlan,
+    judgements: Sequence[Judgement],
+    recipe: str | None = None,
+    *,
+    name: str | None = None,
 ) -> dict[str, Any]:
-    """A plan for JSON."""
+    """A plan for JSON; ``name`` is the model's."""
     required: dict[str, Any] = {}
     if judgements:
         required["requirements"] = [
@@ -44,7 +45,7 @@ def plan_fields(
             for judgement in judgements
         ]
     common = {
-        **plan_answer(planned, judgements, recipe).fields(),
+        **plan_answer(planned, judgements, recipe, name=name).fields(),
         "model_type": planned.model_type,
         "layer_type": planned.layer_type,
         "to": planned.to,
@@ -141,12 +142,13 @@ def plan_text(
     *,
     recipe: str | None = None,
     height: int | None = None,
+    name: str | None = None,
 ) -> str:
     """A plan for a reader: the settings, why, the keys; the recipes; notes and flags for engines.
 
     Without a ``recipe``, notes and flags are left out if they do not fit in ``height`` lines.
     """
-    head = plan_answer(planned, judgements, recipe)
+    head = plan_answer(planned, judgements, recipe, name=name)
     told = replace(head, cause=None, number=head.cause).lines()
     first, *rest = (typesetter.paragraph(line, hanging=2) for line in told)
     lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
@@ -192,16 +194,24 @@ def _improves(recipe: Recipe, as_is: Recipe) -> bool:
 
 
 def plan_answer(
-    planned: LengthPlan | NoPlan, judgements: Sequence[Judgement], recipe: str | None
+    planned: LengthPlan | NoPlan,
+    judgements: Sequence[Judgement],
+    recipe: str | None,
+    *,
+    name: str | None = None,
 ) -> Answer:
-    """The verdict, failed requirements or the basis of the verdict, and what to set."""
+    """The verdict, failed requirements or the basis of the verdict, and what to set.
+
+    The verdict is about the model's ``name``, or else its type.
+    """
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
+    subject = f"{name or planned.model_type}{kind}"
     if failed := "; ".join(_judgement_line(each) for each in judgements if not each.ok):
-        told = plan_answer(planned, (), recipe)
+        told = plan_answer(planned, (), recipe, name=name)
         return replace(told, ok=False, verdict=f"FAILED: {failed}", cause=told.verdict)
     if isinstance(planned, NoPlan):
         fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
-        verdict = f"{planned.model_type}{kind}, {planned.scheme}: {planned.to} positions {fits}"
+        verdict = f"{subject}, {planned.scheme}: {planned.to} positions {fits}"
         return Answer(planned.fits is not False, verdict, planned.reason)
     shown = shown_recipe(planned, recipe)
     lengths = f"{'original context' if planned.told else 'the config states'} {planned.trained}"
@@ -215,7 +225,7 @@ def plan_answer(
         todo = "leave it as it is" if recipe is None else "unchanged"
     else:
         todo = f"set {shown.name}, {_set_text(shown)},"
-    verdict = f"{planned.model_type}{kind}: {todo} for {planned.to} positions ({lengths})"
+    verdict = f"{subject}: {todo} for {planned.to} positions ({lengths})"
     step = f"set in config.json {json.dumps(shown.config)}" if shown and shown.config else None
     why = _unseen(planned, shown)
     if planned.longer and recipe is None and shown is planned.recipes[0]:
@@ -314,8 +324,7 @@ def _set_text(recipe: Recipe) -> str:
     if recipe.name == AS_IS:
         return "-"
     if recipe.scheme in ("rope", "mrope"):
-        base = f"{recipe.params['base']:.6g}"
-        return f"base {base if len(base) <= _DIGITS else format(recipe.params['base'], '.4g')}"
+        return f"base {recipe.params['base']:.6g}"
     return f"factor {recipe.params['factor']:.5g}"
 
 
@@ -341,20 +350,10 @@ def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
             yield f"{name}: {setting.flags}"
         else:
             yield typesetter.paragraph(f"{name}{remark}:", hanging=2)
-            yield _shell_text(setting.flags, typesetter)
-
-
-def _shell_text(flags: str, typesetter: Typesetter) -> str:
-    """Flags on lines that a shell joins: lines may end in quoted JSON, not before a value."""
-    narrower = replace(typesetter, width=typesetter.width - 2)
-    lines: list[str] = []
-    for part in re.split(r" (?=--)", flags):
-        if lines and len(lines[-1]) + 1 + len(part) <= narrower.width:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(part)
-    tied = (re.sub(r"^(--[^ ]+) ", "\\1\0", line) for line in lines)
-    return " \\\n".join(narrower.paragraph(each, whole=True) for each in tied).replace("\0", " ")
+            narrower = replace(typesetter, width=typesetter.width - 2)
+            lines = continued_command(setting.flags, typesetter.width).split(" \\\n")
+            # Quoted JSON may go on in the next line.
+            yield " \\\n".join(narrower.paragraph(line, whole=True) for line in lines)
 
 
 def _judgement_line(judgement: Judgement) -> str:

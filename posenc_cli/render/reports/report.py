@@ -248,18 +248,16 @@ def ci_report(report: Report) -> CiReport:
         "looked at": _places(report),
         "tolerance": report.tolerance,
     }
-    lines = [verdict(report), scope(report), largest_error(report), *report.notes]
     return CiReport(
         _COMMAND,
         "ok" if report.ok else "failed",
         verdict(report),
         tuple(cases),
         properties,
-        "\n".join(filter(None, lines)),
         told=[*answer(report).lines(), scope(report)],
         columns=COLUMNS,
         rows=rows(report),
-        notes=[f"{why.cause}: {why.evidence}" for why in report.diagnosis],
+        notes=[*(f"{why.cause}: {why.evidence}" for why in report.diagnosis), *report.notes],
     )
 
 

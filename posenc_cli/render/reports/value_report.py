@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 _COMMAND = "check"
+_COLUMNS = ["worst value", "expected", "found", "allowed"]
 _COMPARED = ("reference", "positions", "tolerance")
 
 
@@ -41,16 +42,21 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
     }
 
 
+def value_answer(report: ValueReport) -> Answer:
+    """The verdict, and for a failure the cause and the next step."""
+    why = {} if report.ok else {"cause": report.cause_text, "next": report.next_step}
+    return Answer(report.ok, report.verdict, **why)
+
+
 def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = False) -> str:
     """A report for a reader: the verdict, the cause, the next step, then where values differ.
 
     ``verbose`` adds the reference, the positions, the tolerance and the calls that failed.
     """
     text = typesetter.paragraph
-    why = {} if report.ok else {"cause": report.cause_text, "next": report.next_step}
-    rows, blocks = _rows(report), [Answer(report.ok, report.verdict, **why).text(typesetter)]
+    rows, blocks = _rows(report), [value_answer(report).text(typesetter)]
     if not report.ok and rows:
-        blocks.append(typesetter.table(["worst value", "expected", "found", "allowed"], rows))
+        blocks.append(typesetter.table(_COLUMNS, rows))
         blocks.append("\n".join(text(f"{name}: {where}") for name, where in report.where.items()))
     elif report.worst is not None:
         apart = abs(report.worst.found - report.worst.expected)
@@ -78,8 +84,11 @@ def _rows(report: ValueReport) -> list[list[str]]:
 
 def value_ci_report(report: ValueReport) -> CiReport:
     """The report for CI systems: one test case."""
-    told = [line for line in _told(report) if line]
-    details = "\n".join([report.verdict, *told])
+    rows = [] if report.ok else _rows(report)
+    told = [*value_answer(report).lines(), *(f"note: {note}" for note in report.notes)]
+    told += [f"{name}: {where}" for name, where in report.where.items()] if rows else []
+    worst = [f"{name}: {cell}" for row in rows for name, cell in zip(_COLUMNS, row, strict=True)]
+    details = "\n".join([*told, *worst])
     problem = None if report.ok else ("failure", str(report.cause), report.verdict, details)
     name = f"{report.subject['form']}: {report.subject['name']}"
     group, title = str(report.reference["scheme"]), str(report.cause)
@@ -94,17 +103,7 @@ def value_ci_report(report: ValueReport) -> CiReport:
             "positions": report.positions,
             "tolerance": report.tolerance,
         },
-        details,
-        told=[report.verdict, *told],
+        told=told,
+        columns=_COLUMNS,
+        rows=rows,
     )
-
-
-def _told(report: ValueReport) -> list[str]:
-    """The cause, the next step and the place of a failure, and the notes."""
-    lines = [f"note: {note}" for note in report.notes]
-    if report.ok:
-        return lines
-    where = ", ".join(f"{name} {told}" for name, told in report.where.items())
-    for row in _rows(report):
-        where += f"; worst at {row[0]}: {row[2]}, not {row[1]}"
-    return [f"cause: {report.cause_text}", f"next: {report.next_step}", where, *lines]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.records import Record, replace
-from posenc_cli.render.colors import LEVELS, color_map, default_map, nearest_of_palette
+from posenc_cli.render.colors import LEVELS, color_map, default_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,8 +38,8 @@ _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 class Medium(Record):
     """The capabilities of the output: how many colors, and whether more than ASCII.
 
-    ``spelled`` writes non-ASCII text for the stream. ``braille`` says whether it can show Braille
-    dots.
+    There are no colors without half-blocks. ``spelled`` writes non-ASCII text for the stream.
+    ``braille`` says whether it can show Braille dots.
     """
 
     depth: Depth = "none"
@@ -70,7 +70,12 @@ class Medium(Record):
             rich = environment.get("COLORTERM", "").lower() in ("truecolor", "24bit")
             depth = "truecolor" if rich else "none" if poor else "256"
         lacking = ascii_only or not _encodable(encoding)
-        return cls(depth, lacking, spelled if lacking else str, not (lacking or poor))
+        return cls(
+            "none" if lacking else depth,
+            lacking,
+            spelled if lacking else str,
+            not (lacking or poor),
+        )
 
     @property
     def shades(self) -> str:
@@ -80,7 +85,7 @@ class Medium(Record):
     @property
     def pixels_a_line(self) -> int:
         """Rows of pixels in a line of text."""
-        return 2 if self.depth != "none" and not self.ascii_only else 1
+        return 2 if self.depth != "none" else 1
 
     @property
     def gap(self) -> str:
@@ -130,15 +135,10 @@ def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Med
     if medium.depth == "none":
         return _shade_lines(pixels, medium)
     codes = color_codes(colors, medium.depth)
-    if medium.pixels_a_line == 1:
-        return [_line(row, row, codes, glyph=" ") for row in pixels.tolist()]
     if len(pixels) % 2:
         pixels = np.concatenate([pixels, np.full((1, pixels.shape[1]), GAP, pixels.dtype)])
     rows = pixels.tolist()
-    return [
-        _line(upper, lower, codes, glyph="▀")
-        for upper, lower in zip(rows[::2], rows[1::2], strict=True)
-    ]
+    return [_line(upper, lower, codes) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
 
 
 def width_of(text: str) -> int:
@@ -163,19 +163,20 @@ def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
     if depth == "truecolor":
         codes = [f"2;{r};{g};{b}" for r, g, b in colors.tolist()]
     else:
-        codes = [f"5;{number}" for number in nearest_of_palette(colors).tolist()]
+        from rich.color import Color, ColorSystem
+
+        near = (Color.from_rgb(*c).downgrade(ColorSystem.EIGHT_BIT) for c in colors.tolist())
+        codes = [f"5;{color.number}" for color in near]
     return [*codes, ""]
 
 
-def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str], *, glyph: str) -> str:
+def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str]) -> str:
     """A line of cells, with an escape code only where the colors change."""
     text: list[str] = []
     now: tuple[str, str] = ("", "")
     for above, below in zip(upper, lower, strict=True):
-        front, back, cell = codes[above], codes[below], glyph
-        if glyph == " ":
-            front = ""
-        elif not front and back:
+        front, back, cell = codes[above], codes[below], "▀"
+        if not front and back:
             front, back, cell = back, "", "▄"
         elif not front:
             cell = " "

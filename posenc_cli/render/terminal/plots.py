@@ -1,9 +1,8 @@
-"""Curves as text, with axes labelled by the values of their lines.
+"""Curves as text, with round values along the axes.
 
-The step of the grid lines is a round fraction of the distance between labels, so that a label
-stands exactly on the line with its value. Braille dots, eight per cell, draw the curves. If Braille
-cannot be shown, or cannot distinguish the curves, plotext draws lines in characters. Importing
-plotext takes longer than everything else in a command.
+A label stands on the line or column nearest to its value. Braille dots, eight per cell, draw the
+curves. If Braille cannot be shown, or cannot distinguish the curves, plotext draws lines in
+characters. Importing plotext takes longer than everything else in a command.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from posenc_cli.records import Record
 from posenc_cli.render.figure import Range
 from posenc_cli.render.style import LINE_STYLES, PALETTES, LineStyle
 from posenc_cli.render.terminal.blocks import Medium, Page, color_codes
-from posenc_cli.render.ticks import label, number
+from posenc_cli.render.ticks import label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,30 +39,39 @@ _HALF = 0.5 + 1e-9
 """In dots: with the slack, neighbours halfway between two dots are rounded alike."""
 
 
-class Stroke(Record):
-    """Runs of points, by column and by line from the lowest, and their style.
+class Pen(Record):
+    """The pen of a curve: its marker, its key in the legend, its color and its dashes.
 
-    ``marker`` is a character or `BRAILLE`. The points of a run are ``joined`` by lines or stand
-    alone. ``color`` is the parameter of an escape sequence, or empty. ``dash`` says how many dots
-    of a line are drawn and skipped in turn.
+    ``marker`` is a character or `BRAILLE`. ``color`` is the parameter of an escape sequence, or
+    empty. ``dash`` says how many dots of a line are drawn and skipped in turn.
     """
 
-    runs: Sequence[Sequence[tuple[float, ...]]]
     marker: str
-    joined: bool = False
+    key: str
     color: str = ""
     dash: tuple[int, ...] = ()
+
+
+class Stroke(Record):
+    """Runs of points, by column and by line from the lowest, and the pen that draws them.
+
+    The points of a run are ``joined`` by lines or stand alone.
+    """
+
+    runs: Sequence[Sequence[tuple[float, float]]]
+    pen: Pen
+    joined: bool = True
 
 
 def stroke_lines(strokes: Iterable[Stroke], width: int, height: int) -> list[str]:
     """Strokes as lines of text, the lowest first; later ones are above earlier ones."""
     marks: list[list[list[tuple[str, str]]]] = [[[] for _ in range(width)] for _ in range(height)]
     for stroke in strokes:
-        draw = _dotted_lines if stroke.marker == BRAILLE else _marked_lines
+        draw = _dotted_lines if stroke.pen.marker == BRAILLE else _marked_lines
         for cells, text in zip(marks, draw(stroke, width, height), strict=True):
             for held, mark in zip(cells, text, strict=False):
                 if mark not in (" ", "⠀"):
-                    held.append((mark, stroke.color))
+                    held.append((mark, stroke.pen.color))
     return [_colored([*map(_mark_of, cells, range(width))]) for cells in marks]
 
 
@@ -77,7 +85,7 @@ def _mark_of(marks: Sequence[tuple[str, str]], column: int) -> tuple[str, str]:
     dots = [ord(mark) for mark, _ in marks if ord(mark) in _BRAILLE]
     if ord(marks[-1][0]) in _BRAILLE:
         return chr(np.bitwise_or.reduce(dots)), marks[-1][1]
-    others = (*map(chr, dots), _LEVEL_MARKER, _FAINT_MARKER, _SHADE)
+    others = (*map(chr, dots), _LEVEL_MARKER, _FAINT_MARKER, _SIDE)
     curves = [mark for mark in dict.fromkeys(marks) if mark[0] not in others] or marks[-1:]
     return curves[column % len(curves)]
 
@@ -97,8 +105,8 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
         places = (np.array(run) + 0.5) * (_ACROSS, _DOWN) - 0.5  # (points, 2), in dots
         dots = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
         dots = np.clip(dots, 0, (inked.shape[1] - 1, len(inked) - 1))
-        if stroke.dash:
-            dots = dots[_drawn_dots(len(dots), stroke.dash)]
+        if stroke.pen.dash:
+            dots = dots[_drawn_dots(len(dots), stroke.pen.dash)]
         inked[dots[:, 1], dots[:, 0]] = True
     cells = inked.reshape(height, _DOWN, width, _ACROSS).transpose(0, 2, 1, 3)
     codes = _FIRST_BRAILLE + (cells * _BITS).sum(axis=(2, 3))  # (height, width)
@@ -136,7 +144,7 @@ def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     if not stroke.joined:
         cells = [[" "] * width for _ in range(height)]
         for column, line in chain.from_iterable(stroke.runs):
-            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.marker
+            cells[math.floor(line + _HALF)][math.floor(column + _HALF)] = stroke.pen.marker
         return ["".join(line) for line in cells]
     import plotext
 
@@ -150,7 +158,7 @@ def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
         figure.ruler(axis).lim(0, count - 1)
         figure.ruler(axis).ticks([], [])
     for run in stroke.runs:
-        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.marker)
+        signal = figure.signal(*map(list, zip(*run, strict=True)), marker=stroke.pen.marker)
         figure.draw(signal.lines() if len(run) > 1 else signal)
     text: str = figure.build().string(colorless=True)
     return [*reversed(text.split("\n")[:height])]
@@ -161,9 +169,9 @@ _LEVEL = LineStyle((), (1, 3), "", "- -")
 """The style of a level, in dots; in characters it is `_LEVEL_MARKER`."""
 _LEVEL_MARKER, _FAINT_MARKER, _FAINT = "-", ".", "2"
 _THIN = LineStyle((), (1, 4), "", "· ·")
-"""The style of a thin curve, in dots."""
-_SHADE, _SHADE_KEY = ":", "⡂⠅"
-"""The character that fills envelopes, and the legend key of envelopes filled with dots."""
+"""The style of a thin curve, and of the two sides of an envelope, in dots."""
+_SIDE = ":"
+"""The character that draws the two sides of an envelope."""
 _NO_ROOM = "some names and the notes have no room here; --json has them"
 _NO_ROOM_FOR_NOTES = "the notes have no room here; --json has them"
 _UNBROKEN = "\x1f"
@@ -173,109 +181,12 @@ _LOWEST = 6
 """Lines for names and notes, at most a third of a page."""
 _FEWEST = 3
 """The least lines of a grid."""
-_APART_ACROSS = 12
-"""The least columns between labels."""
-_APART = 3
-"""Lines between labels if no line has a round value."""
-_LEAST_DECADES = 1.5
-"""Least decades of a logarithmic axis that has powers of ten as labels."""
-_MOST_DECADES = 308  # of float64
-_TIED = 1e-9
-"""Relative: values no further apart are drawn as equal."""
-_FAINTEST = 1e-300  # the smallest step of which a fifth is still a normal float64
-_DIGITS = 12  # a step of a grid is a product of two short decimals, whose last bits may be wrong
+_APART_ACROSS, _APART_DOWN = 12, 2
+"""The least columns between labels of the axis below, and lines between those at the left."""
 _FRAME = 2
 """Lines of the axis below and of its labels."""
 _COLUMNS_A_LINE = 2
 """The approximate ratio of a line's height to a column's width."""
-
-
-class Gridlines(Record):
-    """Lines at equal distances, of values or of their decimal logarithms.
-
-    Line i, counted from the lowest, has the value (first + i) · apart / every. Lines whose number,
-    first + i, is a multiple of ``every`` have a label.
-    """
-
-    first: int
-    count: int
-    apart: float
-    every: int
-    logarithmic: bool = False
-
-    @property
-    def step(self) -> float:
-        """The distance between two lines."""
-        return self.apart / self.every
-
-    def line(self, value: float) -> int:
-        """The line nearest to a value."""
-        return math.floor(self.height(value) + 0.5)
-
-    def height(self, value: float) -> float:
-        """The height of a value, in lines from the lowest."""
-        place = math.log10(value) if self.logarithmic else value
-        return min(max(0.0, place / self.step - self.first), self.count - 1.0)
-
-    def value(self, line: int) -> float:
-        """The value of a line."""
-        place = (self.first + line) / self.every * self.apart
-        if self.logarithmic:
-            return 10.0**place if place < _MOST_DECADES else math.inf
-        return place
-
-    @property
-    def labels(self) -> dict[int, str]:
-        """The labels by line: round numbers, or powers of ten if there are at least two."""
-        lines = [i for i in range(self.count) if (self.first + i) % self.every == 0]
-        if self.logarithmic and (self.apart < 1 or len(lines) < 2):
-            values = {i: self.value(i) for i in range(0, self.count, _APART)}
-            return {i: number(value, 3) for i, value in values.items()}
-        slack = 0.0 if self.logarithmic else 1e-6 * self.apart
-        return {i: _short(value, slack) for i in lines if math.isfinite(value := self.value(i))}
-
-
-def _short(value: float, slack: float) -> str:
-    """A number with the fewest digits that are accurate within ``slack``."""
-    value = 0.0 if abs(value) <= slack else value
-    for digits in range(1, _DIGITS):
-        text = f"{value:.{digits}g}"
-        if abs(float(text) - value) <= slack + 1e-9 * abs(value) * (digits < 3):
-            break
-    plain = f"{value:.{_DIGITS}g}"
-    return plain if len(plain) <= max(7, len(text)) else text
-
-
-def grid(low: float, high: float, lines: int, *, logarithmic: bool = False) -> Gridlines:
-    """The finest grid of at most ``lines`` lines, and at least three, that contains two values.
-
-    >>> tenths = grid(0.17, 1.0, 10)
-    >>> tenths.labels, tenths.value(3)
-    ({1: '0.2', 3: '0.4', 5: '0.6', 7: '0.8', 9: '1'}, 0.4)
-    >>> grid(6.28, 19869.0, 12, logarithmic=True).labels
-    {1: '10', 4: '100', 7: '1000', 10: '10000'}
-    """
-    if logarithmic:
-        low, high = math.log10(low), math.log10(high)
-    largest = max(abs(low), abs(high))
-    if high / 2 - low / 2 <= _TIED * largest / 2:
-        margin = 0.1 * largest or 1.0
-        low, high = low - margin, high + margin
-    rough = max(high / (lines - 1) - low / (lines - 1), _FAINTEST)
-    whole = logarithmic and high - low >= _LEAST_DECADES
-    grids: list[Gridlines] = []
-    lowest = math.floor(math.log10(rough))
-    for exponent in range(max(0, lowest) if whole else lowest, lowest + 3):
-        for mantissa in (1, 2, 5):
-            for every in (2, 3, 4, 5) if lines > 2 * _APART else (1, 2):
-                apart = float(f"{mantissa}e{exponent}")
-                step = apart / every
-                first = math.floor(low / step + 1e-9)
-                count = math.ceil(high / step - 1e-9) - first + 1
-                if count <= lines:
-                    grids.append(Gridlines(first, count, apart, every, logarithmic))
-    # Prefer a label at every power of ten to a few lines more.
-    return min(grids, key=lambda lines: lines.step * (1.5 if whole and lines.apart > 1 else 1))
 
 
 def curves_lines(curves: Curves, page: Page) -> list[str]:
@@ -284,13 +195,19 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     Raises: InvalidInput if no value is finite.
     """
     medium = page.medium
-    shown = [_runs(curve.x, (curve.y,), curves) for curve in curves.curves]
-    envelopes = [
-        _runs(curve.x, (curve.envelope.low, curve.envelope.high), curves) if curve.envelope else []
+    shown = [_runs(curve.x, curve.y, curves) for curve in curves.curves]
+    sides = [
+        [
+            run
+            for side in (curve.envelope.low, curve.envelope.high)
+            for run in _runs(curve.x, side, curves)
+        ]
+        if curve.envelope
+        else []
         for curve in curves.curves
     ]
-    points = [point for runs in (*shown, *envelopes) for run in runs for point in run]
-    x, y = [point[0] for point in points], [value for point in points for value in point[1:]]
+    points = [point for runs in (*shown, *sides) for run in runs for point in run]
+    x, y = [point[0] for point in points], [point[1] for point in points]
     if not x:
         raise InvalidInput(f"{curves.title}: no value is finite, nothing to show")
     levels = [
@@ -318,19 +235,20 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         *_colored_keys(legend, [(medium.spelled(key), color) for key, _, color in keys]),
         *notes,
     ][:room]
-    heights = [*y, *(height for height, _ in levels)]
+    heights = [height for height, _ in levels]
+    up = Range.of([*y, *heights], log=curves.y_scale == "log", padded=False)
     most = max(_FEWEST, page.height - len(below) - len(title) - _FRAME)
     while True:
-        rows = grid(min(heights), max(heights), most, logarithmic=curves.y_scale == "log")
+        places = (most - 1) * up.places(heights)
         labels = {
-            **rows.labels,
-            **{rows.line(height): label(height, 3) for height, _ in levels},
+            **{round((most - 1) * at): name for at, name in up.ticks(most // _APART_DOWN)},
+            **{round(at): label(height, 3) for at, height in zip(places, heights, strict=True)},
         }
         margin = max(map(len, labels.values()))
         width = max(2, page.width - margin - 2)
         if not curves.square:
             break
-        needed = 1 + round(_COLUMNS_A_LINE * (max(x) - min(x)) / rows.step)
+        needed = 1 + round(_COLUMNS_A_LINE * (most - 1) * (max(x) - min(x)) / (up.high - up.low))
         if needed <= width or most == _FEWEST:
             width = min(width, needed)
             break
@@ -338,24 +256,18 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     across = Range.of(x, log=curves.x_scale == "log", padded=False)
     last = width - 1.0
 
-    def placed(run: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
-        columns = last * across.places([point[0] for point in run])
-        return [
-            (column, *map(rows.height, point[1:]))
-            for column, point in zip(columns.tolist(), run, strict=True)
-        ]
+    def placed(run: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+        # From the first dot to the last: half a dot more than between the middles of the cells.
+        columns = (width - 0.5) * across.places([point[0] for point in run]) - 0.25
+        rows = (most - 1) * up.places([point[1] for point in run])
+        return [*zip(columns.tolist(), rows.tolist(), strict=True)]
 
-    strokes = [
-        level_pen.stroke([[(column, rows.height(height)) for column in (0.0, last)]], joined=True)
-        for height, _ in levels
-    ]
-    for runs, pen in zip(envelopes, pens, strict=True):
-        dotted = pen.marker == BRAILLE
-        shades = [shade for run in runs if (shade := _shade(placed(run), dotted=dotted))]
-        strokes.append(Stroke(shades, BRAILLE if dotted else _SHADE, color=pen.color))
+    strokes = [Stroke([[(0.0, at), (last, at)]], level_pen) for at in places.tolist()]
+    for runs, pen in zip(sides, pens, strict=True):
+        strokes.append(Stroke([*map(placed, runs)], _side_pen(pen)))
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
-        strokes.append(pen.stroke([*map(placed, runs)], joined=curves.joined and curve.joined))
-    lines = stroke_lines(strokes, width, rows.count)
+        strokes.append(Stroke([*map(placed, runs)], pen, curves.joined and curve.joined))
+    lines = stroke_lines(strokes, width, most)
     marks = {round(last * at): name for at, name in across.ticks(max(2, width // _APART_ACROSS))}
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(width)]
     values = " " * (margin + 1)
@@ -366,7 +278,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         *(line.center(margin + 1 + width).rstrip() for line in title),
         *(
             labels.get(i, "").rjust(margin) + medium.glyph("┤" if i in labels else "│") + lines[i]
-            for i in reversed(range(rows.count))
+            for i in reversed(range(most))
         ),
         " " * margin + medium.glyph("└") + "".join(axis),
         values.rstrip(),
@@ -375,56 +287,23 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
 
 
 def _runs(
-    x: Sequence[float], values: Sequence[Sequence[float]], curves: Curves
-) -> list[list[tuple[float, ...]]]:
-    """The points that the axes can show, with all their values, split where points are left out."""
-    runs: list[list[tuple[float, ...]]] = [[]]
-    for point in zip(x, *values, strict=True):
-        if _is_drawable(point[0], curves.x_scale) and all(
-            _is_drawable(value, curves.y_scale) for value in point[1:]
-        ):
+    x: Sequence[float], y: Sequence[float], curves: Curves
+) -> list[list[tuple[float, float]]]:
+    """The points that the axes can show, split where points are left out."""
+    runs: list[list[tuple[float, float]]] = [[]]
+    for point in zip(x, y, strict=True):
+        if _is_drawable(point[0], curves.x_scale) and _is_drawable(point[1], curves.y_scale):
             runs[-1].append(point)
         elif runs[-1]:
             runs.append([])
     return [run for run in runs if run]
 
 
-def _shade(sides: Sequence[tuple[float, ...]], *, dotted: bool) -> list[tuple[float, ...]]:
-    """The points between two sides, by column: one dot in four, or every cell."""
-    across, down = (_ACROSS, _DOWN) if dotted else (1, 1)
-    columns, low, high = np.array(sides).T
-    first, last = (math.floor((end + 0.5) * across) for end in (columns[0], columns[-1]))
-    places: list[tuple[float, ...]] = []
-    for dot in range(first, last + 1):
-        column = (dot + 0.5) / across - 0.5
-        bounds = (float(np.interp(column, columns, side)) for side in (low, high))
-        lowest, highest = (math.floor((bound + 0.5) * down) for bound in bounds)
-        places += [
-            (column, (line + 0.5) / down - 0.5)
-            for line in range(lowest, highest + 1)
-            if not dotted or (dot % 2 == 0 and (dot // 2 + line) % 2 == 0)
-        ]
-    return places
-
-
 def _is_drawable(value: float, scale: str) -> bool:
     return math.isfinite(value) and (value > 0 or scale == "linear")
 
 
-class _Pen(Record):
-    """The pen of a curve: a character or dots, a color, and its key in the legend."""
-
-    marker: str
-    key: str
-    color: str = ""
-    dash: tuple[int, ...] = ()
-
-    def stroke(self, runs: Sequence[Sequence[tuple[float, ...]]], *, joined: bool) -> Stroke:
-        """A stroke of this pen."""
-        return Stroke(runs, self.marker, joined, self.color, self.dash)
-
-
-def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
+def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
     """The pen of each curve, and the pen of levels.
 
     Curves are lines of dots if the medium shows dots, and if dashes or colors distinguish all
@@ -442,18 +321,26 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[_Pen], _Pen]:
     pens = []
     for curve in curves.curves:
         if curve.faint:
-            pens.append(_Pen(BRAILLE if fine else _FAINT_MARKER, "", faint))
+            dash = () if faint else _LEVEL.dots
+            pens.append(Pen(BRAILLE if fine else _FAINT_MARKER, "", faint, dash))
             continue
         style, marker = styles[place], markers[place % len(markers)]
         color = colors[curve.look(place) % len(colors)]
         place += 1
         if fine and curves.joined and curve.joined:
-            pens.append(_Pen(BRAILLE, style.key, color, style.dots))
+            pens.append(Pen(BRAILLE, style.key, color, style.dots))
         else:
-            pens.append(_Pen(marker, marker, color))
+            pens.append(Pen(marker, marker, color))
     if fine and curves.joined:
-        return pens, _Pen(BRAILLE, _LEVEL.key, faint, _LEVEL.dots)
-    return pens, _Pen(_LEVEL_MARKER, _LEVEL_MARKER, faint)
+        return pens, Pen(BRAILLE, _LEVEL.key, faint, _LEVEL.dots)
+    return pens, Pen(_LEVEL_MARKER, _LEVEL_MARKER, faint)
+
+
+def _side_pen(pen: Pen) -> Pen:
+    """The pen of the two sides of an envelope around a curve."""
+    if pen.marker == BRAILLE:
+        return Pen(BRAILLE, _THIN.key, pen.color, _THIN.dots)
+    return Pen(_SIDE, _SIDE, pen.color)
 
 
 def _colors(medium: Medium) -> list[str]:
@@ -465,7 +352,7 @@ def _colors(medium: Medium) -> list[str]:
     return [f"38;{code}" for code in codes]
 
 
-def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, str]]:
+def _curve_keys(curves: Curves, pens: Sequence[Pen]) -> list[tuple[str, str, str]]:
     """The legend entries of curves, and of each kind of envelope: key, name and color."""
     keys: list[tuple[str, str, str]] = []
     in_order = sorted(zip(curves.curves, pens, strict=True), key=lambda pair: pair[0].thin)
@@ -473,8 +360,7 @@ def _curve_keys(curves: Curves, pens: Sequence[_Pen]) -> list[tuple[str, str, st
         if curve.name:
             keys.append((pen.key, curve.name, pen.color))
         if curve.envelope and curve.envelope.name not in [name for _, name, _ in keys]:
-            shade = _SHADE_KEY if pen.marker == BRAILLE else _SHADE
-            keys.append((shade, curve.envelope.name, pen.color))
+            keys.append((_side_pen(pen).key, curve.envelope.name, pen.color))
     return keys
 
 

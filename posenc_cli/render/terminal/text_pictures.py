@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 _WIDEST_CELL = 8
 """The most columns or pixels of a cell: more show nothing new."""
-_NAMED_FROM = 40
-"""The least width of a picture, in columns, with room for the names of the axes."""
 _LONGEST_NAME = 12
 """The most letters of an axis's name for which the margin may exceed its numbers' width."""
 _SCALE = 24
@@ -210,13 +208,9 @@ def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
 
 def frame_of(heatmap: Heatmap, page: Page) -> Frame:
     """The frame of a single heatmap, with a margin as wide as its labels need."""
-    names = page.width >= _NAMED_FROM
-    margin = label_width(heatmap, page)
-    if names:
-        named = (heatmap.rows.label, heatmap.columns.label, heatmap.value_label)
-        margin = max(margin, *(len(name) for name in named if len(name) <= _LONGEST_NAME))
-    headings = names or bool(heatmap.columns.bands)
-    return Frame(min(margin, page.width // 2), names=names, headings=headings)
+    named = (heatmap.rows.label, heatmap.columns.label, heatmap.value_label)
+    widths = (len(name) for name in named if len(name) <= _LONGEST_NAME)
+    return Frame(min(max(label_width(heatmap, page), *widths), page.width // 2))
 
 
 def label_width(heatmap: Heatmap, page: Page) -> int:
