@@ -5,6 +5,8 @@ Imports NumPy: import it only where something is computed.
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 _COUNTED, _EVENLY = 4, 0.75
 """Rows, and the share of them, that count in equal steps by no accident: others may be damaged."""
+_PARTS = 64
+"""Of 1, that positions of counters may be."""
 _ZEROS = "all values are 0, as in a buffer that was never written"
+_STEPS = (1, 2, 3, 4, 5, 8, 10, 16)
+"""Positions from one row to the next that normalized positions are tried at."""
 
 
 def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -49,16 +55,31 @@ def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesi
         yield Hypothesis("integer", {"dim": dim}, (None,), column.astype(np.int64), cost=1.0)
     if rows.size < 2 or column.min() < 0:
         return
-    slope, off = float(column[-1] - column[0]) / int(rows[-1] - rows[0]), 2 * evidence.rounding
+    span = int(rows[-1] - rows[0])
+    slope, off = float(column[-1] - column[0]) / span, 2 * evidence.rounding
     if not slope > 0 or max(column[-1], 1) / slope > LARGEST_POSITION:
         return
-    seq_len = round(1 / slope)
-    positions = round(float(column[0]) * seq_len) + rows - rows[0]
-    near = np.abs(positions / max(seq_len, 1) - column) <= off * column
-    if positions[-1] < seq_len and near.all():
-        length = {} if seq_len == positions[-1] + 1 else {"seq_len": seq_len}
-        # The length is read off, so whole numbers are integers first.
-        yield Hypothesis("normalized", {"dim": dim, **length}, (None,), positions, cost=1.2)
+    first, step = _fraction(float(column[0]), off), _fraction(slope, off * column[-1] / span)
+    parts = math.lcm(first.denominator, step.denominator)
+    evenly = int(first * parts) + int(step * parts) * (rows - rows[0])
+    near = np.abs(evenly / parts - column) <= off * column
+    if column[-1] >= 1 and near.all() and (parts > 1 or not distinct or not whole):
+        yield Hypothesis("integer", {"dim": dim}, (None,), evenly, cost=1.0, denominator=parts)
+    for seq_len in dict.fromkeys((*(each * span + 1 for each in _STEPS), round(1 / slope))):
+        steps = round(slope * seq_len)
+        positions = round(float(column[0]) * seq_len) + steps * (rows - rows[0])
+        near = np.abs(positions / seq_len - column) <= off * column
+        if steps and positions[-1] < seq_len and near.all():
+            length = {} if seq_len == positions[-1] + 1 else {"seq_len": seq_len}
+            # The length is read off, so whole numbers are integers first.
+            yield Hypothesis("normalized", {"dim": dim, **length}, (None,), positions, cost=1.2)
+
+
+def _fraction(value: float, error: float) -> Fraction:
+    """The fraction of the smallest denominator within an error of a value, or the nearest."""
+    near = (Fraction(round(value * parts), parts) for parts in range(1, _PARTS))
+    found = (number for number in near if abs(number - value) <= error)
+    return next(found, Fraction(value).limit_denominator(_PARTS))
 
 
 def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
