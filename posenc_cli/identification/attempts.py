@@ -28,6 +28,7 @@ from posenc_cli.identification.biases import (
     BLOCK_CELLS,
     BiasProfile,
     bias_hypotheses,
+    pair_hypotheses,
     profiles_of,
     score_census,
     slope_hypotheses,
@@ -309,8 +310,13 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
     attempts: list[Attempt] = []
-    for profile in profiles_of(evidence):
+    profiles = profiles_of(evidence)
+    for profile in profiles:
         attempts += _attempt_all(bias_hypotheses(profile, evidence), evidence, profile)
+    if not any(attempt.trial.fits for attempt in attempts):
+        by_offset = any(profile.scatter == 0 for profile in profiles)
+        for profile, pairs in pair_hypotheses(evidence, by_offset=by_offset):
+            attempts += _attempt_all(pairs, evidence, profile)
     return sorted(attempts, key=_rank)
 
 

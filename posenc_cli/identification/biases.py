@@ -1,7 +1,7 @@
 """Attention biases: which schemes give an array of scores.
 
-An array is read as a number for each offset j − i, or for each key. The inverses beside formulas
-propose schemes.
+An array is read as a number for each offset j − i, key or pair of places. The inverses beside
+formulas propose schemes.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from posenc_cli.positions import LARGEST_POSITION
 from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from posenc_cli.encoding.request import Encoding
     from posenc_cli.formulas.declare import Scheme
@@ -44,8 +44,21 @@ if TYPE_CHECKING:
     )
     from posenc_cli.numerics.dtypes import DType
 
+    PairNumber = Callable[[Any, Integers, Integers], Integers]
+    """An array namespace, queries and keys to the number of each pair of them."""
+
 BLOCK_CELLS = 1 << 17
 """Entries compared at a time: few enough that what is made of them stays in the cache."""
+_SEEDS = 4
+"""Of posenc's own tables and networks, from 0 on: judgement, few take others."""
+_OF_NETWORKS: Mapping[str, tuple[Any, ...]] = {
+    "pretrained_window_size": ((12, 12), (6, 6)),
+    "hidden": (32, 512, 64, 16),
+    "c": (1.0, 0.5),
+}
+"""What a drawn network may have in place of its defaults, one at a time."""
+_THRESHOLDS = (512.0, 64.0, 128.0, 256.0, 1024.0)
+"""Positions from which FIRE may count queries, the authors' own first."""
 
 
 def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
@@ -83,6 +96,52 @@ def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesi
     )
 
 
+def pair_hypotheses(
+    evidence: Evidence, *, by_offset: bool
+) -> Iterator[tuple[BiasProfile, list[Hypothesis]]]:
+    """What a bias may be that goes by two places of a window, or by a share of the query's.
+
+    A bias that goes ``by_offset`` alone is of no window, for any window would do.
+    """
+    for scheme in schemes_of("bias"):
+        keys = evidence.shape[-1]
+        for given in _numberings(scheme, keys, by_offset=by_offset):
+            pairs = getattr(scheme.bind(given).content, "pairs", None)
+            profile = pairs and profile_of(evidence, "pair", pairs.number)
+            if profile is not None:
+                guesses = _pair_guesses(scheme, given, profile)
+                yield profile, [_hypothesis(scheme, guess, profile) for guess in guesses]
+
+
+def _numberings(scheme: Scheme, keys: int, *, by_offset: bool) -> Iterator[dict[str, Any]]:
+    """The parameters by which a scheme numbers pairs of so many places."""
+    if "threshold" in scheme.parameters:
+        yield from ({"threshold": threshold} for threshold in _THRESHOLDS)
+    if "window_size" not in scheme.parameters or by_offset:
+        return
+    for token in (False, True) if "class_token" in scheme.parameters else (False,):
+        places = keys - token
+        sides = [side for side in range(2, places // 2 + 1) if places % side == 0]
+        for rows in sorted(sides, key=lambda side: abs(side - places // side)):
+            window = {"window_size": (rows, places // rows)}
+            yield {**window, "class_token": True} if token else window
+
+
+def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -> Iterator[Guess]:
+    """Tables and networks that posenc draws; of a table that has them all, a learned one."""
+    drawn: dict[str, Any] = {**given, "heads": profile.heads}
+    network = scheme.bind(given).content.network
+    changes: list[dict[str, Any]] = [{}]
+    if network is not None:
+        named = (name for name in _OF_NETWORKS if name in scheme.parameters)
+        changes += [{name: value} for name in named for value in _OF_NETWORKS[name]]
+    for seed, changed in itertools.product(range(_SEEDS), changes):
+        yield Guess({**drawn, **changed, "seed": seed}, cost=2.0 + 0.1 * len(changed))
+    if network is None:
+        note = f"a learned table: {profile.indices.size} of its rows show here"
+        yield Guess(drawn, cost=2.5, hidden=("seed", "weights"), notes=(note,))
+
+
 def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     """What one row of numbers may be as slopes of ALiBi."""
     values = np.asarray(evidence.sample[0])
@@ -106,18 +165,24 @@ _MASKED = -1e9
 """A lower score is a mask's: no bias comes near it."""
 _SAMPLED = 24
 """Rows of queries that are looked at first."""
+_FEW = 8
+"""Rows, or indices, that are looked at before all: where they show no bias, no others do."""
 _MOST_HEADS = 256
 """Of a bias: models have up to 128, and each head of each candidate is computed."""
+_MOST_PLACES, _MOST_CELLS = 1 << 10, 1 << 24
+"""Of a bias that goes by pairs of places, all of whose rows are looked at: Swin's largest have 576
+places, and float64 takes 128 MiB for so many entries."""
 
 
 class BiasProfile(Record):
-    """A bias as a number for each offset j − i, or key. Shape: ``values`` (heads, indices).
+    """A bias as a number for each offset j − i, key or pair. Shape: ``values`` (heads, indices).
 
     What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place, as in the
     code of KERPLE's authors. ``scatter`` is the largest difference of entries that must be equal.
+    ``number(xp, queries, keys)`` numbers pairs.
     """
 
-    by: Literal["offset", "key"]
+    by: Literal["offset", "key", "pair"]
     indices: Integers
     values: RealRows
     keys: int
@@ -125,6 +190,7 @@ class BiasProfile(Record):
     single: bool
     scatter: float
     causal: bool = False
+    number: PairNumber | None = None
 
     @property
     def heads(self) -> int:
@@ -134,12 +200,16 @@ class BiasProfile(Record):
     @property
     def every(self) -> Integers:
         """All indices that entries have, in order."""
+        if self.by == "pair":
+            return self.indices
         first = int(self.indices[0]) if self.by == "key" else 1 - self.keys
         return np.arange(first, first + self.keys if self.by == "key" else self.keys)
 
     def places(self, offsets: Integers) -> Integers:
         """Where in ``every`` the index of each entry of some queries is. Shape: as ``offsets``."""
-        return _indices(self.by, offsets) - (1 - self.keys if self.by == "offset" else 0)
+        if self.number is None:
+            return _indices(self.by, offsets) - (1 - self.keys if self.by == "offset" else 0)
+        return np.searchsorted(self.every, _indices(self.by, offsets, self.number))
 
 
 def profiles_of(evidence: Evidence) -> list[BiasProfile]:
@@ -163,7 +233,11 @@ def _first_key(values: RealRows) -> int:
     return round(first) if 0 < first < LARGEST_POSITION else 0
 
 
-def profile_of(evidence: Evidence, by: Literal["offset", "key"]) -> BiasProfile | None:
+def profile_of(
+    evidence: Evidence,
+    by: Literal["offset", "key", "pair"],
+    number: PairNumber | None = None,
+) -> BiasProfile | None:
     """The bias that an array may be, whose entries depend on such indices alone; None of others."""
     array = evidence.arrays[0]
     if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
@@ -175,8 +249,15 @@ def profile_of(evidence: Evidence, by: Literal["offset", "key"]) -> BiasProfile 
         return None
     if cube.shape[0] > _MOST_HEADS:
         return None
-    for rows in _query_rows(queries):
-        profile = _profile_of_rows(cube, rows, evidence, by)
+    ways = _query_rows(queries)
+    if number is not None:
+        few = spread(queries, _FEW)
+        moderate = queries == keys <= _MOST_PLACES and cube.size <= _MOST_CELLS
+        if not moderate or _profile_of_rows(cube, few, evidence, by, number) is None:
+            return None
+        ways = iter([np.arange(queries)])
+    for rows in ways:
+        profile = _profile_of_rows(cube, rows, evidence, by, number)
         if profile is not None:
             return replace(profile, single=single)
     return None
@@ -195,7 +276,8 @@ def _profile_of_rows(
     cube: NumberArray,
     rows: Integers,
     evidence: Evidence,
-    by: Literal["offset", "key"],
+    by: Literal["offset", "key", "pair"],
+    number: PairNumber | None,
 ) -> BiasProfile | None:
     queries, keys = cube.shape[1:]
     sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
@@ -207,16 +289,18 @@ def _profile_of_rows(
     sample[future if causal else hidden] = np.nan
     if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
         return None
-    indices, values, scatter = _gather(sample, _indices(by, offsets))
+    indices, values, scatter = _gather(sample, _indices(by, offsets, number))
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
-    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal)
+    return BiasProfile(by, indices, values, keys, queries, False, scatter, causal, number)
 
 
-def _indices(by: str, offsets: Integers) -> Integers:
+def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:
     """What entries go by, of the offsets of some queries. Shape: as ``offsets`` (queries, keys)."""
     keys = np.broadcast_to(np.arange(offsets.shape[1]), offsets.shape)
+    if number is not None:
+        return np.asarray(number(np, keys - offsets, keys))
     return keys if by == "key" else offsets
 
 
@@ -252,7 +336,8 @@ def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence)
         return Trial(hypothesis, encoding.bound, *off, misfits=misfits, read_off=profile.values)
     best: Trial | None = None
     seen = np.isfinite(profile.values)
-    for rounded, arithmetic in itertools.product(formats, ARITHMETICS):
+    ways = ARITHMETICS if encoding.bound.content.network is None else ARITHMETICS[:1]
+    for rounded, arithmetic in itertools.product(formats, ways):
         if best is not None and arithmetic != "exact" and best.equal == 1:
             continue
         predicted = _index_scores(hypothesis, encoding, profile.indices, rounded, arithmetic)

@@ -3,7 +3,8 @@
 A pair that follows the columns of a grid repeats after each row of it; one that follows the rows
 stays as it is along a row. Where every pair does one or the other, the width of the grid is known,
 and how far each pair rotates from place to place. A scheme then says which pairs follow which axis;
-its base, how coordinates are scaled and where they begin are solved for.
+its base, how coordinates are scaled and where they begin are solved for. Pairs that follow both
+axes at once are RoPE-Mixed's, as posenc draws its frequencies.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from posenc_cli.errors import PosencError
+from posenc_cli.formulas.draws import uniform
 from posenc_cli.formulas.inverse import (
     DOUBLE,
     KNOWN_BASES,
@@ -27,6 +29,7 @@ from posenc_cli.formulas.inverse import (
     snap,
     written_numbers,
 )
+from posenc_cli.formulas.mixed import rope_mixed
 from posenc_cli.formulas.parameters import as_text
 from posenc_cli.identification.readings import (
     bare_views,
@@ -115,9 +118,12 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
         if view.pairs.shape[0] == evidence.count and view.growth is None:
-            for places in _grids(view, 3e-5 + 4 * rounding):
+            seen = list(_grids(view, 3e-5 + 4 * rounding))
+            for places in seen:
                 found = _on_grid(view, evidence, places, rounding)
                 yield from sorted(found, key=lambda hypothesis: hypothesis.cost)
+            if view.kind == "rotary" and all(len(places.grid) == 1 for places in seen):
+                yield from _mixed_hypotheses(view, evidence, rounding)
 
 
 class _GridPlaces(Record):
@@ -617,3 +623,65 @@ def _fits(view: View, bound: _GridScheme, limit: float) -> bool:
         if not median(apart, axis=0).max() <= limit:
             return False
     return True
+
+
+_LIMIT = 1e-5
+"""On the unit circle: what entries of float32 code leave on a grid, and few other numbers do."""
+_SEEDS = 16
+"""Of posenc's own draws, from 0 on: judgement, few take others."""
+_DRAWN = 2.6
+"""What a drawn direction costs: a list of frequencies tells more, and costs as LongRoPE's."""
+
+
+def _mixed_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iterator[Hypothesis]:
+    """RoPE-Mixed as posenc draws it, on each grid of as many places.
+
+    The first pair of either half has the magnitude 1, and shows the seed in the places beside the
+    first and below it. The others show the base.
+    """
+    count, half = view.pairs.shape[0], view.count // 2
+    if half < 2 or view.count % 2:
+        return
+    limit = _LIMIT + 4 * rounding
+    leading = np.array([0, half])
+    shown = {} if view.layout is None else {"layout": view.layout}
+    for seed in range(_SEEDS):
+        angle = 2 * math.pi * float(uniform(seed, 0))
+        cos, sin = math.cos(angle), math.sin(angle)
+        right, below = (
+            view.seen(np.exp(1j * np.array(rates))) for rates in ((cos, -sin), (sin, cos))
+        )
+        if np.abs(view.pairs[1, leading] - right).max() > limit:
+            continue
+        apart = np.abs(view.pairs[:, leading] - below).max(axis=1)  # (places,)
+        widths = [w for w in range(2, count // 2 + 1) if count % w == 0 and apart[w] <= limit]
+        for width, base in itertools.product(widths, _drawn_bases(view, cos, limit)):
+            grid = {"dim": 2 * view.count, "base": base, "grid": (count // width, width)}
+            yield Hypothesis(
+                rope_mixed.name,
+                {**grid, **shown, "seed": seed},
+                view.tables,
+                evidence.rows,
+                cost=_DRAWN,
+                hidden=() if shown else ("layout",),
+            )
+
+
+def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
+    """The bases that the pairs of the first half may have, by their angles at the second place."""
+    half = view.count // 2
+    index, cells = np.arange(1, half), view.pairs[1, 1:half]
+    angles, steep = np.angle(cells), np.ones(half - 1)
+    if view.function == "cos":
+        angles = np.arccos(np.clip(cells.real, -1, 1))
+        steep = np.abs(np.sin(angles))
+    elif view.function == "sin":
+        angles = np.arcsin(np.clip(cells.real, -1, 1))
+        steep = np.cos(angles)
+    with np.errstate(all="ignore"):
+        sizes, errors = np.abs(angles / cos), limit / np.abs(steep * cos)  # (pairs,)
+        bases, shares = sizes ** (-half / index), half / index * errors / sizes
+    best = int(np.argmin(np.nan_to_num(shares, nan=np.inf)))
+    base, error = float(bases[best]), float(bases[best] * shares[best])
+    near = [known for known in KNOWN_BASES if abs(known - base) <= error]
+    return [each for each in dict.fromkeys((*near, snap(base, error))) if each > 1]

@@ -1,16 +1,19 @@
-"""Hypotheses without waves or biases: counters and zeros.
+"""Hypotheses without waves or biases: counters, zeros, random tables.
 
 Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from posenc_cli.encoding.weights import DrawnTable
 from posenc_cli.identification.readings import real_matrix
 from posenc_cli.inference.fitting import median
 from posenc_cli.inference.trial import Hypothesis
@@ -27,12 +30,17 @@ _COUNTED, _EVENLY = 4, 0.75
 _PARTS = 64
 """Of 1, that positions of counters may be."""
 _ZEROS = "all values are 0, as in a buffer that was never written"
+_SEEDS = 16
+"""Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
 _STEPS = (1, 2, 3, 4, 5, 8, 10, 16)
-"""Positions from one row to the next that normalized positions are tried at."""
+"""Rows of such a table from one row to the next."""
+_FIRST_ROWS, _DRAWN_CELLS = 640, 1 << 17
+"""Rows of such a table among which the first row is looked for: all of the usual 512, and more;
+fewer of a wide one, for a row costs as many draws as it has columns."""
 
 
 def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """What a matrix may be as rows by formula."""
+    """What a matrix may be as rows by formula, or as a table that posenc draws."""
     values = real_matrix(evidence)
     if values is None or not np.isfinite(values).all():
         return
@@ -45,6 +53,7 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
         yield from _counters(evidence, values[:, 0], dim)
     if np.isin(values, (0, 1)).all():
         yield from _bits(values, rows, dim)
+    yield from _drawn(evidence, values, dim)
 
 
 def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesis]:
@@ -94,3 +103,60 @@ def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
         if step > 0 and times.max() > _EVENLY * rows.size:
             even = (firsts[np.argmax(times)] + step * rows).astype(np.int64)
             yield Hypothesis("binary", {"dim": dim, "order": order}, (None,), even, cost=1.0)
+
+
+@lru_cache(maxsize=64)
+def _first_columns(dim: int, seed: int) -> RealRows:
+    """The first two columns of a drawn table, in the rows where a first row is looked for."""
+    rows = np.arange(max(1, min(_FIRST_ROWS, _DRAWN_CELLS // dim)))
+    return DrawnTable(dim, seed, 1.0)(rows)[:, :2].copy()
+
+
+def _is_row(values: Reals, seed: int, row: int, wide: float) -> bool:
+    """Whether values are a multiple of a row of a drawn table."""
+    drawn = DrawnTable(values.size, seed, 1.0)(np.array([row]))[0]
+    missed = np.abs(values - values[0] / drawn[0] * drawn)
+    return bool(missed.max() <= wide * np.abs(values).max())
+
+
+def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
+    """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
+    wide = 4 * evidence.rounding
+    if dim == 1 or np.array_equal(values[0], np.round(values[0])):
+        return
+    for seed in range(_SEEDS):
+        begin = _first_columns(dim, seed)
+        ratio = values[0, 0] / begin[:, 0]
+        missed = np.abs(values[0, 1] - ratio * begin[:, 1])
+        near = (missed <= wide * np.abs(values[0]).max()) & (ratio > 0)
+        fitting = [
+            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, wide)
+        ]
+        steps = [
+            step
+            for step in _STEPS
+            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, wide))
+        ]
+        for first, step in itertools.product(fitting[:1], steps[:1]):
+            std = float(ratio[first])
+            short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")
+            rows = evidence.rows
+            count = evidence.count
+            length = int(first) + step * (count - 1) + 1
+            given = {"dim": dim, "seed": seed, "max_len": max(512, length)}
+            if short != 0.02:
+                given["std"] = short  # type: ignore[assignment]
+            positions = int(first) + step * (rows - rows[0])
+            # posenc's own numbers are met by no accident, but nobody else has them.
+            yield Hypothesis("learned", given, (None,), positions, cost=2.0)
+            if short == 0.02 and count % 2 and count > 1 and step == 1:
+                farthest = int(first) + (count - 1) // 2
+                reach = (count - 1) // 2
+                yield Hypothesis(
+                    "shaw",
+                    {"dim": dim, "seed": seed, "max_distance": farthest},
+                    (None,),
+                    rows - reach,
+                    # Before learned, which would give the same rows, at the usual distance alone.
+                    cost=1.9 if farthest == 128 else 2.1,
+                )

@@ -112,6 +112,7 @@ KINDS = {
 
 UNSHOWN = {
     "cape": ("training", "max_global_shift", "max_local_shift", "max_global_scaling", "seed"),
+    "learned": ("extend",),
 }
 """Parameters that docs/encodings.md says no table shows: each draws other numbers for each row."""
 NUMBERS = {
@@ -151,10 +152,8 @@ NUMBERS = {
 """Numbers that a parameter is given in place of its default, one parameter at a time."""
 FIXED = {"dim", "heads", "grid", "window_size", "seq_len", "sections", "max_distance", "order"}
 """Parameters that the shape says, or that are drawn apart."""
-RANDOM = {"learned", "shaw", "rope-mixed", "swin", "swin-v2", "fire"}
-"""Schemes whose numbers posenc draws: no rule gives them, so that none is named."""
-SCHEMES = sorted(set(catalogue.BUILT_IN) - {"rope-longrope", *RANDOM})
-"""All others but the one that needs two lists, which is drawn apart."""
+SCHEMES = sorted(set(catalogue.BUILT_IN) - {"rope-longrope"})
+"""All but the one that needs two lists, which is drawn apart."""
 
 
 @st.composite
@@ -171,11 +170,13 @@ def any_tables(draw, name):
         where = draw(st.sampled_from([40, 64, 128]))
         if "heads" in scheme.parameters:
             given["heads"] = draw(st.sampled_from([2, 4, 8]))
+        if "window_size" in scheme.parameters:
+            given["window_size"], where = text(grid), math.prod(grid)
     elif where is None:
         where = draw(st.sampled_from(["0:64", "0:100", "218:282", "0:640:10"]))
     if scheme.kind == "rotary":
         table = draw(st.sampled_from(["cos-sin", "interleaved", "cos-full", "angles", "inv-freq"]))
-        if name in ("rope-axial", "mrope", "xpos"):
+        if name in ("rope-axial", "rope-mixed", "mrope", "xpos"):
             table = draw(st.sampled_from(["cos-sin", "interleaved"]))
     free = [
         parameter
@@ -187,4 +188,6 @@ def any_tables(draw, name):
         changed = draw(st.sampled_from(free))
         values = changed.choices or NUMBERS.get(changed.name, (True, False))
         given[changed.name] = draw(st.sampled_from(values))
+    if given.get("class_token"):
+        where += 1
     return given, where, table, dtype

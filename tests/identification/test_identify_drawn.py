@@ -65,11 +65,22 @@ OTHERS = {
         )
         for context, table in ((64, "cos-sin"), (128, "cos"), (256, "inv-freq"))
     },
+    "RoPE-Mixed, drawn": ("rope-mixed", {"dim": 48, "grid": "6x7", "seed": 2}, None, "cos-sin"),
+    "RoPE-Mixed, cosines": ("rope-mixed", {"dim": 16, "grid": "5x8"}, None, "cos-full"),
+    "RoPE-Mixed, sines": ("rope-mixed", {"dim": 32, "grid": "8x9", "base": 256.0}, None, "sin"),
+    "Swin": ("swin", {"heads": 4, "window_size": "4x6", "seed": 1}, 24, None),
+    "BEiT": ("swin", {"heads": 2, "class_token": True}, 50, None),
+    "Swin V2": ("swin-v2", {"heads": 4, "pretrained_window_size": "6x6"}, 64, None),
+    "FIRE": ("fire", {"heads": 12, "c": 0.5}, 40, None),
+    "FIRE past its threshold": ("fire", {"heads": 2, "threshold": 64.0}, 100, None),
     "distances that are not reached": ("t5-clipped", {"heads": 4, "seed": 1}, 40, None),
     "KERPLE of heads alike": ("kerple-log", {"heads": 6, "r1": (0.3,)}, 64, None),
     "KERPLE of four digits": ("kerple-log", {"heads": 2, "r2": (1.663, 0.44)}, 64, None),
     "BLOOM from a later key": ("alibi", {"heads": 8, "form": "bloom"}, "780:844", None),
     "MPT of a longer context": ("alibi", {"heads": 6, "form": "mpt", "seq_len": 256}, 16, None),
+    "learned, every third": ("learned", {"dim": 16}, "0:192:3", None),
+    "counters, at halves": ("integer", {"dim": 16}, "0:40:0.5", None),
+    "shares, every second": ("normalized", {"dim": 16}, "0:200:2", None),
     "two scales at once": (
         "sinusoidal-nd",
         {"grid": "6x12", "base_size": "18x18", "interpolation_scale": (4.0,), "origin": "3,31"},
