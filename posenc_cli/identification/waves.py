@@ -119,7 +119,7 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     if not np.isfinite(values).all() or (values < 0).any() or not values.any():
         return
     errors = (2e-6 + 3 * evidence.rounding) * values + 1e-12
-    rates = Rates(values, errors)
+    rates = Rates(values, errors, 1)
     for proposal in rotary_proposals(rates, None):
         yield Hypothesis(
             proposal.scheme,
@@ -183,7 +183,7 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     if backward:
         rates = replace(rates, values=-rates.values)
     # Several encodings have the same frequencies.
-    find = lru_cache(partial(_row_positions, view.pairs, evidence))
+    find = lru_cache(partial(_row_positions, view.pairs, evidence, rates))
     if view.kind == "sinusoidal":
         yield from _sinusoidal(view, evidence, rates, find, backward=backward)
     elif view.growth is not None:
@@ -549,7 +549,7 @@ class PlacesOfRows(Record):
 
 
 def _row_positions(
-    pairs: ComplexRows, evidence: Evidence, float64_frequencies: bytes
+    pairs: ComplexRows, evidence: Evidence, rates: Rates, float64_frequencies: bytes
 ) -> list[PlacesOfRows]:
     """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
     frequencies = np.frombuffer(float64_frequencies)
@@ -578,7 +578,7 @@ def _row_positions(
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
-    if known == rows.size and median(apart) <= _MISFIT:
+    if known == rows.size and rates.rows >= 1 and median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=True)
         told = median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
         if told and not most:  # rows off the line of most are damaged

@@ -400,7 +400,7 @@ def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternativ
     if reference.coordinates is not None:
         return
     for share, least in _ERRORS:
-        measured = Rates(rates, share * rates + least)
+        measured = Rates(rates, share * rates + least, rates.size)
         for proposal in itertools.islice(rotary_proposals(measured, None), _MOST_PROPOSALS):
             try:
                 scheme = catalogue.find(proposal.scheme)

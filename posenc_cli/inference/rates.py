@@ -26,6 +26,8 @@ _TURNS_AT_ONCE = 1 << 16
 """Rotations of the lowest-frequency pair within which a row is searched, and all rows together."""
 _CELLS_AT_ONCE = 1 << 16
 """Phases of rows, turns and pairs that are compared together: half a mebibyte."""
+_REACH = 64
+"""How many times farther than the rows it was found on a rate is trusted to lead."""
 _FARTHEST = 1 << 21
 """The farthest position that is looked for: the longest contexts of models are half of it."""
 _FIRST = 1 << 17
@@ -40,6 +42,8 @@ _OFF_TOGETHER, _EXACT = 5e-7, 1e-8
 """Of a position: what float32 powers leave, and less than any float32 table leaves."""
 _MOST_PARTS = 10**9
 """Of 1: positions of smaller parts are rounded to such."""
+_SHARPENED = 320
+"""Rows beyond the first that sharpen rates: more lead no farther."""
 _POLISHED = 32
 """Columns whose waves are polished together, so that they stay in the cache."""
 _LADDER = 0.01
@@ -53,10 +57,15 @@ _FIRST_COLUMNS = 6
 
 
 class Rates(Record):
-    """Radians a row of each pair, and what they may be off by."""
+    """Radians a row of each pair, what they may be off by, and the rows they were found on.
+
+    These are ``rows`` of the sample from ``begin`` on.
+    """
 
     values: Reals
     errors: Reals
+    rows: int
+    begin: int = 0
 
 
 def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | None:
@@ -81,7 +90,37 @@ def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | Non
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
-    return Rates(rotations.frequencies, errors)
+    rates = Rates(rotations.frequencies, errors, even, begin)
+    return rates if even == rows.size else _extend(rates, pairs, rounding)
+
+
+def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
+    """Rates sharpened by rows that stand farther off, at positions which the rates so far tell.
+
+    Rows that follow one another are taken to be a position apart.
+    """
+    reach = rates.rows
+    used = 0
+    beyond = np.arange(rates.begin + rates.rows, pairs.shape[0])
+    thinned = beyond[:: max(1, beyond.size // _SHARPENED)]
+    pairs = pairs[np.r_[: rates.begin + rates.rows, thinned]]
+    while True:
+        where, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
+        start = where[rates.begin : rates.begin + rates.rows]
+        if not np.array_equal(start, start[0] + np.arange(rates.rows)):
+            return rates
+        far = where - start[0]
+        known = (misfits <= 0.1 + 4 * rounding) & (far >= 0) & (far <= _REACH * reach)
+        _, first = np.unique(where[known], return_index=True)
+        if first.size <= max(used, rates.rows):
+            return rates
+        used = first.size
+        at, points = where[known][first], pairs[known][first]
+        rotations = fit(at, points)
+        reach = int(at[-1] - at[0])
+        noise = np.maximum(np.std(np.angle(points * rotations.at(at).conj()), axis=0), rounding)
+        errors = 6 * noise / max(reach, 1) + 1.5e-6 * np.abs(rotations.frequencies)
+        rates = Rates(rotations.frequencies, errors, rates.rows, rates.begin)
 
 
 class Signal(Record):
@@ -426,12 +465,18 @@ def _places(
 def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     """The mean distances of pairs at ``places`` (rows, turns) from where ``phases`` have them.
 
-    A distance is |exp(i·apart) − 1|. Shape: (rows, turns).
+    If there are many pairs, some of them tell which turns cannot be the best of a row: these keep
+    the distances of some. So does a row that fits nowhere. Shape: (rows, turns).
     """
     misfits = np.empty(places.shape)
     at_once = max(1, _CELLS_AT_ONCE // phases.size)
     for first in range(0, places.shape[1], at_once):
         columns = slice(first, first + at_once)
-        apart = np.multiply.outer(places[:, columns], rates) - phases[:, None]
-        misfits[:, columns] = np.abs(2 * np.sin(apart / 2)).mean(axis=2)
+        misfits[:, columns] = _distances(places[:, columns], phases, rates)
     return misfits
+
+
+def _distances(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
+    """The mean of |exp(i·apart) − 1| over pairs, of rows at places. Shape: (rows, places)."""
+    apart = np.multiply.outer(places, rates) - phases[:, None]  # (rows, places, pairs)
+    return np.asarray(np.abs(2 * np.sin(apart / 2)).mean(axis=2), np.float64)
