@@ -268,8 +268,8 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
         return attempts
     for groups in (
         wave_hypotheses(evidence),
-        ((False, grid_hypotheses(evidence)),),
         ((False, group) for group in function_hypotheses(evidence)),
+        ((False, grid_hypotheses(evidence)),),
     ):
         for likely, group in groups:
             if not likely and any(_is_certain(attempt.trial) for attempt in attempts):

@@ -89,7 +89,6 @@ class ResultReader:
         single = places.count > _LARGE and returned.dtype != "float64"
         self._kind = np.complex64 if single else np.complex128
         self._pairings = pairings
-        self._infinite = False
 
     @cached_property
     def _caches(self) -> list[_CallCache]:
@@ -119,8 +118,6 @@ class ResultReader:
         for cache in self._caches:
             for part, read in zip(cache.parts, entries.read_as(cache.pairing), strict=True):
                 part[rows] = read
-        if not np.isfinite(self._caches[0].turned[rows]).all():
-            self._infinite |= bool(np.isinf(results).any())
         return rows[:0] if exact is None else rows[~exact]
 
     def subject(self, target: str, *, both: bool) -> Subject:
@@ -139,7 +136,6 @@ class ResultReader:
             None if mismatch else turnings[-1],
             mismatch,
             notes=("q and k were both checked",) if both else (),
-            infinite=self._infinite,
             **self._conduct,
         )
 

@@ -85,9 +85,9 @@ class Subject(Record):
     function does not map each row by its position. ``other_calls`` lists kinds of calls with other
     results than the measured ones. ``call`` says how a function was called. ``key`` is the rotation
     of keys if the function rotates queries and keys. ``vectors`` returns rows before and after, if
-    the subject is vectors. For a function, ``infinite`` says that it returned infinite values,
-    ``returned_half`` in which half precision all results for random vectors are exact, and
-    ``returned_tables`` that it returned tables and is judged by them.
+    the subject is vectors. For a function, ``returned_half`` says in which half precision all
+    results for random vectors are exact, and ``returned_tables`` that it returned tables and is
+    judged by them.
     """
 
     kind: SubjectKind
@@ -103,7 +103,6 @@ class Subject(Record):
     call: dict[str, Any] | None = None
     key: Subject | None = None
     vectors: Vectors | None = None
-    infinite: bool = False
     returned_half: str | None = None
     returned_tables: bool = False
 

@@ -105,14 +105,6 @@ def rotary_cat_pixels(rows, columns, dim, largest=224):
     return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
 
 
-def dinov3(rows, columns, dim):
-    """timm's RotaryEmbeddingDinoV3: patch centres between −1 and 1, halves, sines first."""
-    y, x = places(rows, columns)
-    both = [2 * (axis + 0.5) / n - 1 for axis, n in ((y, rows), (x, columns))]
-    angles = np.tile(2 * np.pi * angles_of(both, [dim // 4] * 2, 100.0), 2)
-    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1))
-
-
 def fourier(rows, columns, bands, largest=224):
     """timm's build_fourier_pos_embed: sines, and cosines, each (rows, columns, 2, bands)."""
     angles = pixel_angles(rows, columns, octaves(bands, largest))
@@ -137,13 +129,6 @@ def lucidrains_axial(rows, columns, dim):
     return single(angles.reshape(rows, columns, 2 * dim))
 
 
-def mlx_full_turns(rows, dim):
-    """mlx.nn.SinusoidalPositionalEncoding(dim, full_turns=True)."""
-    half = dim // 2
-    angles = 2 * np.pi * np.arange(rows)[:, None] * 1e-4 ** (np.arange(half) / (half - 1))
-    return single(np.concatenate([np.sin(angles), np.cos(angles)], axis=1) * np.sqrt(2 / dim))
-
-
 def slopes(heads):
     """Press' slopes, of a power of two and of others."""
     power = 2 ** int(np.log2(heads))
@@ -157,23 +142,6 @@ def some_heads(biased, heads, length):
     bias = np.zeros((heads, length, length))
     bias[:biased] = -slopes(biased)[:, None, None] * np.abs(where - where[:, None])
     return single(bias)
-
-
-def positional_encodings_3d(sides, channels):
-    """positional-encodings' PositionalEncoding3D: alternating, the last axis cut."""
-    width = 2 * -(-channels // 6)
-    angles = [np.multiply.outer(axis, ladder(width // 2)) for axis in places(*sides)]
-    columns = [np.stack([np.sin(a), np.cos(a)], -1).reshape(len(a), width) for a in angles]
-    return single(np.concatenate(columns, 1)[:, :channels].reshape(*sides, channels))
-
-
-def simple_vit(sides, dim):
-    """vit-pytorch's posemb_sincos_2d and _3d: the last axis first, the last frequency 1/10000."""
-    count = dim // (2 * len(sides))
-    bands = 1e4 ** -(np.arange(count) / (count - 1))
-    angles = [np.multiply.outer(axis, bands) for axis in places(*sides)[::-1]]
-    columns = np.concatenate([np.concatenate([np.sin(a), np.cos(a)], 1) for a in angles], 1)
-    return single(np.pad(columns, ((0, 0), (0, dim - columns.shape[1]))))
 
 
 def sd3_cropped(dim, side, largest, base_size):
@@ -233,9 +201,7 @@ TABLES = {
     "PixArt, 32 by 32 at 2": (
         (sincos_2d(96, 32, 32, 64, 2.0),), "sinusoidal-nd", {"grid": (32, 32)},
     ),
-    "3 by 3 over 16": ((sincos_2d(48, 3, 3),), "sinusoidal-nd", {"grid": (3, 3)}),
     "spread by 1.5": ((sincos_2d(64, 12, 18, 16, 1.5),), "sinusoidal-nd", {"grid": (12, 18)}),
-    "CogVideoX's rows": ((sincos_3d(96, (9, 6), 5),), "sinusoidal-nd", {"grid": (5, 6, 9)}),
     "CogVideoX's rows, spread": (
         (sincos_3d(64, (12, 8), 4, 1.875, 2.0),), "sinusoidal-nd", {"grid": (4, 8, 12)},
     ),
@@ -256,18 +222,10 @@ TABLES = {
     "RotaryEmbeddingCat in 448 pixels": (
         rotary_cat_pixels(16, 12, 64, 448), "rope-axial", {"base": 448.0},
     ),
-    "RotaryEmbeddingDinoV3": (dinov3(6, 10, 64), "rope-axial", {"convention": "dinov3"}),
     "build_fourier_pos_embed": (fourier(14, 14, 16), "rope-axial", {"grid": (14, 14)}),
     "get_axial_freqs, pixel": (lucidrains_pixel(8, 8, 32), "rope-axial", {"grid": (8, 8)}),
     "get_axial_freqs, lang": (lucidrains_axial(8, 12, 32), "rope-axial", {"convention": "eva"}),
     "freqs_for pixel": (lucidrains_pixel_line(32, 32), "rope-axial", {}),
-    "MLX, full turns": (mlx_full_turns(128, 64), "sinusoidal", {"full_turns": True}),
-    "SimpleViT": (
-        simple_vit((14, 14), 64), "sinusoidal-nd", {"convention": "simple-vit", "base": 1e4},
-    ),
-    "SimpleViT, a video": (
-        simple_vit((4, 6, 8), 100), "sinusoidal-nd", {"convention": "simple-vit", "base": 1e4},
-    ),
     "SD3, cropped": (
         sd3_cropped(64, 32, 96, 64), "sinusoidal-nd", {"grid": (32, 32), "origin": (32, 32)},
     ),
@@ -290,9 +248,5 @@ TABLES = {
     "Conformer": (conformer(60, 64), "sinusoidal", {"base": 1e4}),
     "theta_rescale_factor": (rescaled(24, 64, 4.0), "rope-ntk", {"factor": 4.0}),
     "6 of 12 heads": (some_heads(6, 12, 24), "alibi", {"heads": 6}),
-    "4 of 8 heads": (some_heads(4, 8, 40), "alibi", {"heads": 4}),
-    "PositionalEncoding3D": (
-        positional_encodings_3d((4, 5, 6), 64), "sinusoidal-nd", {"grid": (4, 5, 6)},
-    ),
 }  # fmt: skip
 """Arrays, scheme, and some parameters that must be said."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from posenc_cli.errors import PosencError
 from posenc_cli.files.reading import Loaded
 from posenc_cli.identification.search import identify, identify_files
-from posenc_cli.inference.evidence import Evidence, short_numbers
+from posenc_cli.inference.evidence import Evidence
 from posenc_cli.inference.trial import Census, Largest
 from tests.examples import examples
 from tests.matrices import matrix
@@ -62,17 +62,6 @@ def test_rows_from_some_row_on_are_named_though_they_are_more_than_half():
     cos[900:] = cos[899]
     near = of(cos, sin).nearest
     assert near.census.misfit_rows.tolist() == list(range(900, 2048))
-
-
-@pytest.mark.long
-def test_one_unit_in_the_last_place_fits_but_is_not_exact():
-    cos, sin = half_tables()
-    assert of(cos, sin).match.exact
-    cos[777, 10] = np.nextafter(cos[777, 10], np.float32(0))
-    found = of(cos, sin).match
-    assert (found.exact, found.models) == (False, ())
-    assert "llama-3-8b" in found.fitting_models
-    assert found.census.cells - found.census.equal == 1
 
 
 @pytest.mark.long
@@ -132,13 +121,7 @@ def test_values_off_the_grid_of_their_sample_are_seen():
     assert (found.census.on_grid, found.exact) == (False, False)
 
 
-def test_text_is_float32_only_where_it_is_written_so():
-    assert short_numbers(np.array([0.84147098, 0.8414709848, 1e-38, 5.0])).tolist() == [
-        *(True, False, True, True)
-    ]
-
-
-@pytest.mark.parametrize("factor", [1 + 9e-7, 1 - 9e-7, 1 + 3e-7])
+@pytest.mark.parametrize("factor", [1 + 9e-7, 1 - 9e-7])
 def test_frequencies_of_which_none_is_equal_are_no_models(factor):
     values = 10_000.0 ** (-np.arange(32) / 32) * factor
     found = of(values).match
@@ -158,13 +141,12 @@ def test_a_louder_table_is_no_longrope_of_invented_factors(factor):
 
 @pytest.mark.slow
 def test_factors_of_no_rule_are_not_read_off():
-    for seed in range(2):
-        factors = np.random.default_rng(seed).uniform(1, 8, 32)
-        frequencies = 10_000.0 ** (-np.arange(32) / 32) / np.sort(factors)
-        angles = np.arange(400)[:, None] * frequencies
-        table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-        for values in (table, frequencies):
-            assert of(values).match is None
+    factors = np.random.default_rng(0).uniform(1, 8, 32)
+    frequencies = 10_000.0 ** (-np.arange(32) / 32) / np.sort(factors)
+    angles = np.arange(400)[:, None] * frequencies
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    for values in (table, frequencies):
+        assert of(values).match is None
 
 
 def test_a_full_table_is_a_models_only_in_the_models_layout():
@@ -202,13 +184,6 @@ def test_a_mask_hides_what_is_low_and_nothing_else():
     assert found.census.cells + found.census.hidden == bias.size
     bias[2, 40, 7] = np.nan
     assert of(bias).nearest.census.misfit_rows.tolist() == [2 * 60 + 40]
-
-
-@pytest.mark.slow
-def test_learned_values_of_any_offsets_are_no_buckets():
-    values = np.random.default_rng(2).normal(size=(4, 79))
-    offsets = np.arange(40)[None, :] - np.arange(40)[:, None] + 39
-    assert of(values[:, offsets]).match is None
 
 
 @pytest.mark.slow
@@ -369,13 +344,6 @@ def test_heads_that_are_too_many_are_not_tried_as_a_bias(monkeypatch):
     assert of(np.random.default_rng(0).normal(size=(1000, 1, 16))).match is None
 
 
-def test_what_is_not_known_is_said_of_posenc_alone(call, tmp_path):
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(64, 8)))
-    status, out, _ = call("identify", "x.npy")
-    assert status == 1
-    assert "no match found among" in " ".join(out.split())
-
-
 def _with_wrong_pairs(kind, pairs):
     """A table of 32 pairs, some of which turn at a rate of their own, or hold something else."""
     rates = 10_000.0 ** -(np.arange(32) / 32)
@@ -390,11 +358,13 @@ def _with_wrong_pairs(kind, pairs):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["faster", "backward", "still", "noise"])
-def test_a_table_with_wrong_pairs_is_no_encoding_and_is_named_by_none(kind):
-    for pairs in ([7], [20, 21, 22, 23, 24]):
-        found = of(*_with_wrong_pairs(kind, pairs))
-        assert (found.match, found.nearest) == (None, None)
+@pytest.mark.parametrize(
+    ("kind", "pairs"),
+    [("faster", [7]), ("backward", [20, 21, 22]), ("still", [7]), ("noise", [20, 21, 22])],
+)
+def test_a_table_with_wrong_pairs_is_no_encoding_and_is_named_by_none(kind, pairs):
+    found = of(*_with_wrong_pairs(kind, pairs))
+    assert (found.match, found.nearest) == (None, None)
 
 
 def test_float32_angles_in_a_wider_file_are_not_called_damaged():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from posenc_cli.identification import attempts
 from posenc_cli.identification.search import identify
 from posenc_cli.inference.evidence import Evidence
 from posenc_cli.records import replace
@@ -141,8 +140,8 @@ def repeated(table, row, of_row):
 @pytest.mark.parametrize(
     ("change", "where"),
     [
-        *((swapped, pair) for pair in ((778, 2333), (100, 200), (3, 4), (4094, 4095))),
-        *((repeated, pair) for pair in ((1234, 99), (4095, 99), (100, 99))),
+        *((swapped, pair) for pair in ((778, 2333), (3, 4), (4094, 4095))),
+        *((repeated, pair) for pair in ((1234, 99), (100, 99))),
         (held, (3000,)),
     ],
 )
@@ -174,7 +173,7 @@ def test_a_low_score_that_no_mask_hides_does_not_fit(low):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("low", [-np.inf, -1e10, 0.0])
+@pytest.mark.parametrize("low", [-np.inf, 0.0])
 def test_a_masked_bias_is_none_that_a_command_writes_again(low):
     bias = matrix("alibi", "0:64", heads=8).copy()
     bias[:, np.triu(np.ones((64, 64), bool), 1)] = low
@@ -193,27 +192,6 @@ def test_windows_and_columns_of_padding_are_masks():
         bias[:, hidden] = -np.inf
         found = of(bias).match
         assert (found.scheme, found.census.hidden) == ("alibi", 8 * int(hidden.sum()))
-
-
-@pytest.mark.slow
-def test_a_table_with_one_pair_too_fast_is_no_longrope():
-    rates = 10_000.0 ** (-np.arange(32) / 32)
-    rates[9] *= 1.5
-    angles = np.arange(300)[:, None] * rates
-    assert of(np.concatenate([np.cos(angles), np.sin(angles)], axis=1)).match is None
-
-
-def test_an_exact_sinusoid_is_not_tried_as_the_bias_that_its_square_could_be(monkeypatch):
-    """Nothing ranks above usual parameters that give every cell; a noisy square is still tried."""
-    tried = []
-    monkeypatch.setattr(attempts, "profiles_of", lambda _: tried.append(1) or [])
-    monkeypatch.setattr(attempts, "pair_hypotheses", lambda *_, **__: ())
-    angles = np.multiply.outer(np.arange(64.0), 10_000.0 ** -(np.arange(32) / 32))
-    table = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(64, 64).astype(np.float32)
-    found = identify(Evidence.of_arrays(table)).match
-    assert (found.scheme, found.exact, tried) == ("sinusoidal", True, [])
-    identify(Evidence.of_arrays(np.random.default_rng(3).normal(size=(64, 64)).astype(np.float32)))
-    assert tried
 
 
 def test_one_short_number_among_values_of_a_half_precision_is_not_rounded_away():

@@ -39,7 +39,7 @@ def test_what_no_rule_gave_is_not_identified(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-7])
+@pytest.mark.parametrize("noise", [1e-12, 1e-7])
 def test_float64_values_beside_those_of_any_code_are_not_identified(noise):
     """Code in float64 errs by 1e-15, and float32 code leaves float32 values, or scaled ones."""
     at = np.outer(np.arange(ROWS), ladder())

@@ -73,8 +73,7 @@ SCHEDULES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SCHEDULES)
-@pytest.mark.parametrize("dim", [33, 64])
-@pytest.mark.parametrize("given", [{}, {"flip": True, "shift": 0.0}])
+@pytest.mark.parametrize(("dim", "given"), [(33, {}), (64, {"flip": True, "shift": 0.0})])
 def test_the_timesteps_of_a_schedule_are_read_off(call, tmp_path, name, dim, given):
     steps, text = SCHEDULES[name]
     table = timesteps(steps, dim, **given)
@@ -85,7 +84,7 @@ def test_the_timesteps_of_a_schedule_are_read_off(call, tmp_path, name, dim, giv
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dim", [7, 33, 65])
+@pytest.mark.parametrize("dim", [7, 65])
 @pytest.mark.parametrize("given", [{}, {"flip": True, "shift": 0.0}])
 def test_timesteps_of_an_odd_width_end_in_a_column_of_zeros(call, tmp_path, dim, given):
     table = timesteps(np.arange(300), dim, **given)
@@ -148,18 +147,14 @@ def test_the_report_says_where_rows_stand(call, tmp_path):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("how", ["jittered", "rooted", "repeated", "mirrored"])
+@pytest.mark.parametrize("how", ["jittered", "repeated"])
 def test_rows_off_every_line_are_not_identified(how):
     places = np.arange(200.0)
     if how == "jittered":
         places += np.random.default_rng(1).normal(size=200) * 0.3
-    elif how == "rooted":
-        places = np.sqrt(places)
     table = sinusoids(places, 64).astype(F32)
     if how == "repeated":
         table[77] = table[78]
-    elif how == "mirrored":
-        table[100:] *= -1
     assert found_in(table) is None
 
 
@@ -180,8 +175,6 @@ def test_too_many_falling_positions_are_refused(call):
     [
         (np.arange(64) ** 2, "0, 1, 4, 9 …"),
         (np.arange(63, -1, -1), "63, 62, 61, 60 …"),
-        (-np.arange(64), "0, -1, -2, -3 …"),
-        (np.arange(1000, 1064), "1000, 1001, 1002, 1003 …"),
         (np.arange(0, 128, 2), "0, 2, 4, 6 …"),
         (np.arange(64), None),
     ],

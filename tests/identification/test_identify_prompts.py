@@ -29,8 +29,13 @@ def test_the_tables_of_transformers_and_the_ids_of_their_prompt_are_recognized(n
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("prompt", [["0,4,3", "1,6,8", "video:3,4,4"], ["7,1", "1,2,40"]])
-@pytest.mark.parametrize("given", ["qwen2-vl-7b", "qwen3-vl-4b"])
+@pytest.mark.parametrize(
+    ("prompt", "given"),
+    [
+        (["0,4,3", "1,6,8", "video:3,4,4"], "qwen2-vl-7b"),
+        (["7,1", "1,2,40"], "qwen3-vl-4b"),
+    ],
+)
 def test_the_printed_commands_write_ids_and_table_again(call, tmp_path, prompt, given):
     text, *grids = prompt
     words = ["-m", "qwen2-vl-7b", "--text", text, *(w for grid in grids for w in ("--grid", grid))]

@@ -11,11 +11,9 @@ import posenc_cli
 @pytest.mark.parametrize(
     ("params", "head"),
     [
-        ({"heads": 8, "dim": 128}, None),
         ({"heads": 6, "dim": 30}, None),
         ({"heads": 4, "dim": 48, "base": 7777.0}, None),
         ({"heads": 2, "dim": 8, "convention": "nemo"}, None),
-        ({"heads": 3, "dim": 16, "base": 100_000.0, "convention": "nemo"}, None),
         ({"heads": 1, "dim": 24}, 0),
     ],
 )
