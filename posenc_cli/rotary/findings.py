@@ -46,9 +46,15 @@ if TYPE_CHECKING:
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.tolerance import Tolerance
     from posenc_cli.inference.turning import Progress, SubjectBlock, Turning
-    from posenc_cli.numerics.arrays import ComplexRows, Integers, RealRows, Reals
+    from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.rotary.codes import FindingName
+
+    _MapParts = tuple[ComplexRows, ComplexRows | None]
+    """The parts of a map, of x and of x̄ (None: 0), at some positions."""
+
+    _PairParts = tuple[Complexes, Complexes | int]
+    """The same of one pair."""
 
 CURVE_POINTS = 120
 """Points of the error by position, at most: more than columns of a terminal."""
@@ -319,9 +325,20 @@ def _take_in_errors(
     result.shares += map(tuple, shares.tolist())
 
 
+class Partner(Record):
+    """The position whose scores with the worst one change most, in its pair, and by how much.
+
+    ``change`` is None where more than the pair has a part in its scores, and only a bound is known.
+    """
+
+    position: int
+    change: float | None
+
+
 class Consistency(Record):
     """How near a subject is to rotations of its own, at every position.
 
+    ``partner`` goes with the worst position, None where nothing is worse than allowed.
     ``longest`` is the most that any length is extended.
     """
 
@@ -329,6 +346,7 @@ class Consistency(Record):
     worst: WorstDeviation
     stretch: float
     longest: float
+    partner: Partner | None
 
 
 def consistency(
@@ -361,27 +379,89 @@ def consistency(
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)  # (pairs,)
     worst, longest = WorstDeviation(), 0.0
 
+    def parts(block: SubjectBlock) -> tuple[_MapParts, _MapParts]:
+        """What a block does and what the rotations would do: each the main part and the other."""
+        major, minor = without_growth(block, reference), block.mirrored
+        if mirrors and minor is not None:
+            major, minor = minor, major
+        units = turns(block.positions)
+        fitted_minor = None if other is None else units * other
+        return (major, minor), (units * rotations.amplitudes, fitted_minor)
+
     with np.errstate(invalid="ignore", over="ignore"):
         for block in turning.blocks(progress):
-            major, minor_part = without_growth(block, reference), block.mirrored
-            if mirrors and minor_part is not None:
-                major, minor_part = minor_part, major
-            units = turns(block.positions)
+            (major, minor_part), (fitted_major, fitted_minor) = parts(block)
             beside = 0.0 if block.rest is None else block.rest[:, None]
             sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
             longest = max(longest, float((sizes + beside).max()))
-            missed = np.abs(major - units * rotations.amplitudes) + beside  # (n, pairs)
+            missed = np.abs(major - fitted_major) + beside  # (n, pairs)
             if minor_part is not None:
-                missed = missed + np.abs(minor_part - (0 if other is None else units * other))
+                missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
             if block.seen is not None:
                 missed = np.where(block.seen, missed, 0.0)
             followed = reference.angle_positions(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
+    partner = _partner(turning, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
-    return Consistency(rotations, worst, stretch, longest)
+    return Consistency(rotations, worst, stretch, longest, partner)
+
+
+def _partner(
+    turning: Turning,
+    parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
+    worst: WorstDeviation,
+) -> Partner | None:
+    """The n for which the score of m, the worst position, and n is farthest from the rotations'.
+
+    Every n is looked at, m itself too. None where a score of m is not a number.
+    """
+
+    def column(parts_of_map: _MapParts) -> _PairParts:
+        major, minor = parts_of_map
+        return major[:, worst.pair], 0 if minor is None else minor[:, worst.pair]
+
+    def read(block: SubjectBlock) -> tuple[_PairParts, _PairParts]:
+        of_block, right = parts(block)
+        return column(of_block), column(right)
+
+    at_worst = turning.read(np.array([worst.row], np.int64))
+    of_worst, right_of_worst = read(at_worst)
+    known = at_worst.rest is None
+    best: tuple[float, int] | None = None
+    with np.errstate(invalid="ignore", over="ignore"):
+        for block in turning.blocks():
+            known = known and block.rest is None
+            of_block, right = read(block)
+            changes = sum(
+                np.abs(a - b)
+                for a, b in zip(
+                    _scores(of_worst, of_block), _scores(right_of_worst, right), strict=True
+                )
+            )
+            if block.seen is not None:
+                changes = np.where(block.seen[:, worst.pair], changes, -1.0)
+            changes = np.where(np.isfinite(changes), changes, -1.0)
+            row = int(np.argmax(changes))
+            if changes[row] > (-1.0 if best is None else best[0]):
+                best = float(changes[row]), int(block.positions[row])
+    return None if best is None else Partner(best[1], best[0] if known else None)
+
+
+def _scores(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
+    """The two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
+
+    With A x = z·x + w·x̄, whose transpose is z̄·x + w·x̄. The sum of their sizes is the norm, and
+    is the same where z and w, of both, change places.
+    """
+    z, w = left
+    other_z, other_w = right
+    return (
+        np.conj(z) * other_z + w * np.conj(other_w),
+        np.conj(z) * other_w + w * np.conj(other_z),
+    )
 
 
 def _nearest(

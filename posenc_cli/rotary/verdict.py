@@ -16,6 +16,7 @@ from posenc_cli.rotary.codes import FindingName, SubjectKind
 from posenc_cli.rotary.findings import (
     Consistency,
     Finding,
+    Partner,
     Survey,
     WorstDeviation,
     WrongCells,
@@ -349,13 +350,14 @@ def _relative(
     survey: Survey | None,
     nearest: Consistency | None,
 ) -> Finding:
-    proofs: list[tuple[WorstDeviation, float, float]] = []
+    proofs: list[tuple[WorstDeviation, float, float, Partner | None]] = []
     if survey is not None:
         # The subject equals the reference, which rotates at a constant rate.
-        proofs.append((survey.reference, reference.scale, math.inf))
+        proofs.append((survey.reference, reference.scale, math.inf, None))
     if nearest is not None:
-        proofs.append((nearest.worst, nearest.stretch, nearest.longest))
-    for worst, stretch, longest in proofs:
+        proofs.append((nearest.worst, nearest.stretch, nearest.longest, nearest.partner))
+    for proof in proofs:
+        worst, stretch, longest, partner = proof
         value = (2 * stretch + worst.value) * worst.value
         # Python's power raises an error if a number is too large.
         value = min(value, stretch * stretch + longest * longest)
@@ -365,8 +367,10 @@ def _relative(
             break
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
-    message = _relative_text(subject, reference, worst, value, ok=verdict["ok"])
     at = _place(worst)
+    if at is not None and partner is not None and not verdict["ok"]:
+        at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
+    message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
     return Finding(FindingName.RELATIVE, at=at, message=message, worst_is="bound", **verdict)
 
 
@@ -375,6 +379,7 @@ def _relative_text(
     reference: Reference,
     worst: WorstDeviation,
     value: float,
+    partner: Partner | None,
     *,
     ok: bool,
 ) -> str:
@@ -391,9 +396,15 @@ def _relative_text(
     if not math.isfinite(worst.value):
         return f"q·k is NaN or infinite at position {worst.position}, pair {worst.pair}"
     what = "m − n" if reference.coordinates is None else "the offsets along the axes"
+    dependent = f"q·k does not depend on {what} alone"
+    if partner is None or partner.change is None:
+        return (
+            f"{dependent} (error at most {_number(value)}, at m = {worst.position}, "
+            f"pair {worst.pair})"
+        )
     return (
-        f"q·k does not depend on {what} alone (error at most {_number(value)}, at m = "
-        f"{worst.position}, pair {worst.pair})"
+        f"{dependent} (error {_number(partner.change)}, at m = {worst.position}, "
+        f"n = {partner.position}, pair {worst.pair}; the table has a bound for all positions)"
     )
 
 
