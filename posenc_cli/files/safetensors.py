@@ -225,7 +225,7 @@ def _check(source: Source, content: bytes | mmap.mmap) -> None:
             with library.safe_open(source.path, framework="numpy"):
                 pass
         else:
-            library.deserialize(content)
+            library.deserialize(content)  # type: ignore[no-untyped-call]
     except (KeyboardInterrupt, SystemExit, OSError, MemoryError):
         raise
     except BaseException:  # a panic of the Rust library derives from BaseException

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.gguf_files import GOLDEN, converted, gguf_bytes, llama, parsed
+from tests.processes import PATIENCE
 
 
 @pytest.fixture
