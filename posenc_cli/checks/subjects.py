@@ -140,14 +140,17 @@ def _slopes_of_json(path: str) -> list[float]:
         raise InvalidInput(f"{quoted_name(path)} holds no slopes as JSON") from error
 
 
+def _of_one_row(asked: Asked, loaded: Loaded) -> InvalidInput:
+    has_frequencies = isinstance(asked.source, Scheme) and asked.source.inverse is not None
+    hint = "--inv-freq FILE compares frequencies" if has_frequencies else None
+    return InvalidInput(f"{quoted_name(loaded.path)} holds one row, not a table", hint=hint)
+
+
 def _rows(asked: Asked, loaded: Loaded) -> ValueSubject:
     """Rows (n, d), of a grid also (rows, columns, d); rows and columns may be exchanged."""
     values = loaded.values
     if values.ndim < 2:
-        raise InvalidInput(
-            f"{quoted_name(loaded.path)} holds one row, not a table",
-            hint="--inv-freq FILE compares frequencies",
-        )
+        raise _of_one_row(asked, loaded)
     probe = asked.expected(
         "rows", loaded, asked.positions, places=ValuePlaces(np.arange(1)), found=values
     )

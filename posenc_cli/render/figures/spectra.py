@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.choice import Choice
+    from posenc_cli.encoding.request import Request
 
 
 MOST_ROWS = 128
@@ -80,11 +81,10 @@ class SpectrumReport(Record):
         return [elided, *self.sentences]
 
 
-def choice_report(choice: Choice) -> SpectrumReport:
-    """The waves of an encoding.
+def _request_of_waves(choice: Choice) -> Request:
+    """The request for an encoding that is made of waves.
 
-    Raises: InvalidInput if it is not made of waves, has too many of them, or its positions are not
-        whole.
+    Raises: InvalidInput if it is not, or its positions are not whole.
     """
     if choice.encoding().bound.content.waves is None:
         raise InvalidInput(
@@ -99,6 +99,16 @@ def choice_report(choice: Choice) -> SpectrumReport:
         # counted.
         context, _ = context_of(request.encoding, None, choice.context)
         request = replace(request, encoding=choice.encoding(context))
+    return request
+
+
+def choice_report(choice: Choice) -> SpectrumReport:
+    """The waves of an encoding.
+
+    Raises: InvalidInput if it is not made of waves, has too many of them, or its positions are not
+        whole.
+    """
+    request = _request_of_waves(choice)
     bound, positions, source = request.encoding.bound, request.positions, choice.source
     one_row = replace(request, positions=Positions.contiguous(0, 1))
     width = one_row.plan().shape[-1]
