@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KNOWN_BASES = (
     1e4, 5e5, 1e6, 1e5, 1.5e5, 1.6e5, 2e6, 2.5e4, 5e6, 1e7, 8e6, 3e6, 4e4, 5e4, 6e5,
     1e3, 1e2, 1.2e7, 1e8, 2e4, 8e4, 2.5e5, 1e11,
+    11158840.0, 207112184.0, 283461213.0, 3580165449.0,  # Hunyuan's, and Gradient's of Llama 3
 )  # fmt: skip
 """Bases of published models and of the paper, the most common first."""
 

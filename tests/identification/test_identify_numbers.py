@@ -123,6 +123,16 @@ def test_a_known_base_that_only_comes_near_gives_way_to_the_one_that_gives_every
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("base", [11_158_840.0, 207_112_184.0, 283_461_213.0, 3_580_165_449.0])
+def test_the_base_of_a_published_model_comes_before_a_factor_that_gives_nearly_the_same(base):
+    """Of Tencent's Hunyuan and Hy3, and of Gradient's Llama 3 for long contexts."""
+    for found in (
+        found_in(inv_freq(128, base)),
+        found_in(halves(np.cos, inv_freq(128, base), 300)),
+    ):
+        assert (found.scheme, found.params["base"]) == ("rope", base)
+
+
 @pytest.mark.parametrize("base", [12_345.6789, 77_777.7])
 def test_the_cells_determine_a_base_of_many_digits(base):
     found = found_in(side_by_side(ladder(64, base), 1000).astype(F32))
