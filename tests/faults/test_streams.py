@@ -449,6 +449,7 @@ def test_the_usage_of_commands_is_checked_in_one_line(call):
     for arguments, message, hint in (
         (["genrate"], "'genrate' is not a command of posenc", "did you mean 'generate'?"),
         (["generate", "--lne", "4"], "--lne: posenc generate has no such option", "--len"),
+        (["--version=1"], "option '--version' does not take a value", "hint: posenc --help shows"),
         (["generate", "--len"], "requires an argument", "--help"),
         (["generate", "extra"], "extra", "--help"),
         (["schemes", "a", "b"], "b", "--help"),
