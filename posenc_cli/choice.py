@@ -229,7 +229,7 @@ def part_names(name: str) -> list[str]:
     if not all(names):
         raise InvalidInput(
             f"--scheme {abbreviated(name)}: must be a scheme, or A+B for a hybrid",
-            hint="a + in the name of a file takes a path with a slash",
+            hint="a + in the name of a file takes a path with a slash" if "+" in name else None,
         )
     for part in names:
         if names.count(part) > 1:

@@ -356,12 +356,23 @@ def _seconds(times: Path) -> dict[str, float]:
 
     seconds = {}
     for case in ElementTree.parse(times).iter("testcase"):
-        name = f"{case.get('file')}::{case.get('name')}"
+        name = _node(case.get("file"), case.get("classname"), case.get("name"))
         if case.find("failure") is not None or case.find("error") is not None:
             print(f"left out, for it fails as it is: {name}", flush=True)
         elif case.find("skipped") is None:
             seconds[name] = float(case.get("time", 0))
     return seconds
+
+
+def _node(file: str, place: str, test: str) -> str:
+    """The id of a test of a file, by its dotted place, which ends in the class that it is in.
+
+    >>> _node("tests/files/test_save.py", "tests.files.test_save.TestFormat", "test_csv")
+    'tests/files/test_save.py::TestFormat::test_csv'
+    """
+    module = file.removesuffix(".py").replace("/", ".")
+    classes = place.removeprefix(module).split(".")[1:]
+    return "::".join((file, *classes, test))
 
 
 def _copied(folder: Path) -> Path:

@@ -52,6 +52,7 @@ def test_a_similarity_has_its_matrix_words_and_figure(call):
     assert json.loads(json.dumps(report.as_json())) == document
     assert "depends only on m − n: yes" in str(report)
     assert report._repr_png_().startswith(PNG)
+    assert report.figure().get_size_inches().tolist() == [11.0, 5.5]  # 1650 by 825
     with pytest.raises(ValueError, match="content 'independent'"):
         posenc.similarity("rope", 8, dim=8, content="independent").matrix()
     assert posenc.similarity(rows).matrix().shape == (24, 24)

@@ -174,7 +174,7 @@ NO_NUMBERS = {
 
 
 @pytest.mark.long
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("body", "cause"), NO_NUMBERS.items())
 def test_infinite_values_and_no_numbers_at_all_are_no_memory_that_nobody_wrote(body, cause, check):
     found = check(f"def f(x, p): {body}")

@@ -419,6 +419,33 @@ def test_a_function_is_never_found_right_by_the_way_it_is_called(tmp_path):
     assert chosen[0] == chosen[1]
 
 
+@pytest.mark.long
+def test_what_a_function_keeps_of_a_call_in_another_form_is_not_held_against_it(call, tmp_path):
+    """The first call says how long the table is, and one with other axes asks for a short one."""
+    (tmp_path / "mine.py").write_text(f"""
+import sys
+import numpy as np
+sys.path.insert(0, {str(DOUBLES.parent)!r})
+from doubles import full, turned
+last = 0
+def f(inputs, start_index=0):
+    global last
+    last = last or (10**9 if inputs.shape[1] > inputs.shape[2] else 63)
+    where = np.minimum(np.arange(inputs.shape[1]) + start_index, last)
+    return turned(inputs, *(table[:, None] for table in full(where)))
+""")
+    assert call("rope-check", *HALF, "--impl", "./mine.py:f", "--len", "128")[0] == 0
+
+
+@pytest.mark.long
+def test_tables_that_end_before_the_positions_asked_for_are_refused(call, tmp_path):
+    own = f"import sys; sys.path.insert(0, {str(DOUBLES.parent)!r})\nfrom doubles import full\n"
+    (tmp_path / "mine.py").write_text(own + "def f(seq_len): return full(range(min(seq_len, 512)))")
+    status, _, err = call("rope-check", *HALF, "--impl", "./mine.py:f")
+    assert status == 2
+    assert "returned tables whose shape changes with the number of positions\n" in err
+
+
 def _plain():
     from posenc_cli.calls.signature import CallRequest
 

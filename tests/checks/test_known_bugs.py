@@ -203,7 +203,8 @@ def frames_3d(exchanged=False):
 
 OTHERS = {
     "rows for columns": (
-        *("sinusoidal-nd", "axis", "rows and columns are exchanged"),
+        *("sinusoidal-nd", "axis"),
+        "rows and columns are exchanged: columns of one axis use the coordinate of the other",
         np.concatenate([halves(Y, EIGHTH), halves(X, EIGHTH)], 1),
         MAE,
     ),

@@ -109,6 +109,16 @@ def test_transformer_xl_has_its_four_terms():
             assert scores[1, i, j] == pytest.approx(four / np.sqrt(8), rel=1e-11)
 
 
+def test_the_bound_of_a_score_is_that_of_sums_of_products():
+    layer = layer_of("nope")
+    x = embeddings(("a", "b", "c", "d"), layer.width)
+    _, bound = layer.scores(x, np.arange(4))
+    longest, (q, k, *_) = np.linalg.norm(x, axis=1).max(), layer.sizes
+    unit = (layer.width + layer.head_width + len(x) + 16) * 2.0**-53
+    expected = unit * longest**2 * q * k / np.sqrt(layer.head_width)
+    assert bound / expected == pytest.approx(1)
+
+
 def test_shaws_rows_meet_the_queries():
     layer = layer_of("shaw", dim=8, max_distance=2)
     x = embeddings(("a", "b", "c", "d"), layer.width)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
+from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.reference import Turns
 from posenc_cli.inference.turning import Turning
 from posenc_cli.positions import Positions
@@ -201,6 +202,26 @@ def test_the_format_of_frequencies_is_no_excuse(dtype):
     found = rope.of_frequencies(values, rope.reference("rope", dim=64), "0:8")
     assert not found.ok
     assert [cause.cause for cause in diagnose(found)] == ["inv-freq-precision"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pair"), [("bfloat16", "12: 0.0317383, 1.004"), ("float16", "19: 0.00421524, 0.9996")]
+)
+def test_of_rounded_frequencies_the_farthest_off_is_named_beside_rounded_angles(dtype, pair):
+    angles = np.outer(np.arange(256), round_to_half(ladder(64, 1e4), dtype))
+    angles = round_to_half(angles, dtype)
+    tables = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    found = diagnose(rope.of_tables(*tables, rope.reference("rope", dim=64), "0:256"))
+    (evidence,) = (each.evidence for each in found if each.cause == "inv-freq-precision")
+    assert evidence.startswith(f"frequency of pair {pair} times the right one; ")
+
+
+def test_the_bound_for_all_positions_is_that_of_the_reference_where_it_is_equal():
+    noise = np.random.default_rng(0).uniform(-9e-4, 9e-4, (2, 64, 32))
+    tables = np.stack(CASES["plain"].right.pair_tables(np.arange(64))) + noise
+    found = rope.of_tables(*tables, rope.reference("rope", dim=64), "0:64", 3e-3)
+    off = finding(found, "reference").worst
+    assert finding(found, "relative").worst == pytest.approx((2 + off) * off, rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["tables", "rotated", "frequencies"])

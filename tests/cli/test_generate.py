@@ -216,7 +216,7 @@ def test_refuses_in_one_line_with_status_2_and_no_file(arguments, message, hint,
 def test_a_table_larger_than_the_disk_is_refused_with_its_size(length, call, tmp_path):
     status, out, err = call("generate", "-s", "rope", "--len", str(length))
     assert (status, out) == (3, "")
-    assert f"takes {(length * 64 * 4 + 128) / 2**30:.1f} GiB, the disk has " in err
+    assert f"takes at least {(length * 64 * 4 + 128) / 2**30:.1f} GiB, the disk has " in err
     assert not list(tmp_path.iterdir())
 
 

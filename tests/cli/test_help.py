@@ -76,6 +76,8 @@ def test_h_is_one_screen_of_examples_and_own_options_and_help_is_all(call, pages
         assert lines[-1].startswith(f"{page.name} --help explains ")
         own = [entry.term for heading, entries in page.sections for entry in entries]
         assert {*shown} <= {*own}
+        hidden = sum(f"\n  {term} " not in brief for term in own if term != "-h, --help")
+        assert lines[-1].endswith(f"in full, and {hidden} more" if hidden else "in full")
     rope = call("rope-check", "-h")[1]
     assert "--tables COS SIN" in rope
     assert "--backend" not in rope

@@ -663,6 +663,16 @@ def test_a_scaling_type_that_is_lost_is_sourced_by_the_key_that_states_it(contai
     assert (loss.a.value, loss.a.source) == ("rope-yarn", f"{container}.{key}")
 
 
+def test_a_scaling_type_of_a_file_is_sourced_by_its_key_and_not_by_its_factor():
+    config, data = converted("qwen3-8b")
+    keys, tensors = parsed(data)
+    keys["qwen3.rope.scaling.type"] = ("string", "yarn")
+    keys["qwen3.rope.scaling.factor"] = ("float32", 4.0)
+    yarn = reading(gguf_bytes(keys, tensors))
+    loss = compare_models(model(config), yarn).losses[0]
+    assert (loss.name, loss.b.source) == ("scaling-type", "qwen3.rope.scaling.type")
+
+
 def test_a_scaling_type_that_an_engine_makes_is_sourced_by_the_engine():
     scaling = {"rope_type": "dynamic", "factor": 4.0}
     config = {**converted("qwen3-8b")[0], "rope_theta": 1e6, "rope_scaling": scaling}

@@ -438,6 +438,7 @@ def test_latent_attention_is_scaled_without_the_log_multiplier_too(name, more, a
     grown = 1 + 0.1 * math.log(4)
     multiplied = (grown / mscale * mscale) ** 2
     assert layers.derived["softmax_multiplier"].value == pytest.approx(multiplied)
+    assert layers.derived["beside_slice"].value == 8  # of heads of 16 columns
     turned = layers.derived.get("attention_factor")
     assert (turned is not None and turned.value != 1) == amplitude
     if amplitude:

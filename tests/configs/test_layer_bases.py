@@ -144,5 +144,7 @@ def test_a_list_of_bases_that_layers_take_theirs_from_is_read():
     resolved = resolve(STEP)
     assert [each.params["base"].value for each in resolved.layers] == [5e6, 1e4]
     assert (resolved.unread, resolved.contradicted, resolved.warnings) == ((), (), ())
+    with pytest.raises(InvalidInput, match=r"rope_theta.1 .5000000.0.: must be a number"):
+        resolve({**STEP, "rope_theta": [5e6]})  # none of layer 1
     others = resolve({**STEP, "yarn_only_types": ["sliding_attention"]})
     assert others.unread == ("yarn_only_types",)

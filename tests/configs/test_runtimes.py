@@ -76,6 +76,8 @@ def test_every_difference_names_its_evidence(difference):
 LLAMA = {"dim": 128, "base": 1e4}
 ORIGINAL = {"original_max_position_embeddings": 2048}
 YARN = {**LLAMA, "factor": 4.0, **ORIGINAL}
+BETAS = {"beta_fast": 32.0, "beta_slow": 1.0}
+LONG = {"original_max_position_embeddings": 1_000_000}
 
 
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name != "transformers"])
@@ -132,6 +134,11 @@ def test_plain_rope_of_a_llama_is_the_same_everywhere(runtime):
             "vllm",
             LayerReading("deepseek_v3", "rope-yarn", YARN, rope={"mscale": None}),
             "it fails if an mscale is null",
+        ),
+        (
+            "onnxruntime-genai",
+            LayerReading("qwen2", "rope-yarn", {**YARN, **LONG}, rope={**BETAS, **LONG}),
+            "it fails if its ramp, here from pair 59.15 to 83.23, is not within pairs 0 and 63",
         ),
         *(
             (

@@ -37,6 +37,15 @@ def test_tokens_that_are_counted_by_columns_are_named_where_every_value_is_their
         assert "column by column" not in cause.message
 
 
+def test_positions_of_float32_collide_from_the_first_that_it_has_not():
+    first, right = 2**24 - 10, rope.reference("rope", dim=16)
+    angles = np.outer(np.arange(first, first + 24).astype(np.float32), 1e4 ** -(np.arange(8) / 8))
+    tables = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    (cause,) = diagnose(rope.of_tables(*tables, right, f"{first}:{first + 24}"))
+    assert cause.message == "positions were rounded to float32"
+    assert cause.evidence.startswith("positions collide from 16777217 on: float32 cannot represent")
+
+
 def test_axes_of_equal_coordinates_are_said_not_to_be_told_apart(tmp_path, call):
     at = np.arange(ROWS)
     np.save(tmp_path / "axes.npy", np.stack([at, at]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import pty
 import resource
 import shlex
@@ -441,6 +442,48 @@ def test_a_bug_is_status_70_without_a_traceback(call, monkeypatch):
     assert first == r"posenc: error: a bug in posenc: ZeroDivisionError: oops\nsecond line"
     assert "--debug" in hint
     assert "Traceback" in call(*SMALL, "--debug")[2]
+
+
+def test_the_usage_of_commands_is_checked_in_one_line(call):
+    for arguments, message, hint in (
+        (["genrate"], "'genrate' is not a command of posenc", "did you mean 'generate'?"),
+        (["generate", "--lne", "4"], "--lne: posenc generate has no such option", "--len"),
+        (["--version=1"], "option '--version' does not take a value", "hint: posenc --help shows"),
+        (["generate", "--len"], "requires an argument", "--help"),
+        (["generate", "extra"], "extra", "--help"),
+        (["schemes", "a", "b"], "b", "--help"),
+        (["generate", "--json=3"], "--json", "--help"),
+    ):
+        status, out, err = call(*arguments)
+        assert (status, out) == (2, ""), arguments
+        lines = err.splitlines()
+        assert len(lines) == 2, err
+        assert lines[0].startswith("posenc: error: ")
+        assert message in lines[0]
+        assert hint in lines[1]
+
+
+def imported_modules(done):
+    """What a process with ``-X importtime`` has imported."""
+    return {line.split("|")[-1].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
+def test_version_is_printed_without_loading_anything(posenc):
+    done = posenc("--version", flags=["-X", "importtime"])
+    assert re.fullmatch(r"posenc \d+\.\d+\.\d+\S*\n", done.stdout)
+    own = {name for name in imported_modules(done) if name.startswith("posenc_cli")}
+    assert own == {"posenc_cli", "posenc_cli.interrupts"}
+
+
+def test_help_is_printed_without_typer(posenc):
+    for arguments in (["--help"], ["-h"], ["help"], []):
+        done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
+        loaded = imported_modules(done)
+        path = known_answers.PATHS["--help" if {*arguments} & {"--help", "help"} else "-h"]
+        assert done.stdout == Path(path).read_text(encoding="utf-8")
+        assert "posenc_cli.cli.app" not in loaded
+        banned = {"typer", "click", "importlib.metadata", "inspect", "textwrap", "json", "numpy"}
+        assert not loaded & banned, arguments
 
 
 @pytest.mark.parametrize("columns", ["40", "79", "80", "200", "0", "12345"])

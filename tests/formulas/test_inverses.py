@@ -45,6 +45,12 @@ def test_a_head_of_alibi_may_be_one_of_any_number_that_models_have():
         assert (heads, heads - 1) in {(guess.params["heads"], guess.head) for guess in found}
 
 
+@pytest.mark.parametrize("clipped", [30, 31])
+def test_of_an_odd_number_of_pairs_all_may_fall_below_their_frequencies(clipped):
+    (guess,) = guesses("rope-clipped", rates_of("rope-clipped", dim=62, clipped=clipped))
+    assert guess.params == {**USUAL, "base": 1e4, "clipped": clipped}
+
+
 def test_a_head_of_alibi_with_a_slope_of_its_own_is_a_multiple_of_the_first():
     (guess,) = guesses("alibi", scores_of(-0.3 * np.arange(40), single=True))
     assert (guess.params["heads"], guess.head, guess.multiplier) == (8, 0, 0.6)

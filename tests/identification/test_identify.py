@@ -277,6 +277,12 @@ def test_a_row_of_complex_numbers_says_no_frequencies():
     assert identify(Evidence.of_arrays(row)).match is None
 
 
+def test_scores_that_no_key_changes_are_near_no_encoding():
+    by_query = -np.outer(2.0 ** -np.arange(1, 9), np.arange(6))
+    scores = np.repeat(by_query[:, :, None], 6, axis=2)  # (heads, queries, keys)
+    assert identify(Evidence.of_arrays(scores)).candidates == ()
+
+
 @pytest.mark.slow
 def test_vectors_that_were_rotated_are_not_identified(golden):
     _, arrays = golden("rope_apply_llama_half")

@@ -49,6 +49,12 @@ def test_arithmetic_stays_within_its_bound(operation, left, right, sign):
         assert bound <= size * mpmath.mpf(2) ** (-88 if operation == "pow" else -97)
 
 
+def test_a_product_of_two_errors_is_within_its_bound():
+    """(1 ± 1) · (1 ± 1) is from 0 to 4."""
+    one = bounded.Bounded(np.float64(1), np.float64(0), np.float64(1))
+    assert 3 <= (one * one).error <= 3.0001
+
+
 @given(x=st.floats(-700, 700))
 def test_exponentials_stay_within_their_bound(x):
     with np.errstate(all="ignore"):

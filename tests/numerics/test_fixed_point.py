@@ -48,6 +48,12 @@ def test_sine_and_cosine_are_within_two_units(numerator, denominator, bits):
         assert abs(cosine - mpmath.cos(angle) * mpmath.mpf(2) ** bits) <= 2
 
 
+def test_an_angle_of_twice_as_many_bits_is_reduced_too():
+    found = fixed_point.sine_cosine(10**40, 1, 20)
+    longer = fixed_point.sine_cosine(10**40, 1, 400)
+    assert all(abs(a - (b >> 380)) <= 2 for a, b in zip(found, longer, strict=True))
+
+
 @given(
     st.sampled_from(["cos", "sin"]),
     positions,

@@ -487,6 +487,13 @@ def test_no_two_names_of_a_colour_scale_stand_over_each_other() -> None:
 
 
 @pytest.mark.long
+def test_as_many_rows_are_named_as_have_room() -> None:
+    page = drawn_page(heatmap(np.arange(160.0).reshape(40, 4)), Style(600, 800))
+    names = [label.get_text() for label in page.axes[0].get_yticklabels()]
+    assert names == [*map(str, range(0, 40, 4))]
+
+
+@pytest.mark.long
 def test_powers_of_ten_are_named_on_a_scale_by_ratio() -> None:
     found = texts(Panels((faint(100.0), faint(0.5)), "two"))
     assert {"0", "−1", "−10", "−100"} <= set(found)

@@ -201,6 +201,12 @@ def test_what_changes_no_position_that_there_is_is_no_mistake():
     assert pack.killed == len(pack.known)
 
 
+def test_the_columns_that_stay_as_they_are_are_named():
+    assert pack_of("rope", dim=16).content.conventions["unchanged"] is None
+    partial = pack_of("rope", dim=16, partial=0.5).content.conventions
+    assert partial["unchanged"] == "columns 8 to 15"
+
+
 @pytest.mark.long
 def test_mistakes_that_give_the_same_values_count_once():
     pack = pack_of("rope", dim=16)
