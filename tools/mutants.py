@@ -356,7 +356,7 @@ def _seconds(times: Path) -> dict[str, float]:
 
     seconds = {}
     for case in ElementTree.parse(times).iter("testcase"):
-        name = _node(case.get("file"), case.get("classname"), case.get("name"))
+        name = _node(case.get("file", ""), case.get("classname", ""), case.get("name", ""))
         if case.find("failure") is not None or case.find("error") is not None:
             print(f"left out, for it fails as it is: {name}", flush=True)
         elif case.find("skipped") is None:
