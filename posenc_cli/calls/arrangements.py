@@ -34,10 +34,12 @@ axis."""
 STARTS = (9, 2, 5, 11, 0, 7, 13, 3, 8, *(number * 5 % 17 for number in range(24)))
 """The first position of each sequence, also of larger batches."""
 
-_MANY_SEQUENCES, _MANY_HEADS = 9, (130, 134)
-"""Sequences and heads of the larger batch: more than kernels take in one block of 8 sequences and
-128 heads. k has half as many heads. Of these counts the first is used that is not the length of
-another axis."""
+_MANY_SEQUENCES, MANY_HEADS = 9, (40, 44)
+"""Sequences and heads of the larger batch: more than kernels take in one block of 8, 16 or 32. k
+has half as many heads. Of these counts the first is used that is not the length of another axis."""
+
+MOST_HEADS = (130, 134)
+"""The same for kernels with blocks of 64 or 128 heads: some models have 128."""
 
 _LONG_TABLES = 1 << 14
 """The last position of longer tables that a batch chooses rows from by an offset."""
@@ -90,8 +92,7 @@ class Arrangement(Record):
         One has two sequences, as a prompt with and without guidance. Those of one row have four and
         eight, which kernels take at once, and 33, which exceeds buffers for 32.
         """
-        rows = self.rows - (self.rows == _MANY_SEQUENCES)
-        largest = self._of(_MANY_SEQUENCES, _apart(_MANY_HEADS, self.form), rows)
+        largest = self.of_heads(MOST_HEADS)
         others = [largest, self.square]
         if self.sequences == 1:
             others.append(replace(self, rows=1))
@@ -113,6 +114,11 @@ class Arrangement(Record):
         """The same with as many sequences and heads as rows."""
         many = _apart(_SQUARES, self.form)
         return self._of(many, many, many)
+
+    def of_heads(self, counts: Sequence[int]) -> Arrangement:
+        """The same with many sequences and so many heads, which shows errors of blocks."""
+        rows = self.rows - (self.rows == _MANY_SEQUENCES)
+        return self._of(_MANY_SEQUENCES, _apart(counts, self.form), rows)
 
     def _of(self, sequences: int, heads: int, rows: int) -> Arrangement:
         """The same with so many heads and rows, and so many sequences if there are several."""

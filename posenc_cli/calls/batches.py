@@ -15,6 +15,8 @@ import numpy as np
 
 from posenc_cli.calls.arrangements import (
     FEWER_KEYS,
+    MANY_HEADS,
+    MOST_HEADS,
     SEQUENCES,
     STARTS,
     Arrangement,
@@ -420,8 +422,10 @@ def _try_other_sizes(tried: Tried, arrangement: Arrangement) -> None:
         surely = not other.apart and other.key_heads != 1 and other.places >= min(own_places, 2)
         together = calls.attempt(other.text, call, surely=surely)
         if together is None:
-            continue
-        if other.apart and together.wrong and not together.shows_taken(other):
+            if other == arrangement.of_heads(MOST_HEADS):
+                # Some code is for a known number of heads, in blocks of fewer.
+                others.append(arrangement.of_heads(MANY_HEADS))
+        elif other.apart and together.wrong and not together.shows_taken(other):
             axes = "b, n, d" if other.sequences > 1 else ", ".join(other.form.axes)
             calls.skip(calls.tried.pop(), _UNSUPPORTED, untested=[f"vectors ({axes})"])
         elif other.key_heads < other.heads == arrangement.key_heads and together.wrong:

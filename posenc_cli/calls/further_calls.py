@@ -55,6 +55,9 @@ _LATER = np.arange(240, 257)
 """Positions that any half precision represents. They are far enough from 0 that a coarse
 frequency or angle exceeds the rounding of the vectors."""
 
+_HIDING = 64
+"""Positions below which the rounding of vectors may hide coarse frequencies and angles."""
+
 _ROUNDINGS = 6 * 2**0.5
 """Units of the largest value by which right code in a half format may be off. Cosine, sine, a
 factor on them, their products and the sum are rounded: 3√2 + 1 units, 5.24. The rest leaves room
@@ -307,6 +310,9 @@ def try_later(tried: Tried) -> None:
     This comes last, because it may leave state for a length that nobody asked for.
     """
     compared(_LATER_CALLS, tried, tried.calls, tried.differs)
+    left = [text.split()[3] for text in tried.calls.untried if text.startswith(f"{_PAST} of ")]
+    if left and tried.last < _HIDING:
+        tried.calls.untested.append(f"{' and '.join(left)} past position {tried.last}")
 
 
 def rounded_positions(tried: Tried) -> Integers:

@@ -38,6 +38,10 @@ if __name__ != "__main__":
         made_array,
     )
 
+_MOST_RESULTS = 8
+"""Values of one call that are looked at: no function returns more that matter here."""
+
+
 _RENEWED = 79
 """The status of a copy that ends so that another takes its place."""
 
@@ -48,6 +52,7 @@ _PARENT_DEATH_SIGNAL = 1
 def main(target: str, find: Callable[[str], Any]) -> None:
     """Answer requests about the function ``target`` until there are no more; ``find`` loads it."""
     requests, answers = private_pipes()
+    process = os.getpid()
     end_with_parent(requests.fileno(), answers.fileno())
     greet(answers)
     before = belongings()
@@ -56,7 +61,8 @@ def main(target: str, find: Callable[[str], Any]) -> None:
         function = function_of(target, find)
     except BaseException as error:
         failure = load_failure(target, error)
-    copied = function is not None and before == belongings() != []
+    leave_copy(process)
+    copied = function is not None and before == belongings() != [] and not keeps_process(function)
     if copied:
         become_copy(answers)
     serve(requests, answers, function, failure, copied=copied)
@@ -71,7 +77,7 @@ def serve(
     requests: BinaryIO, answers: BinaryIO, function: Any, failure: Refused, *, copied: bool
 ) -> None:
     """Answer requests until there are no more, or one for a function that was never called."""
-    loaded = function
+    process, loaded = os.getpid(), function
     # A request is read to its end, also by who cannot answer it: what is left of it would be
     # taken for the next.
     while True:
@@ -91,6 +97,7 @@ def serve(
             function, report, arrays = answered(function, loaded, header, data)
         except BaseException as error:
             report = refusal(error)
+        leave_copy(process)
         send(answers, {"id": header["id"], **report}, arrays)
 
 
@@ -170,6 +177,12 @@ def belongings() -> list[list[str]]:
         return []
 
 
+def keeps_process(function: Any) -> bool:
+    """Whether the module of a function has kept which process it is in, and may compare it."""
+    kept = getattr(innermost(function), "__globals__", {}).values()
+    return any(type(value) is int and value == os.getpid() for value in list(kept))
+
+
 def become_copy(answers: BinaryIO) -> None:
     """Return in a copy of this process, and in a new one whenever a copy ends to be renewed.
 
@@ -189,6 +202,12 @@ def become_copy(answers: BinaryIO) -> None:
             greet(answers)
     # Also one that has left the group that is ended with this process.
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def leave_copy(process: int) -> None:
+    """End a copy that the function made of its process: it has nothing to say."""
+    if os.getpid() != process:
+        os._exit(0)
 
 
 def read_request(requests: BinaryIO) -> tuple[dict[str, Any], bytearray] | None:
@@ -393,21 +412,29 @@ def called(
     framework = BY_NAME[header["library"]]
     arguments, named, originals = arguments_of(framework, header, data)
     result = returned_by(function, named, arguments)
+    if inspect.iscoroutine(result):
+        result.close()  # else Python warns that nobody awaited it
+        raise Refused("is an async function: it must return an array, not a coroutine")
     if header["in_place"]:
         values = [arguments[place] for place in header["in_place"]]
         returned = [part for part in parts_of(result) if part is not None]
         if returned and not same_values(returned, values):
             raise Refused("returned other values than it wrote into its input", why="left")
     else:
-        if not all(
-            is_as_given(array, array_of(framework, chunk, given))
+        changed = [
+            given
             for array, chunk, given in originals
-        ):
+            if not is_as_given(array, array_of(framework, chunk, given))
+        ]
+        if any(given["dtype"] == "int64" for given in changed):
+            raise Refused("changed its positions, which the next layer reads too")
+        if changed:
             raise Refused(
-                "changed its input; it must return a new array and not modify x or positions",
-                why="changed",
+                "changed its input; it must return a new array and not modify x", why="changed"
             )
         values = parts_of(result)
+    if len(values) > _MOST_RESULTS:
+        raise Refused(f"returned {len(values)} values")
     results = [as_bytes(value) for value in values]
     made = next(filter(None, map(framework_of, values)), None)
     report = {"results": [form for form, _ in results], "made": made.name if made else None}
@@ -535,6 +562,9 @@ def array_bytes(result: Any) -> tuple[dict[str, Any], Any]:
 
 def tensor_bytes(torch: Any, tensor: Any) -> tuple[dict[str, Any], Any]:
     """The number format, the shape and the bytes of a tensor."""
+    if tensor.layout != torch.strided or tensor.device.type == "meta":
+        kind = "without values" if tensor.device.type == "meta" else f"of {tensor.layout}"
+        raise Refused(f"returned a tensor {kind}, not a dense one")
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     name = str(tensor.dtype).split(".")[-1]
     dtype = name

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 from posenc_cli.calls.interpreter import FURTHER_FOLDERS
 from posenc_cli.records import Record
@@ -22,8 +24,8 @@ class SourcePlace(Record):
 def definition_place(target: str) -> SourcePlace | None:
     """Where ``module:name`` or ``file.py:name`` is defined, or bound to what it is.
 
-    The line is None where no line of the file binds the name. None altogether where there is no
-    such file.
+    The line is that of the error in a file that is no Python, and None where nothing in the file
+    binds the name. None altogether where there is no such file.
     """
     place, _, name = target.rpartition(":")
     path = Path(place) if place.endswith(".py") else _module_file(place)
@@ -46,21 +48,32 @@ def _module_file(module: str) -> Path | None:
 
 
 def _line(path: Path, name: str) -> int | None:
-    """The last of the outermost lines of a file that bind a name."""
-    word = re.escape(name)
-    binds = re.compile(
-        rf"\s*((async )?def|class) {word}\b"
-        rf"|\s*(\w+, *)*{word}\b[^=(]*=[^=]"
-        rf"|.*\bimport\b.*\b{word}\b"
-    )
+    """The line of a file that binds a name."""
     try:
-        with open_input(path) as file:
-            lines = file.read().decode(errors="replace").splitlines() if name else []
-    except OSError:
+        with open_input(path) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            source = file.read()
+            body = ast.parse(source).body
+    except SyntaxError as error:
+        return error.lineno
+    except (OSError, ValueError, RecursionError, MemoryError):
         return None
-    places = [
-        (len(line) - len(line.lstrip()), -at)
-        for at, line in enumerate(lines, 1)
-        if binds.match(line)
+    lines = [at for at, line in enumerate(source.splitlines(), 1) if os.fsencode(name) in line]
+    # Most statements do not mention the name: they are not searched, which takes long.
+    parts = [
+        part for part in body if any(part.lineno <= at <= (part.end_lineno or at) for at in lines)
     ]
-    return -min(places)[1] if places else None
+    nodes: list[Any] = [node for part in parts or body for node in ast.walk(part)]
+    # The outermost, and of these the last: names of a function's own are further in.
+    places = [(node.col_offset, -node.lineno) for node in nodes if _bound_name(node) == name]
+    return int(-min(places)[1]) if places else None
+
+
+def _bound_name(node: Any) -> str | None:
+    """The name that a node of a program's tree binds."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return str(node.name)
+    if isinstance(node, ast.alias):
+        return str(node.asname or node.name).split(".")[0]
+    stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    return str(node.id) if stored else None

@@ -10,14 +10,24 @@ import typer  # noqa: TC002 - Typer reads the annotation
 from posenc_cli import catalogue
 from posenc_cli.errors import PosencError
 
+_LONGEST_PLACE = 4
+"""The most digits of a word's place in a line."""
+
 
 def typed_words() -> list[str]:
-    """Return the words of the line being typed, without the one being completed."""
+    """Return the words of the line being typed, without the one being completed.
+
+    Fills in the variables of bash and zsh if they are missing, because Typer reads them afterwards.
+    """
     line = os.environ.get("_TYPER_COMPLETE_ARGS", "")
-    if line:  # zsh and fish
+    if "COMP_WORDS" not in os.environ and line:
         words = _split(line)[1:]
         return words if line.endswith(" ") else words[:-1]
-    return _split(os.environ["COMP_WORDS"])[1 : int(os.environ["COMP_CWORD"])]
+    words = _split(os.environ.setdefault("COMP_WORDS", ""))
+    place = os.environ.get("COMP_CWORD", "")
+    if not place.isdecimal() or len(place) > _LONGEST_PLACE:
+        place = os.environ["COMP_CWORD"] = str(max(1, len(words)))
+    return words[1 : int(place)]
 
 
 def _split(line: str) -> list[str]:
@@ -89,5 +99,16 @@ def layout_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _named_schemes(params: dict[str, Any]) -> list[str]:
-    """Return the schemes that a command line names."""
-    return [part for name in params.get("scheme") or () for part in catalogue.parts_of(name)]
+    """Return the schemes that a command line names; for a model, those of its layers."""
+    from posenc_cli.configs.config import read_config, resolve
+    from posenc_cli.configs.library import find
+
+    if params.get("scheme"):
+        return [part for name in params["scheme"] for part in catalogue.parts_of(name)]
+    if params.get("model"):
+        layers = resolve(find(params["model"]).config).layers
+    elif params.get("config"):
+        layers = resolve(read_config(params["config"])).layers
+    else:
+        return []
+    return [group.scheme for group in layers]

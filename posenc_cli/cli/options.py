@@ -201,11 +201,14 @@ def settings_of(settings: Sequence[Setting] | None, given: Iterable[str] = ()) -
 
     Raises: InvalidInput if a parameter is given twice, or is already in ``given``.
     """
+    from posenc_cli.formulas.declare import CONFIG_KEYS
+
     taken, values = set(given), dict[str, str]()
     for setting in settings or ():
-        if setting.name in taken:
-            raise InvalidInput(f"{setting.option}: {setting.name} is given twice")
-        taken.add(setting.name)
+        name = CONFIG_KEYS.get(setting.name, setting.name)
+        if name in taken:
+            raise InvalidInput(f"{setting.option}: {name} is given twice")
+        taken.add(name)
         values[setting.name] = setting.value
     return values
 

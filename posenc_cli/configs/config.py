@@ -194,8 +194,10 @@ def override(layers: Layers, given: Mapping[str, object]) -> Layers:
 
     Raises: InvalidInput where their scheme has no such parameter, or cannot take the value.
     """
-    bound = catalogue.find(layers.scheme).bind({**layers.values(), **given})
-    params = {name: Sourced(bound.params[name], "command line") for name in given}
+    scheme = catalogue.find(layers.scheme)
+    bound = scheme.bind({**layers.values(), **given})
+    named = map(scheme.parameter_named, given)
+    params = {name: Sourced(bound.params[name], "command line") for name in named}
     return _with_magnitude(replace(layers, params={**layers.params, **params}))
 
 

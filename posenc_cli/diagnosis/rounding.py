@@ -51,7 +51,8 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
     those that float32 libraries give.
     """
     examination = suspect.examination
-    residual = suspect.residual(Defect()) if examination.tolerance.finer else None
+    asked = examination.tolerance
+    residual = suspect.residual(Defect()) if asked.finer or asked.fixed is not None else None
     if residual is None or not residual.whole:
         return []
     subject, scale = examination.subject, examination.reference.scale

@@ -17,18 +17,21 @@ import numpy as np
 from posenc_cli.encoding.arrays import whole_parts
 from posenc_cli.errors import InvalidInput, sizes_text
 from posenc_cli.formulas.declare import Capacity, Waves
+from posenc_cli.numerics.lru_cache import LRUCache
 from posenc_cli.numerics.placements import Placement
-from posenc_cli.records import replace
+from posenc_cli.records import Record, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from posenc_cli.backends.base import WaveFiller
     from posenc_cli.formulas.declare import AxesFile
-    from posenc_cli.numerics.arrays import Integers, StoredRows
+    from posenc_cli.numerics.arrays import Integers, Places, StoredRows
     from posenc_cli.numerics.dtypes import DType
 
     FillerOf = Callable[[Waves], WaveFiller]
+
+_LAYOUTS_KEPT = 4  # a picture requests a table as a whole and in parts
 
 
 class AxialWaves:
@@ -53,10 +56,11 @@ class AxialWaves:
             (
                 axis,
                 own := np.flatnonzero(followed == axis),
-                filler_of(_waves_of(own.tolist(), waves, ladder)),
+                filler_of(_waves_of(own, waves, ladder)),
             )
             for axis in sorted(set(coordinates.axes))
         ]
+        self._layouts = LRUCache[list[_AxisColumns]](_LAYOUTS_KEPT)
 
     def fill(
         self,
@@ -73,22 +77,16 @@ class AxialWaves:
             if placement.function == "zero":
                 out[:, placement.columns] = 0
         coordinates = self._at(positions)  # (positions,) for each axis
-        every = np.arange(out.shape[1])
-        shown = [placement for placement in placements if placement.function != "zero"]
-        functions = list(dict.fromkeys(placement.function for placement in shown))
-        for axis, own, filler in self._axes:
-            parts = [slice(i * own.size, (i + 1) * own.size) for i in range(len(functions))]
+        axes = zip(self._axes, self._columns(placements, out.shape[1]), strict=True)
+        for (axis, _, filler), columns in axes:
+            if columns.width == 0:
+                continue
             once, rows = _distinct(coordinates[axis])
-            narrow = np.empty((once.size, own.size * len(functions)), out.dtype)
-            filler.fill(narrow, once, [*map(Placement, functions, parts)], dtype=dtype)
+            narrow = np.empty((once.size, columns.width), out.dtype)
+            filler.fill(narrow, once, columns.placements, dtype=dtype)
             cells = narrow[rows]
-            places = np.full(self._count, -1)  # (waves,): −1 for waves of other axes
-            places[own] = np.arange(own.size)
-            for placement in shown:
-                sources = places[placement.waves]  # (columns of the placement,)
-                mine = sources >= 0
-                first = parts[functions.index(placement.function)].start
-                out[:, every[placement.columns][mine]] = cells[:, first + sources[mine]]
+            for target, source in columns.copies:
+                out[:, target] = cells[:, source]
 
     def angles(self, positions: Integers, *, dtype: DType) -> StoredRows:
         """Return the angles coordinate · frequency in (−π, π], in radians."""
@@ -101,6 +99,51 @@ class AxialWaves:
             out[:, own] = filler.angles(once, dtype=dtype)[rows]
         return out
 
+    def _columns(self, placements: Sequence[Placement], width: int) -> list[_AxisColumns]:
+        """Return the columns of each axis, cached for all blocks of a table."""
+        return self._layouts.get(
+            (width, *(placement.key for placement in placements)),
+            lambda: [
+                _AxisColumns.of(own, placements, width, self._count) for _, own, _ in self._axes
+            ],
+        )
+
+
+class _AxisColumns(Record):
+    """The columns of a table that hold waves of one axis.
+
+    ``placements`` are those of a narrower table with only these columns, in the same order.
+    ``copies`` pairs columns of the table with columns of the narrow one.
+    """
+
+    width: int
+    placements: tuple[Placement, ...]
+    copies: tuple[tuple[slice, slice], ...]
+
+    @classmethod
+    def of(
+        cls, waves: Places, placements: Sequence[Placement], width: int, count: int
+    ) -> _AxisColumns:
+        """Return the columns of the axis that these ``waves``, out of ``count``, follow."""
+        inner = np.full(count, -1)  # (waves,): the place on this axis, −1 for waves of other axes
+        inner[waves] = np.arange(waves.size)
+        parts = []  # function, columns (n,) and places of waves (n,)
+        for placement in placements:
+            if placement.function == "zero":
+                continue
+            columns = np.arange(width)[placement.columns]
+            placed = inner[np.arange(count)[placement.waves]]
+            if columns.size != placed.size:
+                raise ValueError(f"{columns.size} columns cannot hold {placed.size} waves")
+            parts.append((placement.function, columns[placed >= 0], placed[placed >= 0]))
+        owned = np.unique(np.concatenate([columns for _, columns, _ in parts] or [inner[:0]]))
+        narrow = [
+            Placement(function, *run)
+            for function, columns, placed in parts
+            for run in _runs(np.searchsorted(owned, columns), placed)
+        ]
+        return cls(owned.size, tuple(narrow), tuple(_runs(owned, np.arange(owned.size))))
+
 
 def _distinct(coordinates: Integers) -> tuple[Integers, Integers | slice]:
     """Return coordinates without repeats, and the index of each row: a whole range if that pays."""
@@ -110,16 +153,41 @@ def _distinct(coordinates: Integers) -> tuple[Integers, Integers | slice]:
     return np.arange(low, high + 1, dtype=np.int64), coordinates - low
 
 
-def _waves_of(own: list[int], whole: Waves, ladder: Callable[[Any], Any]) -> Waves:
+def _waves_of(own: Places, whole: Waves, ladder: Callable[[Any], Any]) -> Waves:
     """Return the waves of the ``whole`` that follow an axis."""
+    runs = [run for run, _ in _runs(own, own)]
 
     def frequencies(xp: Any) -> Any:
         every = ladder(xp)
         if every.shape[0] != whole.count:
             raise ValueError(f"{every.shape[0]} frequencies where {whole.count} were declared")
-        return every[own]
+        return every[runs[0]] if len(runs) == 1 else xp.concat([every[run] for run in runs])
 
-    return Waves(len(own), frequencies, scale=whole.scale, denominator=whole.denominator)
+    return Waves(own.size, frequencies, scale=whole.scale, denominator=whole.denominator)
+
+
+def _runs(first: Places, second: Places) -> Iterator[tuple[slice, slice]]:
+    """Yield two rising sequences as slices, split where the step of either changes.
+
+    >>> list(_runs(np.array([0, 3, 6, 7]), np.array([0, 1, 2, 3])))
+    [(slice(0, 7, 3), slice(0, 3, 1)), (slice(7, 8, 1), slice(3, 4, 1))]
+    """
+    start = 0
+    while start < first.size:
+        stop = start + 1
+        steps = (1, 1)
+        if stop < first.size:
+            steps = int(first[stop] - first[start]), int(second[stop] - second[start])
+        while stop < first.size and steps == (
+            first[stop] - first[stop - 1],
+            second[stop] - second[stop - 1],
+        ):
+            stop += 1
+        yield (
+            slice(int(first[start]), int(first[stop - 1]) + 1, steps[0]),
+            slice(int(second[start]), int(second[stop - 1]) + 1, steps[1]),
+        )
+        start = stop
 
 
 def placed_waves(waves: Waves) -> Waves:

@@ -113,10 +113,9 @@ def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRo
             hint=HOW_IT_IS_CALLED,
         ) from error
     if values.dtype.kind not in "fiub":
-        what = f"a {type(result).__name__} of {values.dtype.type.__name__}"
         raise InvalidInput(
-            f"{name} returned {'None' if result is None else what}; expected an (n, d) array of "
-            "real numbers",
+            f"{name} returned {_kind_text(result, values)}; expected an (n, d) array of real "
+            "numbers",
             hint=HOW_IT_IS_CALLED,
         )
     if values.ndim != 2 or values.shape[0] != positions.size or not values.size:
@@ -131,6 +130,16 @@ def _rows(function: _UsersFunction, positions: Integers | Reals) -> tuple[RealRo
     precision = REAL_DTYPES.get(form, FLOAT32).precision
     coarse = _COARSE_ROUNDINGS * 2.0**-precision if precision < FLOAT32.precision else 0.0
     return values, _ROUNDINGS * 2.0**-FLOAT32.precision + coarse
+
+
+def _kind_text(result: Any, values: Any) -> str:
+    """Describe what a function returned: ``None``, or its type and element type."""
+    if result is None:
+        return "None"
+    kind = "array" if hasattr(result, "dtype") else type(result).__name__
+    article = "an" if kind[0] in "aeiou" else "a"
+    elements = "" if values.dtype == object else f" of {values.dtype.type.__name__.rstrip('_')}"
+    return f"{article} {kind}{elements}"
 
 
 def _called(function: _UsersFunction, positions: Integers | Reals) -> Any:

@@ -26,6 +26,10 @@ _TURNS_AT_ONCE = 1 << 16
 """Rotations of the lowest-frequency pair within which a row is searched, and all rows together."""
 _CELLS_AT_ONCE = 1 << 16
 """Phases of rows, turns and pairs that are compared together: half a mebibyte."""
+_FEW_PAIRS = 16
+"""Pairs that tell at which turns a row may stand, if there are at least twice as many."""
+_HOPELESS = 0.7
+"""Mean distance of few pairs of a row that fits nowhere: twice the most that is believed."""
 _REACH = 64
 """How many times farther than the rows it was found on a rate is trusted to lead."""
 _FARTHEST = 1 << 21
@@ -468,11 +472,23 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     If there are many pairs, some of them tell which turns cannot be the best of a row: these keep
     the distances of some. So does a row that fits nowhere. Shape: (rows, turns).
     """
+    some = np.arange(0, rates.size, max(1, rates.size // _FEW_PAIRS))
+    share = some.size / rates.size
     misfits = np.empty(places.shape)
-    at_once = max(1, _CELLS_AT_ONCE // phases.size)
+    at_once = max(1, _CELLS_AT_ONCE // (phases.shape[0] * some.size))
     for first in range(0, places.shape[1], at_once):
         columns = slice(first, first + at_once)
-        misfits[:, columns] = _distances(places[:, columns], phases, rates)
+        misfits[:, columns] = _distances(places[:, columns], phases[:, some], rates[some])
+    if share == 1:
+        return misfits
+    best, every = np.argmin(misfits, axis=1), np.arange(places.shape[0])
+    most = _distances(places[every, best][:, None], phases, rates)[:, 0]
+    most[misfits[every, best] > _HOPELESS] = 0
+    rows, turns = np.nonzero(share * misfits <= most[:, None])
+    at_once = max(1, _CELLS_AT_ONCE // rates.size)
+    for first in range(0, rows.size, at_once):
+        row, turn = rows[first : first + at_once], turns[first : first + at_once]
+        misfits[row, turn] = _distances(places[row, turn][:, None], phases[row], rates)[:, 0]
     return misfits
 
 

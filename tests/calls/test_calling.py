@@ -86,9 +86,10 @@ def test_right_functions_pass_however_they_are_written(body, check):
         ("def f(x, p): x *= 2; return good(x, p)", "changed its input"),
         (
             "def f(x, p): p += 1; return good(x, p)",
-            "changed its input",
+            "changed its positions, which the next layer reads",
         ),
         ("def f(): return 1", "raised TypeError"),
+        ("async def f(x, p): return good(x, p)", "is an async function"),
         ("def f(x, p): return f(x, p)", "raised RecursionError"),
         ("f = 3", "not a function"),
         ("raise RuntimeError('at import')", "cannot be loaded (RuntimeError: at import)"),
@@ -222,6 +223,12 @@ def test_what_ignores_more_than_positions_is_no_offset_of_them(body, check):
     found = check(body, positions="0:16")
     assert not found.ok
     assert diagnose(found)[0].cause != "position-offset"
+
+
+@pytest.mark.long
+def test_rows_that_are_counted_are_an_offset_of_positions(check):
+    found = check("def f(x, p): return good(x, np.arange(len(x)))")
+    assert diagnose(found)[0].cause == "position-offset"
 
 
 @pytest.mark.slow
@@ -431,6 +438,11 @@ def turned(x, p, clip=False):
 def clipped(x, p):
     return turned(x, p, clip=True)
 
+def forked(x, p):
+    import os
+    os.fork()
+    return turned(x, p)
+
 def masked(x, p):
     return np.ma.array(turned(x, p), mask=True)
 
@@ -484,6 +496,11 @@ def test_what_is_no_array_of_numbers_is_refused_in_words(name, status, words, ca
     assert words in err.splitlines()[0]
     if name == "cached":
         assert "--len N asks for fewer" in err
+
+
+@pytest.mark.slow
+def test_a_function_that_copies_its_process_answers_once(call, own):
+    assert call("rope-check", "-s", "rope", "--layout", "half", *own("forked"))[0] == 0
 
 
 @pytest.mark.slow
@@ -615,15 +632,20 @@ def test_what_a_function_does_to_its_process_is_told(body, words, check, capfd):
 
 
 @pytest.mark.long
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize(
     "body",
     [
         "import subprocess\ndef f(x, p): subprocess.run(['cat']); return good(x, p)",
         "def f(x, p): os.read(0, 100); print(sys.stdin.read()); return good(x, p)",
+        "def f(x, p):\n    if not os.fork(): return None\n    return good(x, p)",
+        "os.fork()\nf = good",
+        "def f(x, p):\n    if not os.fork(): sys.exit(3)\n    return good(x, p)",
         "os.close(2)\nsys.stderr = None\ndef f(x, p): return good(x, p)",
+        "own = os.getpid()\ndef f(x, p):\n    assert os.getpid() == own\n    return good(x, p)",
     ],
 )
-def test_a_right_function_may_read_and_print(body, check):
+def test_a_right_function_may_read_print_and_copy_its_process(body, check):
     assert check(body, positions="0:8").ok
 
 
@@ -646,11 +668,14 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(where, check, m
 
 
 PAIRED = {
+    "the code pairs dimensions 0 and 7, 1 and 6, 2 and 5, …": [0, 1, 2, 3, 7, 6, 5, 4],
+    "the code pairs dimensions 1 and 2, 3 and 4, 5 and 6, …": [1, 3, 5, 7, 2, 4, 6, 0],
     "the code pairs dimensions 5 and 0, 7 and 3, 4 and 1, …": [5, 7, 4, 2, 0, 3, 1, 6],
 }
 
 
 @pytest.mark.long
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("words", "columns"), PAIRED.items())
 def test_any_columns_may_be_paired_and_turn_by_their_distance(words, columns, check):
     found = check(
@@ -667,6 +692,24 @@ def test_any_columns_may_be_paired_and_turn_by_their_distance(words, columns, ch
     assert [each.check for each in found.findings if not each.ok] == ["reference"]
     (why,) = diagnose(found)
     assert (why.cause, why.message.partition("; ")[0]) == (Cause.LAYOUT, words)
+
+
+@pytest.mark.long
+def test_half_a_head_that_turns_is_no_inconsistency(check):
+    body = "def f(x, p): y = x.copy(); y[:, :4] = narrow(x[:, :4], p); return y"
+    narrow = """
+    def narrow(x, p):
+        angles = np.asarray(p)[:, None] * inv_freq[:2]
+        c, s, a, b = np.cos(angles), np.sin(angles), x[:, :2], x[:, 2:]
+        return np.concatenate([a * c - b * s, a * s + b * c], 1)
+    """
+    found = check(textwrap.dedent(narrow) + body)
+    assert [each.check for each in found.findings if not each.ok] == ["reference"]
+    (why,) = diagnose(found)
+    assert (why.cause, why.message) == (
+        Cause.ROTARY_DIM,
+        "4 dimensions rotate; the reference rotates 8",
+    )
 
 
 @pytest.mark.long

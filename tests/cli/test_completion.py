@@ -42,6 +42,7 @@ def completed(call, monkeypatch, capsys):
         ("posenc generate --like openai-w", ["openai-whisper:sinusoids"]),
         ("posenc generate --like mlx:S", ["mlx:SinusoidalPositionalEncoding"]),
         ("posenc generate -s alibi --set max", ["max_bias="]),
+        ("posenc generate -m llama-3.1-8b --set low", ["low_freq_factor="]),
         (
             "posenc generate -s sinusoidal --set spacing=",
             ["spacing=vaswani", "spacing=tensor2tensor"],
@@ -62,6 +63,31 @@ def completed(call, monkeypatch, capsys):
 )
 def test_a_word_becomes_what_it_may_be(completed, line, words):
     assert completed(line) == words
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"COMP_WORDS": "posenc ge"},
+        {"COMP_CWORD": "1"},
+        {"COMP_WORDS": "posenc ge", "COMP_CWORD": "x"},
+        {"COMP_WORDS": "posenc 'ge", "COMP_CWORD": "9" * 30},
+    ],
+    ids=str,
+)
+def test_what_a_shell_leaves_unsaid_is_no_bug(said, shell, call, monkeypatch, capsys):
+    for name in ("COMP_WORDS", "COMP_CWORD", "_TYPER_COMPLETE_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in said.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(COMPLETION, f"complete_{shell}")
+    try:
+        status, _, err = call()
+    except SystemExit as end:
+        status, err = end.code, capsys.readouterr().err
+    assert (status, err) == (0, "")
 
 
 def test_an_empty_variable_asks_for_no_completion(call, monkeypatch):

@@ -450,6 +450,16 @@ def test_a_setting_by_a_configs_key_is_refused_by_that_key(call):
     assert err == "posenc: error: --set rope_theta 'abc': must be a number\n"
 
 
+def test_a_configs_key_sets_the_base_and_is_that_parameter(call):
+    out = call("explain", "llama-2-7b", "--set", "rope_theta=5", "--json")[1]
+    assert json.loads(out)["layers"][0]["params"]["base"] == {"value": 5, "source": "command line"}
+    assert call("plan", "-m", "llama-2-7b", "--to", "16384", "--set", "rope_theta=5e4")[0] == 0
+    err = call("generate", "-s", "rope", "-l", "4", "--base", "4", "--set", "rope_theta=5")[2]
+    assert err == "posenc: error: --set 'rope_theta=5': base is given twice\n"
+    err = call("explain", "llama-3-8b", "--as", "all", "--set", "base=abc")[2]
+    assert err == "posenc: error: --set base 'abc': must be a number\n"
+
+
 def test_an_empty_file_is_said_to_be_empty(call, tmp_path):
     (tmp_path / "empty.json").write_bytes(b"")
     assert call("explain", "empty.json")[2] == (

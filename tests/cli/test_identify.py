@@ -126,6 +126,17 @@ def test_runners_up_are_listed(call):
     assert max(map(len, out.split("write the same array:")[0].splitlines())) <= 80
 
 
+def test_a_runner_up_of_other_positions_says_which(call):
+    """Transformer-XL's offsets are sinusoids at positions that fall."""
+    asked = ("-s", "transformer-xl", "--len", "40", "-d", "16", "-q")
+    assert call("generate", *asked, "--out", "x.npy")[0] == 0
+    best, *others = [each["positions"] for each in report(call, "x.npy")[1]["candidates"]]
+    _, out, _ = call("identify", "x.npy", "--verbose")
+    shown = re.findall(r"positions=(\S+)", out.split("Others:")[1])
+    assert [each[:9] for each in shown] == [each[:9] for each in others if each != best]
+    assert shown
+
+
 def test_a_command_is_broken_between_its_words(call, tmp_path):
     table = matrix("rope", "0:1024", table="cos-sin", layout="half", dim=64)
     np.save(tmp_path / "t.npy", table)
@@ -156,6 +167,29 @@ def test_one_number_and_no_file_are_refused(call, tmp_path):
     np.save(tmp_path / "a.npy", np.ones(1))
     assert call("identify", "a.npy")[0] == 2
     assert call("identify", "missing.npy")[0] == 3
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.full((8, 8), np.nan),
+        np.full((8, 8), np.inf),
+        np.full((8, 8), 1e300),
+        np.full((3, 4, 5, 6), 1.0),
+        np.ones((1, 8)),
+        np.ones((8, 1)),
+        np.zeros((2, 2), np.complex64),
+        np.arange(64.0).reshape(8, 8) * 1e-300,
+        np.full((2, 3, 3), -np.inf),
+        np.tile([1.0, 0.0], (9, 3)),
+    ],
+)
+def test_strange_arrays_end_in_a_verdict(values, call, tmp_path):
+    np.save(tmp_path / "a.npy", values)
+    status, out, err = call("identify", "a.npy", "--json")
+    assert status in (0, 1), err
+    json.loads(out, parse_constant=pytest.fail)
 
 
 @pytest.mark.slow
@@ -195,6 +229,43 @@ def test_exact_is_said_only_where_every_cell_is(call, tables, tmp_path):
     _, out, _ = call("identify", *tables)
     assert "76799 of 76800 values are correctly rounded" in out
     assert "largest error" in out
+
+
+@pytest.mark.long
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize(
+    ("noise", "words"),
+    [
+        (1e-7, "write the same array within "),
+        (0.0, "write the same array:"),
+        (3e-7, "write the same array within "),
+    ],
+)
+def test_a_table_most_of_whose_cells_differ_is_the_same_within_its_residual(
+    call, tmp_path, noise, words
+):
+    angles = np.outer(np.arange(512.0), 10_000.0 ** (-np.arange(32) / 32))
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    table *= 1 + noise * np.random.default_rng(0).standard_normal(table.shape)
+    np.save(tmp_path / "t.npy", table.astype(np.float32))
+    assert f"\nnext: {words}" in call("identify", "t.npy")[1]
+
+
+def test_frequencies_near_a_models_are_not_said_to_equal_them(call, tmp_path):
+    np.save(tmp_path / "f.npy", 10_000.0 ** (-np.arange(32) / 32) * (1 + 9e-7))
+    status, found = report(call, "f.npy")
+    assert (status, found["exact"], found["equal"], found["models"]) == (0, False, 0.0, [])
+    _, out, _ = call("identify", "f.npy")
+    assert "no value is correctly rounded" in out
+    assert "equals" not in out
+
+
+@pytest.mark.parametrize("second", ["a.npy", "b.npy"])
+def test_two_rows_of_numbers_end_in_a_verdict(second, call, tmp_path):
+    np.save(tmp_path / "a.npy", 10_000.0 ** (-np.arange(256) / 256))
+    np.save(tmp_path / "b.npy", np.linspace(0, 1, 256))
+    assert report(call, "a.npy", second)[0] == 1
+    assert report(call, "a.npy")[0] == 0
 
 
 def test_the_rows_of_a_bias_are_named_by_head_and_query(call, tmp_path):
@@ -307,6 +378,13 @@ def test_a_learned_table_of_no_file_is_not_written_again(call):
     assert "for 1 heads" not in out
     assert "weights=FILE" in out
     assert "The same" not in out
+
+
+def test_one_number_throughout_is_said_to_show_nothing(call, tmp_path):
+    np.save(tmp_path / "a.npy", np.full((64, 64), 5e-324))
+    status, out, _ = call("identify", "a.npy")
+    assert status == 1
+    assert "all values are equal, and a constant table identifies no encoding" in out
 
 
 @pytest.mark.long

@@ -91,6 +91,19 @@ def test_every_column_is_a_plain_wave_at_its_axis_coordinates(placed, spread, da
     assert out.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("arithmetic", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("farthest", [4, 100_000])
+def test_reduced_arithmetic_is_that_of_plain_waves(arithmetic, farthest):
+    generator = np.random.default_rng(1)
+    coordinates = generator.integers(-farthest, farthest, (2, 50))
+    waves = waves_along([0, 1, 0, 1, 1, 0], table(coordinates), scale=1.25)
+    engine = Engine(arithmetic=arithmetic)
+    out = np.zeros((50, 12), np.float32)
+    axial(waves, engine).fill(out, np.arange(50), PLACED["halves"], dtype=FLOAT32)
+    expected = one_by_one(waves, coordinates, PLACED["halves"], 12, dtype=FLOAT32, engine=engine)
+    assert out.tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("arithmetic", ["exact", "float32"])
 @pytest.mark.parametrize("farthest", [4, 100_000])
 def test_angles_are_those_of_plain_waves(arithmetic, farthest):
@@ -157,3 +170,31 @@ def test_repeated_coordinates_are_computed_once():
 def test_waves_that_contradict_themselves_are_refused(waves, message):
     with pytest.raises(ValueError, match=message):
         axial(waves, Engine())
+
+
+def test_columns_that_cannot_hold_their_waves_are_refused():
+    filler = axial(waves_along([0] * 6, table([[1]])), Engine())
+    with pytest.raises(ValueError, match="3 columns cannot hold 6 waves"):
+        filler.fill(
+            np.empty((1, 12)), np.zeros(1, np.int64), [Placement("cos", slice(0, 3))], dtype=FLOAT64
+        )
+
+
+@pytest.mark.parametrize("dtype", REAL_DTYPES.values(), ids=REAL_DTYPES)
+def test_every_backend_on_the_cpu_gives_the_same_bytes(dtype):
+    from posenc_cli.backends import registry
+
+    if not registry.status("fast").available:
+        pytest.skip("there is no compiled library")
+
+    def at(positions):
+        return positions // 40, 2 * (positions % 40) - 39
+
+    grid = waves_along([0, 1, 0, 1, 0, 1], at, scale=1.25)
+    tables = []
+    for backend in ("numpy", "fast"):
+        out = np.empty((1600, 12), dtype.numpy)
+        filler = axial(grid, Engine(registry.find(backend)))
+        filler.fill(out, np.arange(1600), PLACED["halves"], dtype=dtype)
+        tables.append(out.tobytes())
+    assert tables[0] == tables[1]

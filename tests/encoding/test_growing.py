@@ -133,6 +133,20 @@ def test_an_amplitude_that_is_a_tie_goes_to_even():
     assert wide[0, 69] == exact
 
 
+@pytest.mark.long
+def test_amplitudes_that_are_ties_go_to_even_either_way():
+    """Of 1024 columns ζ is n/512 for some odd n above 256: one bit more than bfloat16 has."""
+    given = {"dim": 1024, "seq_len": 1024, "side": "key", "table": "cos", "dtype": "bfloat16"}
+    bits = matrix("xpos", "0", **given)[0]
+    ties = 0
+    for i in range(512):
+        exact = Fraction(20 * i + 4096, 14 * 1024)
+        if 512 % exact.denominator == 0 and exact.denominator == 512:
+            ties += 1
+            assert bits[i] == round_exact([exact], REAL_DTYPES["bfloat16"])[0]
+    assert ties > 20
+
+
 def test_what_overflows_is_infinite_with_the_sign_of_the_cell():
     found = matrix("xpos", "1000000:1000100", dim=4, seq_len=1, side="key")
     plain = matrix("rope", "1000000:1000100", dim=4)
@@ -221,11 +235,32 @@ def test_reduced_arithmetic_is_that_of_torchscale(arithmetic, allowed):
     assert 0 < np.abs(ours - exact).max() < 4 * allowed
 
 
+def test_reduced_amplitudes_follow_float32_far_from_the_centre():
+    given = {"dim": 8, "seq_len": 20_000, "table": "cos", "dtype": "float64"}
+    exact, reduced = (
+        matrix("xpos", "0:20000:1000", arithmetic=arithmetic, **given)
+        for arithmetic in ("exact", "float32")
+    )
+    error = np.abs(reduced - exact) / np.abs(exact)
+    assert error[0].max() > 1e-7
+    assert np.median(error) < 1e-4
+
+
 def test_frequencies_and_angles_are_those_of_rope():
     for table in ("angles", "inv-freq"):
         where = None if table == "inv-freq" else "0:50"
         ours = matrix("xpos", where, dim=16, table=table)
         assert (ours == matrix("rope", where, dim=16, table=table)).all()
+
+
+def test_tables_agree_with_each_other_in_every_order_of_columns():
+    cos, sin = (matrix("xpos", "0:200", dim=16, partial=0.5, table=t) for t in ("cos", "sin"))
+    assert cos.shape == (200, 4)
+    alternate = matrix("xpos", "0:200", dim=16, partial=0.5, table="interleaved")
+    assert (alternate[:, 0::2] == cos).all()
+    assert (alternate[:, 1::2] == sin).all()
+    complex_table = matrix("xpos", "0:200", dim=16, partial=0.5, table="complex")
+    assert (complex_table == cos + 1j * sin).all()
 
 
 def test_a_scale_multiplies_growing_waves():
@@ -251,6 +286,12 @@ def test_growth_that_does_not_fit_its_waves_is_refused():
     placed = Coordinates(axes=(0, 0), at=lambda positions: (positions,))
     with pytest.raises(ValueError, match="along the position"):
         wave_filler(replace(waves, coordinates=placed), Engine())
+
+
+def test_amplitudes_past_all_numbers_are_infinite_or_zero():
+    table = matrix("xpos", "0:4", table="cos", dim=4, scale_base=1e-300)
+    assert np.isinf(table[:2]).all()
+    assert (table[3] == 0).all()
 
 
 def counted(monkeypatch, method, of=len):

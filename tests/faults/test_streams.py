@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from posenc_cli.cli.help import known_answers
+from tests.cli.test_imported import TYPER
 from tests.memory import HAS_HIGH_WATER, HIGH_WATER, peak
 from tests.processes import PATIENCE, UNMEASURED, await_that, spawn
 
@@ -494,3 +495,54 @@ def test_rendered_help_is_what_would_be_rendered(columns, call, monkeypatch):
         monkeypatch.setitem(known_answers.PATHS, flag, "nowhere")
         _, live, _ = call(flag)
         assert fast == live
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize(
+    ("arguments", "banned"),
+    [
+        (["generate", "--help"], "numpy matplotlib torch plotext pydantic rich"),
+        (["alibi-slopes", "--heads", "4", "--json"], "numpy matplotlib torch plotext rich"),
+        (["schemes"], "numpy matplotlib torch plotext"),
+        (
+            ["dot-similarity", "--scheme", "rope", "--len", "512"],
+            "matplotlib torch plotext PIL rich orjson safetensors numpy.ma",
+        ),
+        (
+            ["spectrum", "--model", "llama-3.1-8b"],
+            "matplotlib torch plotext PIL rich orjson safetensors",
+        ),
+        (
+            [*SMALL, "-o", "/dev/null", "--format", "npy"],
+            "matplotlib torch plotext rich orjson fractions",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_commands_load_only_what_they_need(arguments, banned, posenc):
+    done = posenc(*arguments, flags=["-X", "importtime"], measured=False)
+    assert done.returncode == 0
+    loaded = imported_modules(done)
+    assert "posenc_cli.cli.app" in loaded
+    assert not loaded & set(banned.split()) - TYPER
+
+
+def test_garbage_is_collected_while_a_command_runs_and_not_searched_for_at_the_end():
+    code = """
+import atexit, gc, sys
+from posenc_cli import __main__, catalogue
+from posenc_cli.cli import app
+made, found = app.application, catalogue.installed
+def imported(arguments, **how):
+    print("imports", gc.isenabled(), file=sys.stderr)
+    return made(arguments, **how)
+def ran():
+    print("runs", gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
+    return found()
+app.application, catalogue.installed = imported, ran
+atexit.register(lambda: print("ends", len(gc.get_objects()) < 1000, file=sys.stderr))
+sys.argv = ["posenc", "schemes", "--json"]
+__main__.entry_point()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.split() == ["imports", "False", "runs", "True", "True", "ends", "True"]

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from posenc_cli.render.drawing.image import image_bytes
+from posenc_cli.render.style import Style
 from posenc_cli.render.terminal.graphics import picture_sequence, through_tmux
 
 
@@ -83,6 +85,17 @@ def test_sixels_paint_every_pixel_in_its_own_colour_where_those_are_few(size):
     assert np.abs(painted - pixels * (100 / 255)).max() <= 0.5
 
 
+@pytest.mark.long
+def test_sixels_of_a_figure_are_near_its_colours(heatmap_figure):
+    png = image_bytes(heatmap_figure, "png", Style(400, 300, 90)).content
+    wanted = np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) * (100 / 255)
+    painted = sixel_pixels(picture_sequence(png, "sixel"))
+    off = np.abs(painted - wanted)
+    assert painted.min() >= 0, "every pixel is painted"
+    assert off.mean() < 0.5
+    assert off.max() < 12, "of 100, at the edges of letters: there are 256 colours"
+
+
 def test_what_goes_through_tmux_is_whole_again_behind_it():
     sequence = picture_sequence(png_of(np.zeros((4, 4, 3))), "kitty")
     wrapped = through_tmux(sequence)
@@ -91,3 +104,11 @@ def test_what_goes_through_tmux_is_whole_again_behind_it():
     inner = wrapped.removeprefix("\x1bPtmux;")[:-2]
     assert not re.search("(?<!\x1b)(\x1b\x1b)*\x1b(?!\x1b)", inner), "every escape is doubled"
     assert inner.replace("\x1b\x1b", "\x1b") == sequence
+
+
+@pytest.fixture
+def heatmap_figure():
+    from posenc_cli.render.figure import Axis, Heatmap
+
+    values = np.sin(np.arange(64)[:, None] / np.arange(1, 33))
+    return Heatmap(values, Axis("position", range(64)), Axis("dimension", range(32)), "waves")

@@ -242,6 +242,19 @@ def test_how_a_function_was_called_is_counted_and_listed_when_verbose():
     assert not [note for note in notes if f"note: {note}" not in whole]
 
 
+def test_fields_are_what_json_promises():
+    fields = rendering.fields(REPORT)
+    promised = ["ok", "verdict", "cause", "next", "subject", "reference", "positions", "pairs"]
+    promised += ["findings", "diagnosis"]
+    assert list(fields)[: len(promised)] == promised
+    for each in fields["findings"]:
+        keys = ["check", "ok", "worst", "tolerance", "at", "message", "worst_is"]
+        assert list(each) == keys
+    for each in fields["diagnosis"]:
+        keys = ["cause", "message", "evidence", "detail", "where", "residual", "alike"]
+        assert list(each) == keys
+
+
 def test_verdicts_and_the_cause_stand_out_in_colour_and_nothing_else_changes():
     plain = report_text(REPORT, Typesetter())
     colored = report_text(REPORT, Typesetter(colored=True))

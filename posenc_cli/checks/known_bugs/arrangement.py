@@ -142,10 +142,18 @@ def _window_numbers(e: Expected) -> Iterator[Change]:
     if not size or e.params.get("class_token") or (e.form == "scores" and e.content.network):
         return
     rows, columns = size[0], size[-1]
-    for text, stride in (("2·rows − 1", 2 * rows - 1), ("3·columns − 1", 3 * columns - 1)):
+    strides: dict[int, list[str]] = {}
+    for text, stride in {
+        "2·rows − 1": 2 * rows - 1,
+        "columns": columns,
+        "2·columns": 2 * columns,
+        "3·columns − 1": 3 * columns - 1,
+    }.items():
+        strides.setdefault(stride, []).append(text)
+    for stride, texts in strides.items():
         if stride != 2 * columns - 1:
             yield renumbered(
-                f"the stride of row offsets is {stride} ({text}), not "
+                f"the stride of row offsets is {stride} ({' or '.join(texts)}), not "
                 f"{2 * columns - 1} (2·columns − 1)",
                 partial(_window_number, stride=stride),
             )

@@ -127,7 +127,8 @@ def explain(
         try:
             preset, found = _config(config)
             if runtime == ALL:
-                texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
+                with named_as_settings(given):
+                    texts += _of_all_engines(console, name, found, config, given, as_json=as_json)
                 continue
             with named_as_settings(given):
                 resolved = resolve_with(given, found, runtime=runtime, name=config)
@@ -353,9 +354,27 @@ def _group_text(console: Console, group: Sequence[Layers]) -> str:
     ]
     lines = [console.typesetter.paragraph(title, hanging=2) for title in titles]
     if rows:
-        lines.append(console.typesetter.table(["parameter", "value", "source"], rows))
+        lines.append(parameters_text(console, rows))
     remarks = _remarks(first.derived)
     lines += [console.typesetter.paragraph(remark, indent=2, hanging=4) for remark in remarks]
+    return "\n".join(lines)
+
+
+def parameters_text(console: Console, rows: Sequence[Sequence[str]]) -> str:
+    """Return names, values and sources as a table, or line by line if the table is too wide.
+
+    A word is cut only if it is wider than the terminal.
+    """
+    spelled = console.typesetter.spelled
+    widest = [max(len(spelled(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    if sum(widest) + 3 * (len(widest) - 1) <= console.width:
+        return console.typesetter.table(["parameter", "value", "source"], rows)
+    lines = []
+    for name, value, source in rows:
+        longest = max(map(len, spelled(source).split()), default=0)
+        indent = 4 if longest + 4 <= console.width else 0
+        lines.append(console.typesetter.paragraph(f"{name}: {value}", hanging=2))
+        lines.append(console.typesetter.paragraph(source, indent=indent))
     return "\n".join(lines)
 
 

@@ -94,6 +94,7 @@ def _tensors_text(group: Sequence[PositionalTensor]) -> str:
     return "\n".join(map(printable_text, lines))
 
 
+_RUNNERS_UP = ["scheme", "parameters", "residual", "verdict"]
 _NAMED = 4
 """Positions in the verdict, the first ones."""
 _AXES_OF_TABLES = 2
@@ -313,7 +314,7 @@ def _text(
 ) -> str:
     page, best = console.typesetter, result.match or result.nearest
     first = [_answer(result, names).text(page)]
-    details = notes = others = ""
+    shown, details, notes = [*result.candidates], "", ""
     if best is not None:
         census = best.census
         assert census is not None
@@ -325,9 +326,15 @@ def _text(
         details = page.table(["detail", "value"], found)
         told = (*result.notes, *best.notes)
         notes = "\n".join(page.paragraph(f"note: {note}", hanging=2) for note in told)
-        if rows := [_row(each, best) for each in result.candidates[1:] if each.fits]:
-            others = f"Others that fit:\n{page.table(['scheme', 'parameters', 'residual'], rows)}"
-    return "\n\n".join(filter(None, ["\n".join(first), details, notes, others]))
+        shown = [each for each in shown[1:] if verbose or each.fits]
+    rows = [_row(candidate, best, verbose=verbose) for candidate in shown]
+    others = page.table(_RUNNERS_UP, rows) if rows else ""
+    if best is not None and rows:
+        others = f"Others{'' if verbose else ' that fit'}:\n{others}"
+    hidden = len(result.candidates) - 1 - len(shown) if best is not None else 0
+    do = "does" if hidden == 1 else "do"
+    more = f"{hidden} more {do} not fit: --verbose lists them" if hidden else ""
+    return "\n\n".join(filter(None, ["\n".join(first), details, notes, others, more]))
 
 
 def _unknown(result: Identification) -> str:
@@ -393,7 +400,9 @@ def _same_again(best: Candidate, census: Census, shape: tuple[int, ...]) -> str:
         return f"write the same array{', without the axes of length 1' if shorter else ''}:"
     if not differing:
         return "write the other values:"
-    return f"write the same array, except {differing} of {census.cells} values:"
+    if 2 * differing <= census.cells:
+        return f"write the same array, except {differing} of {census.cells} values:"
+    return f"write the same array within {best.residual:.2g}:"
 
 
 def _properties(
@@ -475,16 +484,25 @@ def _shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _row(candidate: Candidate, best: Candidate) -> list[str]:
-    """Return a row of the table of others that fit; other positions than the best's are named."""
+def _row(candidate: Candidate, best: Candidate | None, *, verbose: bool) -> list[str]:
+    """Return a row of the table of runners-up, with positions if they differ from the best's."""
     params = " ".join(
         f"{name}={_shortened(as_text(candidate.params[name]), 24)}"
-        for name in _told(candidate, verbose=False)
+        for name in _told(candidate, verbose=verbose)
         if name not in ("dim", "seed")
     )
     positions = candidate.positions
-    if positions is not None and str(positions) != str(best.positions):
+    if best is not None and positions is not None and str(positions) != str(best.positions):
         params += f" positions={_shortened(str(positions), 24)}"
     tables = f" ({'/'.join(_tables(candidate))})" if _tables(candidate) else ""
-    loosely = ", fits loosely" if candidate.outdone else ""
-    return [f"{candidate.scheme}{tables}", params, f"{_number_text(candidate.residual)}{loosely}"]
+    residual = _number_text(candidate.residual)
+    return [f"{candidate.scheme}{tables}", params, residual, _verdict(candidate)]
+
+
+def _verdict(candidate: Candidate) -> str:
+    census = candidate.census
+    if candidate.fits:
+        return "fits loosely" if candidate.outdone else "fits"
+    if census is None:
+        return f"fits {candidate.compared} rows" if candidate.fits_sample else "no"
+    return f"fits {census.rows - census.misfits} rows" if candidate.fits_rows else "no"

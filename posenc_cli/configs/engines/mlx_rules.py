@@ -241,6 +241,8 @@ def mlx_step(reading: LayerReading) -> Changes:
     Raises: InvalidInput where layers of one type differ, or what was not read.
     """
     theta = reading.config.get("rope_theta", CLASSES["step3p5"].base)
+    if isinstance(theta, list) and len(theta) <= max(reading.layers):
+        raise refused(NAME, f"rope_theta has {len(theta)} values, fewer than there are layers")
     shares = reading.config.get("partial_rotary_factors") or ()
     own = {
         (theta[layer] if isinstance(theta, list) else theta, *shares[layer : layer + 1])

@@ -272,8 +272,11 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(width)]
     values = " " * (margin + 1)
     for column, name in sorted(marks.items()):
-        if len(values) <= margin + 1 + column and margin + 1 + column + len(name) <= page.width:
-            values = values.ljust(margin + 1 + column) + name + " "
+        start = min(
+            margin + 1 + column, page.width - len(name)
+        )  # the last label ends with the axis
+        if len(values) <= start:
+            values = values.ljust(start) + name + " "
     return [
         *(line.center(margin + 1 + width).rstrip() for line in title),
         *(
