@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -93,8 +94,8 @@ WRONG = {
         "return [[1], [1, 2]]",
         "returned a list that cannot be read as an array (Value",
     ),
-    "texts": ("return [['a']] * len(p)", "returned a list of str_; expected an (n, d) array"),
-    "unreal": ("return np.ones((len(p), 2), complex)", "returned a ndarray of complex128;"),
+    "texts": ("return [['a']] * len(p)", "returned a list of str; expected an (n, d) array"),
+    "unreal": ("return np.ones((len(p), 2), complex)", "returned an array of complex128;"),
     "one_axis": ("return np.sin(p)", "returned the shape (2,) for 2 positions"),
     "batch": ("return np.ones((1, len(p), 4))", "returned the shape (1, 2, 4) for 2 positions"),
     "turned": ("return np.ones((4, len(p)))", "returned the shape (4, 2) for 2 positions"),
@@ -444,6 +445,76 @@ def test_functions_of_other_frameworks_are_given_their_arrays(name, call, tmp_pa
     for function in ("rows", "made"):
         rows, _ = rows_of(call, "-s", f"./mine.py:{function}", "-l", "9")
         np.testing.assert_array_equal(rows, np.outer(np.arange(9), [1, 0.25, 0.125]))
+
+
+LIKELIEST = """
+import numpy as np
+
+
+def strict(positions):
+    import torch
+    assert isinstance(positions, torch.Tensor), "no tensor"
+    raise RuntimeError("what is wrong")
+
+
+def lazy(positions):
+    import torch
+    return torch.mul(positions[:, None], torch.ones(1, 3, dtype=torch.float64))
+
+
+def embedded(positions):
+    import torch
+    return torch.nn.functional.embedding(positions, torch.ones(64, 4))
+
+
+def width(positions):
+    return np.ones((positions.size, 2 if positions.max() < 3 else 5))
+
+
+def sparse(positions):
+    import torch
+    return torch.ones(len(positions), 3).to_sparse()
+
+
+def meta(positions):
+    import torch
+    return torch.ones(len(positions), 3, device="meta")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("strict", ": its code raised RuntimeError: what is wrong, for positions 0 to 1"),
+        (
+            "embedded",
+            ": its code raised IndexError: index out of range in self, for positions 0 to",
+        ),
+        ("width", " returned rows of 2 numbers for positions 0 to 1, and of 5 for 0 to 99"),
+        (
+            "sparse",
+            " returned a Tensor that cannot be read as an array (TypeError: can't convert S",
+        ),
+        ("meta", " returned a Tensor that cannot be read as an array (NotImplementedError: Cannot"),
+        ("lazy", None),
+    ],
+)
+def test_the_error_is_that_of_the_framework_that_it_is_of(function, said, tmp_path):
+    """In a process of its own, which has not loaded torch before the function does."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    (tmp_path / "mine.py").write_text(LIKELIEST)
+    words = ("generate", "-s", f"./mine.py:{function}", "-l", "100", "-o", "rows.npy")
+    done = subprocess.run(
+        [sys.executable, "-m", "posenc_cli", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    if said is None:
+        assert done.returncode == 0, done.stderr
+        expected = np.outer(np.arange(100), np.ones(3))
+        np.testing.assert_array_equal(np.load(tmp_path / "rows.npy"), expected)
+    else:
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"posenc: error: --scheme ./mine.py:{function}{said}" in done.stderr
 
 
 HALVES = """
