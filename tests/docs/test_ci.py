@@ -35,7 +35,7 @@ def project(tmp_path):
     (tmp_path / ".venv").symlink_to(sys.prefix)
 
     def make(*, right: bool):
-        name = "right_plain" if right else "base_million"
+        name = "right_plain" if right else "base_odd"
         (tmp_path / "my_rope.py").write_text(
             f"import sys; sys.path.insert(0, {str(MUTANTS.parent)!r})\n"
             f"from mutants import {name} as apply\n"

@@ -263,8 +263,11 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
         return [*zip(columns.tolist(), rows.tolist(), strict=True)]
 
     strokes = [Stroke([[(0.0, at), (last, at)]], level_pen) for at in places.tolist()]
-    for runs, pen in zip(sides, pens, strict=True):
-        strokes.append(Stroke([*map(placed, runs)], _side_pen(pen)))
+    strokes += [
+        Stroke([*map(placed, runs)], _side_pen(pen))
+        for runs, pen in zip(sides, pens, strict=True)
+        if runs
+    ]
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
         strokes.append(Stroke([*map(placed, runs)], pen, curves.joined and curve.joined))
     lines = stroke_lines(strokes, width, most)
