@@ -55,6 +55,7 @@ FLAT = {"dim": D}
 CONCAT = {"dim": D, "layout": "concat"}
 RANDOM = np.random.default_rng(5)
 PERMUTED = RANDOM.permutation(L)
+ONE_EXCHANGED = [0, 3, 2, 1, *range(4, D)]
 
 ROWS = {
     "sines, then cosines": ("layout", "two halves", halves(AT), FLAT),
@@ -84,14 +85,29 @@ ROWS = {
         alternating(AT + 2),
         FLAT,
     ),
+    "from -3": ("position-offset", "shifted by -3", alternating(AT - 3), FLAT),
+    "steps of π": ("position-offset", "steps of 3.14159", alternating(AT * np.pi), FLAT),
+    "all in one turn": (
+        "position-offset",
+        "steps of 0.10472",
+        alternating(AT * 2 * np.pi / L),
+        FLAT,
+    ),
     "half steps": ("position-offset", "steps of 0.5", alternating(AT / 2), FLAT),
     "centres": ("position-offset", r"shifted by \+0.5", alternating(AT + 0.5), FLAT),
+    "thirds": ("position-offset", "steps of 0.333", alternating(1 + AT / 3), FLAT),
     "falling": ("position-offset", "backward, from 59 to 0", alternating(AT[::-1]), FLAT),
+    "below zero": ("position-offset", "steps of -2", alternating(5 - 2 * AT), FLAT),
     "clamped": ("position-offset", "clamped at 31", alternating(np.minimum(AT, 31)), FLAT),
     "again": ("position-offset", "restart at 0 after 15", alternating(AT % 16), FLAT),
     "DiffPoseTalk's": (
         *("position-offset", "every row is the row of position 60"),
         alternating(0 * AT + 60),
+        FLAT,
+    ),
+    "the batch for positions": (
+        *("position-offset", "every row is the row of position 0"),
+        alternating(0 * AT),
         FLAT,
     ),
     "one restart": (
@@ -109,6 +125,24 @@ ROWS = {
         alternating(np.concatenate([np.arange(n) for n in (7, 23, 1, 29)])),
         FLAT,
     ),
+    "from 2, and clamped": (
+        *("position-offset", r"shifted by \+2 and clamped at 31"),
+        alternating(np.minimum(AT + 2, 31)),
+        FLAT,
+    ),
+    "clamped, of another base": (
+        *("base", "^base: base is 1000, .* and position-offset: positions are clamped at 31"),
+        alternating(np.minimum(AT, 31), rates(base=1e3)),
+        FLAT,
+    ),
+    "one restart, of another base": (
+        *(
+            "base",
+            "^base: base is 1000, .* and position-offset: .* restart at 0 at position 20",
+        ),
+        alternating(np.where(AT < 20, AT, AT - 20), rates(base=1e3)),
+        FLAT,
+    ),
     "fairseq's padding": (
         *("padding-row", r"row 1 \(position 1\) is zeros"),
         np.where(AT[:, None] == 1, 0, alternating(AT)),
@@ -116,6 +150,7 @@ ROWS = {
     ),
     "times √d": ("scale", r"√32", alternating(AT) * 32**0.5, FLAT),
     "MLX's": ("scale", r"√\(2/32\)", halves(AT) * (2 / 32) ** 0.5, CONCAT),
+    "columns": ("unknown", "no known bug", alternating(AT)[:, ONE_EXCHANGED], FLAT),
     "shuffled": ("unknown", "no known bug", alternating(AT)[PERMUTED], FLAT),
     "bfloat16": ("table-precision", "bfloat16", round_to_half(alternating(AT), "bfloat16"), FLAT),
     "float16": ("table-precision", "float16", round_to_half(alternating(AT), "float16"), FLAT),
@@ -150,6 +185,11 @@ ROWS = {
     "cut to bfloat16": (
         *("table-precision", "cut to bfloat16"),
         cut_to_bfloat16(alternating(AT)),
+        FLAT,
+    ),
+    "two rows exchanged": (
+        *("unknown", "no known bug"),
+        alternating(np.where(AT == 4, 9, np.where(AT == 9, 4, AT))),
         FLAT,
     ),
     "minus the table": ("direction", "all values have the wrong sign", -alternating(AT), FLAT),
@@ -203,8 +243,7 @@ def frames_3d(exchanged=False):
 
 OTHERS = {
     "rows for columns": (
-        *("sinusoidal-nd", "axis"),
-        "rows and columns are exchanged: columns of one axis use the coordinate of the other",
+        *("sinusoidal-nd", "axis", "rows and columns are exchanged"),
         np.concatenate([halves(Y, EIGHTH), halves(X, EIGHTH)], 1),
         MAE,
     ),
@@ -303,6 +342,7 @@ SCORES = {
         "form=mpt",
         alibi(distances=np.broadcast_to(POSITIONS - 19, (20, 20))),
     ),
+    "naive": ("slopes", "--convention naive", alibi(2.0 ** (-8 * np.arange(1, 13) / 12))),
     "next power": ("slopes", "16 heads, the next power of two", alibi(SIXTEEN[:12])),
     "from 0": ("slopes", "start at 0", alibi(2.0 ** (-8 * np.arange(12) / 12))),
     "half of the heads": ("heads", "6 of 12 are 0", alibi(PRESS * (np.arange(12) < 6))),
@@ -312,7 +352,9 @@ SCORES = {
         r"keys are shifted by \+1",
         alibi(distances=-np.abs(AWAY + 1)),
     ),
+    "Falcon's": ("scale", "1/√64", alibi() / 8),
     "base 2": ("scale", "log2 e", alibi() / math.log(2)),
+    "bfloat16": ("table-precision", "bfloat16", round_to_half(alibi(), "bfloat16")),
     "bfloat16 slopes": (
         *("slopes", "^slopes: the slopes were rounded to bfloat16$"),
         alibi(round_to_half(PRESS, "bfloat16")),
@@ -426,6 +468,11 @@ BUCKETS = {
         [t5(-r) for r in RELATIVE],
         {},
     ),
+    "an encoder's": (
+        *("t5", "buckets", "bidirectional is true, not false"),
+        [t5(r) for r in RELATIVE],
+        {"bidirectional": "false"},
+    ),
     "a decoder's": (
         *("t5", "buckets", "bidirectional is false, not true"),
         [t5(r, both=False) for r in RELATIVE],
@@ -438,13 +485,19 @@ BUCKETS = {
         [t5(r, distance=800) for r in RELATIVE],
         {},
     ),
+    "half as many": ("t5", "buckets", "num_buckets is 16", [t5(r, 16) for r in RELATIVE], {}),
     "DeBERTa's length": (
         *("deberta", "buckets", "max_position is 601, not 512"),
         [deberta(r, 601) for r in range(-600, 601)],
         {},
     ),
+    "DeBERTa's sign": (
+        *("deberta", "key-query", "key − query, not query − key"),
+        [deberta(-r) for r in range(-600, 601)],
+        {},
+    ),
     "the other side's stride": (
-        *("swin", "window", r"stride of row offsets is 5 \(2·rows − 1\), not 9"),
+        *("swin", "window", r"stride of row offsets is 5 \(2·rows − 1 or columns\), not 9"),
         window(3, 5, 5),
         {"window_size": "3x5"},
     ),
@@ -526,6 +579,7 @@ def test_scores_of_learned_tables_are_named(layers):
 BOTH = {
     "layout and base": (("layout", "base"), halves(AT, rates(base=5e3)), FLAT),
     "layout and offset": (("layout", "position-offset"), halves(AT + 2), FLAT),
+    "scale and layout": (("layout", "scale"), 4 * halves(AT), FLAT),
     "fairseq's table from its first row": (
         *(("padding-row", "position-offset"),),
         np.where(AT[:, None] == 1, 0, alternating(AT)),
@@ -543,9 +597,25 @@ BOTH = {
     ),
     "offset and base": (("base", "position-offset"), alternating(AT + 2, rates(base=5e3)), FLAT),
     "offset and scale": (("scale", "position-offset"), 4 * alternating(AT + 2), FLAT),
+    "offset and exponents": (
+        ("frequency-rule", "position-offset"),
+        alternating(AT + 1, rates() ** 2),
+        FLAT,
+    ),
+    "offset and sines": (
+        ("cos-sin-mispaired", "position-offset"),
+        np.roll(halves(AT + 2), D // 2, 1),
+        CONCAT,
+    ),
+    "base and scale": (("base", "scale"), 8 * alternating(AT, rates(base=1e3)), FLAT),
     "offset in float16": (
         ("position-offset", "table-precision"),
         round_to_half(alternating(AT + 2), "float16"),
+        FLAT,
+    ),
+    "base in bfloat16": (
+        ("base", "table-precision"),
+        round_to_half(alternating(AT, rates(base=1e3)), "bfloat16"),
         FLAT,
     ),
     "scale in bfloat16, cut": (

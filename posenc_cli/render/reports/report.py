@@ -29,10 +29,10 @@ _NEXT: Mapping[str, str] = {
     Cause.ATTENTION_FACTOR: "multiply cos and sin by the attention factor of the reference, once",
     Cause.ROTARY_DIM: "rotate the same number of dimensions as the reference",
     Cause.NO_ROTATION: "return the rotated vectors, and check that cos and sin reach them",
-    Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32 (for --tol "
-    "float64 in float64), also when the model is in half precision",
-    Cause.POSITION_PRECISION: "compute positions and angles in float32 (for --tol float64 in "
-    "float64), outside of autocast",
+    Cause.INV_FREQ_PRECISION: "compute and keep the inverse frequencies in float32, or in "
+    "float64 if that is required, also when the model is in half precision",
+    Cause.POSITION_PRECISION: "compute positions and angles in float32, or in float64 if that is "
+    "required, outside of autocast",
     Cause.TABLE_PRECISION: "compute angles, cos and sin with more bits than the table, and round "
     "once, at the end",
     Cause.COS_SIN_MISPAIRED: "check how cos and sin are built, indexed and passed",
