@@ -275,9 +275,8 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(width)]
     values = " " * (margin + 1)
     for column, name in sorted(marks.items()):
-        start = min(
-            margin + 1 + column, page.width - len(name)
-        )  # the last label ends with the axis
+        # The last label ends with the axis.
+        start = min(margin + 1 + column, page.width - len(name))
         if len(values) <= start:
             values = values.ljust(start) + name + " "
     return [
