@@ -582,10 +582,11 @@ def _table_fault(
         _joined(parts, every)
         for parts, every in zip(zip(*alone, strict=True), together, strict=False)
     ]
-    shapes, *known = ([own.shape for own in each] for each in (together, joined, alone[0]))
-    if shapes not in known:
+    shapes = [own.shape for own in together]
+    of_each = [own.shape for own in joined]
+    if shapes not in (of_each, [own.shape for own in alone[0]]):
         raise InvalidInput("it does not return tables for each sequence")
-    if shapes == known[0] and not any(map(differs, together, joined)):
+    if shapes == of_each and not any(map(differs, together, joined)):
         return None
     wrong = f"called with {text}: the tables differ from single calls"
     return Irregularity(Cause.UNKNOWN, NO_MAP, wrong)

@@ -399,9 +399,9 @@ class _Calls:
     @property
     def _evidence(self) -> str:
         """How much was compared."""
-        count, wrong = sum(call.rows for call in self._wrong), len(self._wrong)
-        text = f"this reproduces all rows ({count}) of the wrong calls ({wrong})"
-        return f"{text}; all other calls ({len(self._made) - wrong}) are right"
+        rows, wrong = sum(call.rows for call in self._wrong), len(self._wrong)
+        text = f"this reproduces every row of the wrong calls (calls: {wrong}, rows: {rows})"
+        return f"{text}; right calls: {len(self._made) - wrong}"
 
 
 def _irregular(cause: Cause, message: str, evidence: str) -> Irregularity:

@@ -248,7 +248,7 @@ def _is_array(text: str) -> bool:
 
 def _check_no_runtime(name: str, runtime: str | None) -> None:
     if runtime is not None:
-        raise InvalidInput(f"--as: {abbreviated(name)} is neither a config nor a model")
+        raise InvalidInput(f"--as reads a config or a model, and {abbreviated(name)} is neither")
 
 
 def _side_of_config(

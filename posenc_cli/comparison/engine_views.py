@@ -174,7 +174,9 @@ def _view(first: EngineView, alike: Sequence[EngineView]) -> EngineView:
     if alike[0] is first:
         return own
     apart = _apart(first, alike[0])
-    return replace(own, **{"why_not" if isinstance(apart, str) else "apart": apart})
+    if isinstance(apart, str):
+        return replace(own, why_not=apart)
+    return replace(own, apart=apart)
 
 
 def _side(view: EngineView) -> Side:

@@ -389,12 +389,16 @@ def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | N
     table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)
     positions = Positions.contiguous(0, columns)
     right = table_subject(table.real, table.imag, subject.dtype, reference, positions)
-    if right.as_reference is None or not examine(right, reference, "auto").ok:
+    if right.as_reference is None:
+        return None
+    residual = _suspect(examine(right, reference, "auto")).residual(Defect())
+    if not residual.whole:
         return None
     of = "pairs" if rows == reference.pairs else "dimensions"
-    return Explanation(
+    cause = Explanation(
         Cause.LAYOUT,
         f"the tables are transposed: rows are {of}, columns are positions",
         f"the shape is {rows}×{columns}; transposed to {columns}×{rows}, every value is right",
         "transposed",
     )
+    return with_residual(cause, residual)

@@ -286,7 +286,7 @@ def test_a_parameter_given_on_the_command_line_says_so(call):
         ("rope rope --set a.facto=2", 2, "--set a.facto: none of rope has"),
         ("rope rope --set base=2 --base 3", 2, "base is given twice"),
         ("rope rope --set base", 2, "--set 'base': must be NAME=VALUE"),
-        ("rope rope --as vllm", 2, "--as: 'rope' is neither a config nor a model"),
+        ("rope rope --as vllm", 2, "--as reads a config or a model, and 'rope' is neither"),
         ("rope --as vlm", 2, "--as 'vlm': must be one of transformers"),
         ("rope rope --as vllm --as vllm --as vllm", 2, "is a third engine"),
         ("sinusoidal rope --len 0", 2, "--len 0: must be at least 1"),

@@ -13,6 +13,7 @@ from posenc_cli.records import replace
 
 if TYPE_CHECKING:
     from posenc_cli.render.figures.spectra import SpectrumReport
+    from posenc_cli.render.html.live import Ladder
 
 _LINES, _LEAST_LINES, _ABOVE_ROWS = 18, 13, 2
 """Lines of the curve: by default, and at least if there is a table; lines above its rows."""
@@ -47,15 +48,19 @@ def spectrum(
     reports = [choice_report(item) for item in encodings.parts]
     report = reports[0] if len(reports) == 1 else compared_report(reports)
     if output.out is not None:
-        from posenc_cli.render.html.live import ladder_of
-
-        # The sliders of a page are for one encoding alone.
-        live = tuple if len(reports) > 1 else partial(ladder_of, encodings.parts[0])
-        show(report.picture, picture, output, console, live=live)
+        show(report.picture, picture, output, console, live=partial(_ladder, encodings))
     if output.json:
         console.json("spectrum", {**report.fields, **output.path_fields})
     elif output.out is None:
         _print(report, replace(picture, title=None), output, console)
+
+
+def _ladder(encodings: Encodings) -> tuple[Ladder, ...]:
+    """Return the wavelengths by base and factor, if one encoding alone is shown."""
+    from posenc_cli.render.html.live import ladder_of
+
+    first, *others = encodings.parts
+    return () if others else ladder_of(first)
 
 
 def _print(

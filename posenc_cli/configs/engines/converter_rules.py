@@ -36,6 +36,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     always,
     any_share,
     check_share,
+    classes_not_read,
     divided,
     fails_on_null,
     for_keys,
@@ -381,11 +382,7 @@ DIFFERENCES = (
         always(),
         refusals=(
             WITHIN_ANOTHER,
-            RuntimeRefusal(
-                not_read,
-                lambda r: f"architectures {other_class(r, _MEGATRON_CLASSES)} of {r.model_type}",
-                when=lambda r: other_class(r, _MEGATRON_CLASSES),
-            ),
+            classes_not_read(_MEGATRON_CLASSES),
             *for_keys(
                 refused,
                 "it fails on yarn without {}, for which it has no default",

@@ -268,6 +268,15 @@ def other_class(reading: LayerReading, classes: Mapping[str, str]) -> str | None
     return str(named[0]) if named and own and not reading.prefix and named[0] != own else None
 
 
+def classes_not_read(classes: Mapping[str, str]) -> RuntimeRefusal:
+    """The refusal of a file that names another class than these of the model types."""
+    return RuntimeRefusal(
+        not_read,
+        lambda r: f"architectures {other_class(r, classes)} of {r.model_type}",
+        when=lambda r: other_class(r, classes),
+    )
+
+
 def original_length(
     reading: LayerReading, runtime: str, *sources: str | int, null: bool = True
 ) -> int:

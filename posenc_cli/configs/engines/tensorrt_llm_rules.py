@@ -28,6 +28,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     always,
     always_truncated,
     any_share,
+    classes_not_read,
     divided,
     fails_on_null,
     for_keys,
@@ -36,7 +37,6 @@ from posenc_cli.configs.engines.runtime_rules import (
     of_two_contexts,
     of_types,
     original_length,
-    other_class,
     other_layers,
     other_share,
     plain,
@@ -170,11 +170,7 @@ DIFFERENCES = (
         always(),
         refusals=(
             WITHIN_ANOTHER,
-            RuntimeRefusal(
-                not_read,
-                lambda r: f"architectures {other_class(r, CLASSES)} of {r.model_type}",
-                when=lambda r: other_class(r, CLASSES),
-            ),
+            classes_not_read(CLASSES),
             *for_keys(
                 refused,
                 "{} counts the columns of every model, which is not read here",
