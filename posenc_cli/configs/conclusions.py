@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.diffusion import OF_PIPELINE
+from posenc_cli.configs.diffusion import PIPELINE_DEFAULT
 from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -132,7 +132,7 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
     if stated is None:
         return None
     grid = layers.params.get("grid")
-    if grid is not None and grid.source.startswith(OF_PIPELINE):
+    if grid is not None and grid.source.startswith(PIPELINE_DEFAULT):
         text = f"context: {stated} positions, the {grid.source}; the config has none"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained:
