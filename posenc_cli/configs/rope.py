@@ -1,11 +1,10 @@
-"""RoPE in a config: rope_parameters, the older rope_scaling, and related keys.
+"""Read RoPE from a config: rope_parameters, the older rope_scaling, and related keys.
 
-Values are taken in transformers' order: from the rope object, then from the top of the config,
-then from the model type. :func:`rope_layers` reads them; what each step needs stands below it:
-:mod:`~posenc_cli.configs.layer_types` says which layers there are,
-:mod:`~posenc_cli.configs.rope_objects` which JSON object is theirs, and
-:mod:`~posenc_cli.configs.rope_rules` what their rope type reads. All take the config's keys as
-:class:`~posenc_cli.configs.keys.FamilyKeys`.
+Values are read in transformers' order: from the rope object, then from the top of the config, then
+the default of the model type. :func:`rope_layers` uses one module for each step:
+:mod:`~posenc_cli.configs.layer_types` groups the layers, :mod:`~posenc_cli.configs.rope_objects`
+finds their JSON object, :mod:`~posenc_cli.configs.rope_rules` reads the parameters of their rope
+type.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ if TYPE_CHECKING:
 
 
 SLICE = "qk_rope_head_dim"
-REST = "qk_nope_head_dim"
+UNROTATED = "qk_nope_head_dim"
 HEAD = "head_dim"
-BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
-"""Rope types for which transformers reads head_dim and infers none where that is null."""
-WHOLE = frozenset(
+READS_HEAD_DIM = ("dynamic", "yarn", "longrope")
+"""Rope types for which transformers reads head_dim, and does not infer it if it is null."""
+NEEDS_WHOLE_HEADS = frozenset(
     {
         *("arcee", "aria_text", "cosmos3_edge_text", "cwm", "deepseek_v2", "esmc", "eurobert"),
         *("gemma2", "gemma3_text", "gemma3n_text", "gpt_neox", "higgs_audio_v2", "hyperclovax"),
         *("internlm3", "iquestcoder", "jais2", "llama", "minicpm3", "vaultgemma"),
     }
 )
-"""Model types of which transformers refuses a hidden size that the heads do not divide."""
+"""Model types that transformers refuses unless num_attention_heads divides hidden_size."""
 
 
 def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
-    """The layers of each type, in the order of their first, each with its rope object.
+    """Yield the layers of each type, in the order of their first layer, each with its rope object.
 
     Raises: InvalidInput.
     """
@@ -56,21 +55,21 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
             params = {} if hidden is None else {"dim": hidden}
             yield Layers(group.label, group.layers, "nope", params, _context(keys)), None
         else:
-            yield _rope_of(keys, group, rope), rope
+            yield _layers_of_group(keys, group, rope), rope
 
 
-def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
-    """The rope of one group of layers.
+def _layers_of_group(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
+    """Return the RoPE of a group of layers.
 
     Raises: InvalidInput.
     """
     rope_type = _rope_type(keys, rope)
     if not keys.family.compressed:
         head = head_dim(keys, group, rope_type)
-        share = _share(keys, rope, rope_type, head)
+        share = _rotated_share(keys, rope, rope_type, head)
     else:
-        head, share = _slice_of_head(keys, rope), None
-    rotated = _width(keys, rope_type, head, share)
+        head, share = _rotary_slice(keys, rope), None
+    rotated = _rotary_dim(keys, rope_type, head, share)
     params = {
         "dim": head,
         "base": _base(keys, rope, group.label),
@@ -89,8 +88,8 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     return Layers(group.label, group.layers, scheme, params, derived)
 
 
-def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
-    """The last columns of a head, which alone rotate where keys are compressed."""
+def _rotary_slice(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+    """Return the rotary dim of layers with compressed keys: the last dimensions of each head."""
     whole, share = keys.needed_count(HEAD), rope.number(SHARE)
     keys.notes.warnings.append(
         f"{keys.family.model_type} rotates the last dimensions of each head; keys of compressed "
@@ -103,9 +102,9 @@ def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
 
 
 def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
-    """The rule that the rope object names.
+    """Return the rope type of a rope object, by its current name.
 
-    Raises: InvalidInput for an unknown one, or for two that contradict each other.
+    Raises: InvalidInput if the type is unknown, or the model type does not support it.
     """
     new, old = rope.text("rope_type"), rope.text("type")
     if old is not None and new is None and not rope.reads_type:
@@ -142,7 +141,7 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
 
 
 def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None) -> None:
-    """Warn of an older name of a rope type where the class of the model type fails on it."""
+    """Warn of an older name of a rope type with which the class of the model type fails."""
     family = keys.family
     needed = None if stated is None else family.renamed_with.get(stated.value)
     if stated is None or needed is None:
@@ -162,9 +161,9 @@ def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None)
 
 
 def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
-    """The base of the ladder of wavelengths.
+    """Return the base of the frequencies (rope_theta).
 
-    Raises: InvalidInput where it is not above 1, or must be there and is not.
+    Raises: InvalidInput unless it is above 1, or if it is missing and has no default.
     """
     text, family = keys.text, keys.family
     if family.keys.get("rope_theta", "") is None and family.rope_ignored:
@@ -181,21 +180,21 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
             raise keys.error(f"{rope.path('rope_theta')} is missing")
         base = keys.default(usual)
         if text.values.get("rope_theta") == usual:
-            # OLMo 3 takes its default for some layers beside the rope_theta of the others.
+            # OLMo 3 uses its default for some layers, and rope_theta for the others.
             return base
     missing = f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
     if rope.is_default:
         missing = f"has no rope_parameters: those of {family.model_type} are taken"
-    if base.source.startswith("default of") and not _is_stated(keys, label, base.value):
+    if base.source.startswith("default of") and not _is_certain(keys, label, base.value):
         keys.notes.warnings.append(f"{text.name} {missing}")
         keys.notes.defaulted.append(f"rope_theta{of_type}")
     return base
 
 
 def _fixed_base(keys: FamilyKeys) -> Sourced:
-    """The base of a family whose configs have no key for it, but one that may multiply it.
+    """Return the base of a family without a key for it, multiplied by its ratio if it has one.
 
-    Raises: InvalidInput for a ratio of which the config does not say what it does.
+    Raises: InvalidInput for a ratio whose meaning the config does not show.
     """
     base = keys.default(keys.family.base_of(None))
     ratio = keys.text.number(keys.family.ratio) if keys.family.ratio else None
@@ -210,19 +209,16 @@ def _fixed_base(keys: FamilyKeys) -> Sourced:
 
 
 _GLM4_VOCABULARY = 151_552
-"""The padded_vocab_size of GLM-4, and of no ChatGLM before it."""
+"""The padded_vocab_size of GLM-4; no earlier ChatGLM has it."""
 
 
-_CONSTANT = ("esm",)
+_CONSTANT_BASES = ("esm",)
 """Model types whose published configs state no base: it was a constant before transformers 5."""
 
 
-def _is_stated(keys: FamilyKeys, label: str | None, base: float) -> bool:
-    """Whether a base that is the model type's needs no doubt.
-
-    Either no config states it, or this one does by a name of other code.
-    """
-    if keys.family.model_type in _CONSTANT:
+def _is_certain(keys: FamilyKeys, label: str | None, base: float) -> bool:
+    """Return whether a default base is certain: a constant, or stated under another name."""
+    if keys.family.model_type in _CONSTANT_BASES:
         return True
     names = LOCAL_BASES if "sliding" in (label or "") else (*BASES, *GLOBAL_BASES)
     return any(keys.text.values.get(name) == base for name in names)
@@ -239,8 +235,10 @@ def _layout(keys: FamilyKeys) -> Sourced:
     return Sourced("interleaved" if flag.value else "half", flag.source)
 
 
-def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) -> Sourced | None:
-    """The share of the head that rotates, None where it is all of it.
+def _rotated_share(
+    keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced
+) -> Sourced | None:
+    """Return the rotated share of the head; None if the whole head rotates.
 
     Raises: InvalidInput.
     """
@@ -270,7 +268,7 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
 def _stated_share(
     keys: FamilyKeys, rope: RopeObject, head: Sourced, *, plain: bool
 ) -> Sourced | None:
-    """The share of the head that the config says, in the rope object, at the top, or in columns.
+    """Return the rotated share: from the rope object, the top of the config, or rotary_dim.
 
     Raises: InvalidInput.
     """
@@ -279,7 +277,7 @@ def _stated_share(
     if share is not None:
         return share
     if SHARE in (family.rope or {}) and family.slice:
-        # Mistral 4 rotates the whole head without it, which its attention has no room for.
+        # Without it, Mistral 4 would rotate the whole head, and its attention would fail.
         raise keys.error(f"{rope.path(SHARE)} is missing")
     if not (family.nested and plain):
         share = keys.number(SHARE)
@@ -291,14 +289,14 @@ def _stated_share(
 
 
 def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
-    """Of latent attention the slice rotates as a whole; the share of the head must say the same.
+    """Check that the rotated share agrees with latent attention, which rotates its whole slice.
 
     Raises: InvalidInput.
     """
-    rest = keys.text.count(REST, minimum=0)
+    rest = keys.text.count(UNROTATED, minimum=0)
     if share.source.startswith("default of"):
         return
-    # Mistral 4 states the share that the slice is of the whole head.
+    # Mistral 4 states the slice as a share of the whole head.
     of_whole = SHARE in (keys.family.rope or {}) and rest is not None
     if not of_whole or int((rest.value + head.value) * share.value) != head.value:  # type: ignore[union-attr]
         raise keys.error(
@@ -307,10 +305,10 @@ def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
         )
 
 
-def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
-    """How many dimensions rotate.
+def _rotary_dim(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
+    """Return the rotary dim.
 
-    Raises: InvalidInput where they make no pairs.
+    Raises: InvalidInput unless it is even and at least 2.
     """
     rotated, part = int(head.value), ""
     if share is not None and rope_type != "proportional":
@@ -325,7 +323,7 @@ def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | Non
 
 
 def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
-    """Note that a scaled rope of several axes is read for text, whose axes agree."""
+    """Warn that RoPE with several axes is read for text only, where the axes agree."""
     sections = rope.get("mrope_section")
     rope.get("mrope_interleaved")
     sections = sections or rope.get("xdrope_section")
@@ -335,7 +333,7 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
 
 
 def _context(keys: FamilyKeys, factor: Sourced | None = None) -> dict[str, Sourced]:
-    """How many positions a config is for: as many as its linear ``factor`` makes, if it says so.
+    """Return the context, multiplied by a linear ``factor`` if max_sequence_length confirms it.
 
     Source: config.json of lmsys/vicuna-7b-v1.5-16k, whose max_position_embeddings is 4096.
     """
@@ -350,14 +348,14 @@ def _context(keys: FamilyKeys, factor: Sourced | None = None) -> dict[str, Sourc
 
 
 def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
-    """What follows from the parameters of a rotation."""
+    """Return the values that follow from the parameters: head dim, attention factor, context."""
     derived = {"head_dim": params["dim"]}
     if keys.family.slice:
-        rest = keys.text.count(REST, minimum=0)
+        rest = keys.text.count(UNROTATED, minimum=0)
         if keys.family.compressed:
             whole = keys.needed_count(HEAD)
             rest = Sourced(whole.value - params["dim"].value, f"derived: {whole.source} − dim")
-        missing = Sourced(None, f"{keys.text.path(REST)} is not given")
+        missing = Sourced(None, f"{keys.text.path(UNROTATED)} is not given")
         derived["beside_slice"] = rest or missing
     derived |= magnitude(scheme, params)
     softmax = _softmax_multiplier(keys, params)
@@ -376,7 +374,7 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
 
 
 def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sourced | None:
-    """What latent attention multiplies the scores by, beside the rotation."""
+    """Return the factor of the scores in latent attention, besides the attention factor."""
     text, family = keys.text, keys.family
     if not family.slice or family.plain_softmax or "factor" not in params:
         return None
@@ -390,7 +388,7 @@ def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sour
 
 
 def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
-    """The columns of a head of some layers, or of its slice that rotates.
+    """Return the head dim of some layers; in latent attention, the width of its rotated slice.
 
     Raises: InvalidInput.
     """
@@ -401,42 +399,42 @@ def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
             return keys.note_size(SLICE, slice_)
     own = family.head_dims.get(group.label or "")
     if own is not None and (own[1] or text.has(own[0])):
-        return _of_layer_type(keys, group, *own)
-    is_null = text.has(HEAD) and text.get(HEAD) is None  # which leaves no default
+        return _head_dim_of_type(keys, group, *own)
+    is_null = text.has(HEAD) and text.get(HEAD) is None  # null: the default does not apply either
     head = None if family.head_dim_ignored or is_null else keys.size(HEAD)
     if head is not None:
-        if family.model_type in WHOLE:
-            _share_of_hidden(keys)
+        if family.model_type in NEEDS_WHOLE_HEADS:
+            _inferred_head_dim(keys)
         return head
-    if family.needs_head_dim and rope_type in BY_HEAD_DIM:
+    if family.needs_head_dim and rope_type in READS_HEAD_DIM:
         keys.notes.warnings.append(
             f"{text.path(HEAD)} is not given: transformers 5 cannot run rope_type "
             f"{rope_type} of {family.model_type} without it"
         )
     for key in ("hidden_size", "num_attention_heads"):
         keys.size(key)
-    return _share_of_hidden(keys)
+    return _inferred_head_dim(keys)
 
 
-def _share_of_hidden(keys: FamilyKeys) -> Sourced:
-    """The share of the hidden size that a head has.
+def _inferred_head_dim(keys: FamilyKeys) -> Sourced:
+    """Return hidden_size / num_attention_heads.
 
-    Raises: InvalidInput where the heads do not fit, or transformers refuses how they do.
+    Raises: InvalidInput if it is below 1, or not an integer where transformers needs one.
     """
     hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
     if hidden.value < heads.value:
         rule = "at least"
-    elif hidden.value % heads.value and keys.family.model_type in WHOLE:
+    elif hidden.value % heads.value and keys.family.model_type in NEEDS_WHOLE_HEADS:
         rule = "a multiple of"
     else:
         return quotient(hidden, heads)
     raise keys.error(f"{hidden.source} {hidden.value}: must be {rule} {heads.source} {heads.value}")
 
 
-def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int | None) -> Sourced:
-    """The head of layers whose heads are of a size of their own.
+def _head_dim_of_type(keys: FamilyKeys, group: Group, key: str, default: int | None) -> Sourced:
+    """Return the head dim of a layer type that has a key for it.
 
-    Raises: InvalidInput for a null where the model type has no size to take in its place.
+    Raises: InvalidInput if it is missing and the model type has no default.
     """
     head = keys.text.count(key)
     by_layer = keys.text.section("per_layer_config")
@@ -449,10 +447,10 @@ def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int | None
 
 
 def slice_width(keys: FamilyKeys) -> Sourced | None:
-    """The columns of each head that rotate in latent attention, None where nothing says it.
+    """Return the width of the rotated slice in latent attention; None if nothing states it.
 
-    Raises: InvalidInput where head_dim, on which transformers builds the rotation of some
-    families, says another number.
+    Raises: InvalidInput if head_dim, from which transformers builds the rotation of some families,
+    disagrees.
     """
     text, family = keys.text, keys.family
     text.get(HEAD)
@@ -470,11 +468,11 @@ def slice_width(keys: FamilyKeys) -> Sourced | None:
         return slice_
     fitting, what = slice_.value, slice_.source
     if family.slice_head == "whole":
-        rest = text.count(REST, minimum=0) or keys.default(family.defaults[REST])
+        rest = text.count(UNROTATED, minimum=0) or keys.default(family.defaults[UNROTATED])
         fitting += rest.value
-        what = f"{SLICE} + {REST}"
+        what = f"{SLICE} + {UNROTATED}"
     head = text.values.get(HEAD, family.defaults.get(HEAD, fitting))
-    if (_share_of_hidden(keys).value if head is None else head) != fitting:
+    if (_inferred_head_dim(keys).value if head is None else head) != fitting:
         source = HEAD if text.has(HEAD) else keys.default_source
         raise keys.error(
             f"{text.path(HEAD)} {json_text(head)} ({source}): must be {fitting} "
