@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from posenc_cli.configs.families import BASES, GLOBAL_BASES, LOCAL_BASES
-from posenc_cli.configs.keys import Keys, printable, tells_layers, tells_window
+from posenc_cli.configs.keys import Keys, printable, states_layer_types, states_window
 from posenc_cli.configs.layer_types import KNOWN
 from posenc_cli.configs.resolved import WINDOW_OF_ALL, json_text
 from posenc_cli.configs.rope_rules import RENAMED
@@ -142,7 +142,7 @@ def _same(value: Any, other: Any) -> bool:
 
 def _is_layer_pattern(in_use: ValuesInUse, key: str, value: Any) -> bool:
     """Return whether a cycle, a list or layer numbers group the layers as in the reading."""
-    if not tells_layers(key):
+    if not states_layer_types(key):
         return False
     if key == "hybrid_layer_pattern":  # MiMo's own list: 1 is a sliding window
         slides = {layer: group.slides for group in in_use.layers for layer in group.layers}
@@ -176,7 +176,7 @@ def _has_nothing_to_rotate(in_use: ValuesInUse, key: str, value: Any) -> bool:
     if any(group.scheme != "nope" for group in in_use.layers):
         return False
     plain = isinstance(value, Mapping) and value.get("rope_type", "default") == "default"
-    return plain or key in (*BASES, *_SHARES, *_WIDTHS) or tells_layers(key)
+    return plain or key in (*BASES, *_SHARES, *_WIDTHS) or states_layer_types(key)
 
 
 def _is_original_length(in_use: ValuesInUse, key: str, value: Any) -> bool:
@@ -246,7 +246,7 @@ _RULES = (
     ),
     # a window that is switched off, 0, or as long as the context, if no layer has a window
     lambda in_use, key, value: (
-        tells_window(key)
+        states_window(key)
         and (
             not value
             or value == -1
