@@ -38,7 +38,7 @@ from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multipli
 from posenc_cli.configs.scores import with_scores, without_window
 from posenc_cli.configs.text_models import (
     KEY,
-    SAME,
+    SAME_CODE,
     TextModel,
     classes,
     is_alike,
@@ -251,7 +251,7 @@ def _note_other_classes(
     """Warn of a class of another family than the model type's, where that is read otherwise."""
     text, model_type = model.keys, model.model_type
     stated = (model_type, top.values.get("model_type"), text.values.get("model_type"))
-    own = [SAME.get(name, name) for name in stated if isinstance(name, str)]
+    own = [SAME_CODE.get(name, name) for name in stated if isinstance(name, str)]
     for class_ in (*named_classes(top), *(() if text is top else named_classes(text))):
         if any(is_alike(class_.model_type, name) for name in own):
             continue
