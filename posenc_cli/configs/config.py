@@ -1,12 +1,10 @@
-"""A Hugging Face config.json, resolved to schemes, each value with its source.
+"""Resolve a Hugging Face config.json to schemes, each value with its source.
 
-A config means what transformers 5 makes of it. ``resolve`` finds the text model in it
-(:mod:`~posenc_cli.configs.text_models`), and its family's reader does the rest:
-:mod:`~posenc_cli.configs.rope` for rotary families, :mod:`~posenc_cli.configs.nonrotary` for the
-others. What another runtime makes of the same config
-is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
-rope object they came from, to ``runtimes.adjust``, which gives the layers as that runtime has them,
-and what to warn of.
+A config is read as transformers 5 reads it. ``resolve`` finds the text model
+(:mod:`~posenc_cli.configs.text_models`) and calls its family's reader:
+:mod:`~posenc_cli.configs.rope` for rotary families, :mod:`~posenc_cli.configs.nonrotary` or
+:mod:`~posenc_cli.configs.vision` for others. For another runtime, ``engines.runtimes.adjust``
+changes the layers to what that runtime reads, with a warning for each difference.
 """
 
 from __future__ import annotations
@@ -76,14 +74,14 @@ def resolve(
     name: str = FILE,
     converted: bool = True,
 ) -> Resolved:
-    """What a config says of positions, in the schemes of the catalogue.
+    """Resolve a config to schemes of the catalogue.
 
-    ``runtime`` reads it as another program does, and ``name`` is how errors call the config. A GGUF
-    file is llama.cpp's own, and read as it does; without ``converted`` a config is read as such a
-    file is that has lost nothing of it.
+    ``runtime`` is the program whose reading is returned, and ``name`` is the config's name in
+    errors. A GGUF file is read as llama.cpp reads it. Without ``converted``, llama.cpp's reading
+    ignores changes by its converter, as for a GGUF file that lost nothing.
 
-    Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
-    no scheme.
+    Raises: InvalidInput, naming the key, for a contradiction, a missing value, or an encoding
+    without a scheme.
 
     >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
     >>> resolve(config).layer().params["base"]
@@ -108,7 +106,7 @@ def resolve(
         own = runtime == TRANSFORMERS and model.family.model_type in families.names()
         ropes = rope_layers(FamilyKeys(model.keys, model.family, notes, by_own_class=own))
     else:
-        ropes = [(group, None) for group in _checked(top.name, _not_rotary(model, notes))]
+        ropes = [(group, None) for group in _checked(top.name, _layers_without_rope(model, notes))]
     ropes = [(with_scores(group, model, rope), rope) for group, rope in ropes]
     if not runtime.startswith(TRANSFORMERS) and converted:
         notes.windows_unread = any("window" in name for group, _ in ropes for name in group.derived)
@@ -131,7 +129,7 @@ def resolve(
 
 
 def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
-    """What a config of diffusers says.
+    """Resolve a config of diffusers.
 
     Raises: InvalidInput.
     """
@@ -148,9 +146,9 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
 
 
 def _checked(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:
-    """Layers whose parameters their schemes take.
+    """Yield layers whose parameters their schemes accept.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput for other parameters.
     """
     for group in [*layers]:
         check_values(name, group.scheme, group.params)
@@ -167,11 +165,11 @@ def _layers_as(
     outer: object,
     converted: bool,
 ) -> Iterator[Layers]:
-    """Layers as another runtime has them, of a text model within the model type ``outer``, or not.
+    """Yield layers as another runtime reads them; ``outer`` is the whole model's type.
 
-    What makes them so is added to ``departures``, and to ``read`` the paths of the keys for that.
+    Differences are added to ``departures``, and the paths of the keys that cause them to ``read``.
 
-    Raises: InvalidInput where it is not known what the runtime does, or it cannot.
+    Raises: InvalidInput if the runtime's reading is not known, or it refuses the config.
     """
     from posenc_cli.configs.engines import runtimes
 
@@ -186,19 +184,19 @@ def _layers_as(
         except InvalidInput as error:
             raise InvalidInput(f"--as {runtime}: {error.message}") from error
         departures += (reason for reason in reasons if reason not in departures)
-        yield _with_magnitude(other)
+        yield _with_current_derived_values(other)
 
 
 def override(layers: Layers, given: Mapping[str, object]) -> Layers:
-    """Layers with parameters that a user gave in place of what the config says.
+    """Return layers with parameters from the command line in place of the config's.
 
-    Raises: InvalidInput where their scheme has no such parameter, or cannot take the value.
+    Raises: InvalidInput if the scheme has no such parameter, or rejects the value.
     """
     scheme = catalogue.find(layers.scheme)
     bound = scheme.bind({**layers.values(), **given})
     named = map(scheme.parameter_named, given)
     params = {name: Sourced(bound.params[name], "command line") for name in named}
-    return _with_magnitude(replace(layers, params={**layers.params, **params}))
+    return _with_current_derived_values(replace(layers, params={**layers.params, **params}))
 
 
 def resolve_with(
@@ -208,7 +206,7 @@ def resolve_with(
     runtime: str = TRANSFORMERS,
     name: str = FILE,
 ) -> Resolved:
-    """What a config resolves to with the parameters ``given`` in place of its own.
+    """Resolve a config with the parameters ``given`` in place of its own.
 
     Raises: InvalidInput.
     """
@@ -217,8 +215,8 @@ def resolve_with(
     return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
 
 
-def _with_magnitude(layers: Layers) -> Layers:
-    """Layers whose attention factor follows from their parameters as they are now."""
+def _with_current_derived_values(layers: Layers) -> Layers:
+    """Return layers with derived values computed again from their parameters."""
     derived = {name: value for name, value in layers.derived.items() if name not in MAGNITUDE}
     if "head_dim" in derived and "dim" in layers.params:
         derived["head_dim"] = layers.params["dim"]
@@ -229,7 +227,7 @@ def _with_magnitude(layers: Layers) -> Layers:
 
 
 def with_turning_columns(layers: Layers) -> Layers:
-    """Layers with how many columns of a head rotate: two for each pair whose frequency is not 0.
+    """Return layers with their rotary dim: two dimensions for each pair whose frequency is not 0.
 
     >>> config = {"model_type": "gemma4_text", "num_hidden_layers": 6}
     >>> with_turning_columns(resolve(config).layer("full_attention")).derived["rotated"].value
@@ -248,7 +246,7 @@ def with_turning_columns(layers: Layers) -> Layers:
 def _note_other_classes(
     top: Keys, model: TextModel, layers: Sequence[Layers], notes: Notes
 ) -> None:
-    """Warn of a class of another family than the model type's, where that is read otherwise."""
+    """Warn of a class of another family, and say whether the model type is read differently."""
     text, model_type = model.keys, model.model_type
     stated = (model_type, top.values.get("model_type"), text.values.get("model_type"))
     own = [SAME_CODE.get(name, name) for name in stated if isinstance(name, str)]
@@ -278,9 +276,9 @@ def _note_other_classes(
 
 
 def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes: Notes) -> None:
-    """Warn of a class that is not one of the model type's, as far as posenc knows."""
+    """Warn of a class that posenc does not know to belong to the model type."""
     text, model_type = model.keys, model.model_type
-    # a model around a text model builds it by its model type, whatever class it names
+    # a model builds its text model by model type, and ignores the text model's class
     built = text is top or families.container(str(top.values.get("model_type"))) is not None
     parts = (top,) if built else (top, text)
     for part in parts:
@@ -295,7 +293,7 @@ def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
-    """What layers have, whatever they are called and wherever it was read."""
+    """Return the encodings of layers, without their names and sources."""
     found = [(group, group.derived.get(BIAS_TABLES)) for group in layers]
     return [
         (group.layers, group.scheme, group.values(), tables and tables.value)
@@ -303,8 +301,8 @@ def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
     ]
 
 
-def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:
-    """The layers of a model without rope."""
+def _layers_without_rope(model: TextModel, notes: Notes) -> Iterable[Layers]:
+    """Return the layers of a model without RoPE."""
     keys, model_type, container = model.keys, model.model_type, model.container
     if model_type in vision.FAMILIES:
         return vision.layers(keys, model_type, notes)
