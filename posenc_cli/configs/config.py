@@ -63,7 +63,6 @@ __all__ = [
     "read_config",
     "resolve",
     "resolve_with",
-    "with_turning_columns",
 ]
 
 
@@ -212,7 +211,7 @@ def resolve_with(
     """
     resolved = resolve(config, runtime=runtime, name=name)
     layers = [override(kind, given) if given else kind for kind in resolved.layers]
-    return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
+    return replace(resolved, layers=tuple(map(_with_rotary_dim, layers)))
 
 
 def _with_current_derived_values(layers: Layers) -> Layers:
@@ -226,11 +225,11 @@ def _with_current_derived_values(layers: Layers) -> Layers:
     return replace(layers, derived={**derived, **magnitude(layers.scheme, layers.params)})
 
 
-def with_turning_columns(layers: Layers) -> Layers:
+def _with_rotary_dim(layers: Layers) -> Layers:
     """Return layers with their rotary dim: two dimensions for each pair whose frequency is not 0.
 
     >>> config = {"model_type": "gemma4_text", "num_hidden_layers": 6}
-    >>> with_turning_columns(resolve(config).layer("full_attention")).derived["rotated"].value
+    >>> _with_rotary_dim(resolve(config).layer("full_attention")).derived["rotated"].value
     128
     """
     scheme = catalogue.find(layers.scheme)
