@@ -437,7 +437,7 @@ def _same_rotation(read: Layers, planned: Layers, length: int) -> bool:
 def _shortest_text(value: float) -> str:
     """Return a number as its shortest text.
 
-    >>> _number(4.0), _number(40889.9)
+    >>> _shortest_text(4.0), _shortest_text(40889.9)
     ('4', '40889.9')
     """
     return str(int(value)) if float(value).is_integer() else repr(float(value))

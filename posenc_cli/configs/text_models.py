@@ -342,7 +342,7 @@ def _spelling_hint(model_type: str) -> str | None:
 
     Similar letters are no evidence: internlm3 reads other keys than internlm2.
 
-    >>> _nearest("gpt-neox"), _nearest("lama")
+    >>> _spelling_hint("gpt-neox"), _spelling_hint("lama")
     ("transformers calls it 'gpt_neox'", None)
     """
     same = _OLDER_NAMES.get(model_type) or _model_types().get(_plain(model_type))
