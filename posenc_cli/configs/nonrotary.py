@@ -294,7 +294,7 @@ class Reader(FamilyReader):
             )
         yield Layers(None, self._indices(), "transformer-xl", {"dim": self._count(self.family.dim)})
 
-    def unturned(self) -> Iterator[Layers]:
+    def nope(self) -> Iterator[Layers]:
         """Yield layers without positions."""
         if self.model_type == "glm5_next_text" and self.keys.values.get("qk_rope_head_dim"):
             raise self.keys.invalid("qk_rope_head_dim", "transformers accepts only 0 here")
