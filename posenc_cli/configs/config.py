@@ -119,7 +119,7 @@ def resolve(
         layers = tuple(
             _layers_as(runtime, model, ropes, departures, read, outer=outer, converted=converted)
         )
-        notes.of_transformers(read)
+        notes.mark_transformers_readings(read)
         for departure in departures:
             notes.warnings.append(departure.text())
     unread = note_unread(top, model, layers, notes)
