@@ -147,8 +147,8 @@ class Resolved(Record):
     model type, ``contradicted`` the keys that contradict others, and ``lacking`` the missing parts
     of a file. With each of them, the model may differ from its config. ``headlines`` are the most
     important warnings, which come first. ``noun`` is the name of the model type in texts.
-    ``departures`` are a runtime's differences from transformers. ``windows_unread`` says that posenc
-    does not know how the runtime reads the config's windows. ``config`` is the config itself, if
+    ``departures`` are a runtime's differences from transformers. ``windows_unread`` says that the
+    runtime's reading of the config's windows is not known. ``config`` is the config itself, if
     transformers reads it. ``latent`` are rotary keys of a GGUF file without effect in llama.cpp,
     without the architecture's prefix.
     """
