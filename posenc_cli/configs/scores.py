@@ -1,10 +1,10 @@
-"""Attention settings beside the rotation: windows, scale and soft cap of the scores.
+"""Read attention settings besides the rotation: windows, scale and soft cap of the scores.
 
-By default scores are multiplied by 1/√d, where d is the head dim. Some models read another scale
+By default, scores are multiplied by 1/√d, where d is the head dim. Some models read another scale
 from a key. Some apply a soft cap c: c · tanh(s / c). Some multiply the scores of the query at
 position m by 1 + a · ln(1 + ⌊(m + o) / L⌋).
 
-Source: the attention classes of transformers 5.24, as tests/golden/config_scores has them.
+Source: the attention classes of transformers 5.24, recorded in tests/golden/config_scores.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class ScoreScale(Record):
     """The scale of a family's scores: the value of a key raised to a power, or a number.
 
-    ``usual`` is the value where the config leaves the key out. It is None where the default is
-    1/√d. No key has an empty name.
+    ``usual`` is the default without the key, or None for 1/√d. An empty ``key`` means that no key
+    states the scale.
     """
 
     key: str
@@ -52,7 +52,7 @@ SCALES: Mapping[str, ScoreScale] = {
     **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), _ONE),
     "embedding_gemma2_text": _ONE,
 }
-"""The model types whose scores are not scaled by 1/√d alone."""
+"""The model types whose scores have another scale than 1/√d."""
 
 CAPS: Mapping[str, float | None] = {
     **dict.fromkeys(("gemma2", "vaultgemma", "t5_gemma_module"), 50.0),
@@ -66,7 +66,7 @@ _WINDOWS = {
     "sliding": ("sliding_window", "local_attention", "attention_window_size"),
     "chunked": ("attention_chunk_size",),
 }
-"""The keys that state a window, by a part of the name of the layers that have it."""
+"""The keys of a window, by a part of the name of the layer type."""
 _CHUNK = 8192
 """The default chunk size of Llama 4's chunked layers."""
 
@@ -75,24 +75,24 @@ SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length
 
 
 def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
-    """Layers with their window, and the scale and cap of their scores if not 1/√d alone.
+    """Return layers with their window, and the scale and soft cap of their scores, if any.
 
     Raises: InvalidInput for a value that is not a number.
     """
     found = dict(_window(model, layers.layer_type))
     found |= dict(_scale(model.keys, model.model_type))
-    found |= dict(_temperature(model, rope, turns=layers.scheme != "nope"))
+    found |= dict(_temperature(model, rope, rotates=layers.scheme != "nope"))
     return replace(layers, derived={**layers.derived, **found}) if found else layers
 
 
 def without_window(layers: Layers) -> Layers:
-    """Layers without their window."""
+    """Return layers without their window."""
     derived = {name: value for name, value in layers.derived.items() if "window" not in name}
     return replace(layers, derived=derived)
 
 
 def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
-    """The window of layers, where they do not see all positions."""
+    """Yield the window of layers that do not attend to all positions."""
     text, family = model.keys, model.family
     names: list[str] = []
     for kind, keys in _WINDOWS.items():
@@ -127,20 +127,20 @@ def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
 
 
 def _stated(text: Keys, key: str, usual: Any, model_type: str) -> Sourced:
-    """The number that a key states, None where it is null, else the model type's default."""
+    """Return the number of a key, None if it is null, else the model type's default."""
     if text.values.get(key, usual) is None:
         return Sourced(None, text.path(key))
     return text.number(key) or Sourced(usual, f"default of {model_type}")
 
 
 def _temperature(
-    model: TextModel, rope: RopeObject | None, *, turns: bool
+    model: TextModel, rope: RopeObject | None, *, rotates: bool
 ) -> Iterator[tuple[str, Sourced]]:
-    """Llama 4's temperature: of its layers without positions, or of all of Ministral 3's."""
+    """Yield Llama 4's temperature, in its unrotated layers or in all layers of Ministral 3."""
     text, family = model.keys, model.family
     scale = length = None
     offset = 0
-    if model.model_type == "llama4_text" and not turns:
+    if model.model_type == "llama4_text" and not rotates:
         offset = 1
         if text.values.get("attn_temperature_tuning", True):
             scale, length = (
