@@ -60,9 +60,9 @@ class Conclusion(Record):
 
 def conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
     """Yield the summary of a reading; ``config`` is the config, whose unread parts are listed."""
-    for conclude in (partial(_context, model_type=resolved.model_type), _logits, _indexer):
+    for conclude in (partial(_context, model_type=resolved.model_type), _logits, _indexer_layout):
         yield from _once_for_alike_layers(resolved, conclude)
-    yield from _no_positions(resolved)
+    yield from _layers_without_positions(resolved)
     if isinstance(config, Mapping):
         yield from filter(None, map(_temperature, resolved.layers))
         yield from _not_read(config)
@@ -203,7 +203,7 @@ _MULTIPLIERS = {"attention factor²": "logit_multiplier", "softmax scale": "soft
 """Factors of the logits, and the derived value of each."""
 
 
-def _indexer(layers: Layers) -> Conclusion | None:
+def _indexer_layout(layers: Layers) -> Conclusion | None:
     """Return the layout in which the indexer of sparse attention rotates."""
     indexer = layers.derived.get("indexer")
     if indexer is None:
@@ -214,8 +214,7 @@ def _indexer(layers: Layers) -> Conclusion | None:
     return Conclusion(ConclusionCode.INDEXER, text)
 
 
-def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
-    """Yield which layers have no positions."""
+def _layers_without_positions(resolved: Resolved) -> Iterator[Conclusion]:
     without = [layers for layers in resolved.layers if layers.scheme == "nope"]
     if not without:
         return

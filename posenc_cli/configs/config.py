@@ -183,7 +183,7 @@ def _layers_as(
         except InvalidInput as error:
             raise InvalidInput(f"--as {runtime}: {error.message}") from error
         departures += (reason for reason in reasons if reason not in departures)
-        yield _with_current_derived_values(other)
+        yield _with_derived_values(other)
 
 
 def override(layers: Layers, given: Mapping[str, object]) -> Layers:
@@ -195,7 +195,7 @@ def override(layers: Layers, given: Mapping[str, object]) -> Layers:
     bound = scheme.bind({**layers.values(), **given})
     named = map(scheme.parameter_named, given)
     params = {name: Sourced(bound.params[name], "command line") for name in named}
-    return _with_current_derived_values(replace(layers, params={**layers.params, **params}))
+    return _with_derived_values(replace(layers, params={**layers.params, **params}))
 
 
 def resolve_with(
@@ -214,8 +214,8 @@ def resolve_with(
     return replace(resolved, layers=tuple(map(_with_rotary_dim, layers)))
 
 
-def _with_current_derived_values(layers: Layers) -> Layers:
-    """Return layers with derived values computed again from their parameters."""
+def _with_derived_values(layers: Layers) -> Layers:
+    """Return layers whose derived values follow from their current parameters."""
     derived = {name: value for name, value in layers.derived.items() if name not in MAGNITUDE}
     if "head_dim" in derived and "dim" in layers.params:
         derived["head_dim"] = layers.params["dim"]
@@ -271,10 +271,10 @@ def _note_other_classes(
             )
             notes.contradicted.append(class_.source)
     if not is_drafter(top.values) and (model.family is None or model.family.known):
-        _note_foreign_classes(top, model, own, notes)
+        _note_unknown_classes(top, model, own, notes)
 
 
-def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes: Notes) -> None:
+def _note_unknown_classes(top: Keys, model: TextModel, own: Sequence[str], notes: Notes) -> None:
     """Warn of a class that posenc does not know to belong to the model type."""
     text, model_type = model.keys, model.model_type
     # a model builds its text model by model type, and ignores the text model's class
@@ -301,7 +301,6 @@ def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
 
 
 def _layers_without_rope(model: TextModel, notes: Notes) -> Iterable[Layers]:
-    """Return the layers of a model without RoPE."""
     keys, model_type, container = model.keys, model.model_type, model.container
     if model_type in vision.FAMILIES:
         return vision.layers(keys, model_type, notes)

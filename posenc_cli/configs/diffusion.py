@@ -428,7 +428,6 @@ class _DiffusionReader(FamilyReader):
 
     @property
     def family(self) -> DiffusionFamily:
-        """The family of the class: its method and defaults."""
         return FAMILIES[self.model_type]
 
     def unet(self) -> Iterator[Layers]:
@@ -471,7 +470,7 @@ class _DiffusionReader(FamilyReader):
     def flux(self) -> Iterator[Layers]:
         """Yield patches rotated by row and column, and timesteps; the first axis is 0 in images."""
         grid, sections = self._pipeline_grid((1, 1, 1)), self._sections("axes_dims_rope")
-        yield self._rotated("wan", grid, sections=sections, base=self._base())
+        yield self._rotated_patches("wan", grid, sections=sections, base=self._base())
         more = {}
         if "time_theta" in self.family.defaults:
             period = self.keys.number("time_theta", above=1)
@@ -484,23 +483,23 @@ class _DiffusionReader(FamilyReader):
         if len(patch.value) != 3 or 0 in patch.value:
             raise self.keys.invalid("patch_size", "must be frames, rows and columns of a patch")
         grid = self._pipeline_grid(patch.value)
-        most, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
-        if most is not None and max(grid.value) > most.value:
-            self.notes.warnings.append(f"{most.source} {most.value}: no axis may be longer")
+        largest, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
+        if largest is not None and max(grid.value) > largest.value:
+            self.notes.warnings.append(f"{largest.source} {largest.value}: no axis may be longer")
         if skipped is not None:
             self.notes.warnings.append(
                 f"{skipped.source} {skipped.value}: with only two frames, the second is at "
                 "position "
                 f"{skipped.value - 1}"
             )
-        yield self._rotated("wan", grid)
+        yield self._rotated_patches("wan", grid)
         yield self._timesteps("timestep", self._timestep_dim())
 
     def hunyuan_video(self) -> Iterator[Layers]:
         """Yield video patches, rotated on axes whose dimensions a key states, and timesteps."""
         side, frames = self._count("patch_size").value, self._count("patch_size_t").value
         grid, sections = self._pipeline_grid((frames, side, side)), self._sections("rope_axes_dim")
-        yield self._rotated("hunyuan-video", grid, sections=sections, base=self._base())
+        yield self._rotated_patches("hunyuan-video", grid, sections=sections, base=self._base())
         yield self._timesteps("timestep", self._timestep_dim())
 
     def cogvideox(self) -> Iterator[Layers]:
@@ -508,7 +507,7 @@ class _DiffusionReader(FamilyReader):
         flag = self.keys.flag("use_rotary_positional_embeddings")
         rotates = flag is not None and flag.value
         if rotates:
-            yield self._rotated("cogvideox", **self._cogvideox_grid())
+            yield self._rotated_patches("cogvideox", **self._cogvideox_grid())
         else:
             self.notes.warnings.append(
                 "left out: the sines of frames, rows and columns added to the patches, which no "
@@ -527,7 +526,9 @@ class _DiffusionReader(FamilyReader):
         """Yield image patches rotated by row and column, each half of the head, and timesteps."""
         side = self._count("patch_size").value
         size = self._pipeline_grid((1, side, side), "ROWSxCOLUMNS")
-        yield self._rotated("qwen2-vl", Sourced(size.value[1:], size.source), base=self._base())
+        yield self._rotated_patches(
+            "qwen2-vl", Sourced(size.value[1:], size.source), base=self._base()
+        )
         yield self._timesteps("timestep", self._timestep_dim())
 
     def auraflow(self) -> Iterator[Layers]:
@@ -572,19 +573,19 @@ class _DiffusionReader(FamilyReader):
             raise self.error(
                 f"{sample.source} {sample.value} has no room for a patch of {patch.value}"
             )
-        most = side
+        largest = side
         if cropped in self.family.defaults and not self._is_null(cropped):
-            most = self._count(cropped)
+            largest = self._count(cropped)
             self.notes.warnings.append(
                 "an image uses the rows in the middle of this table; the sample size is "
                 f"{side.value} x {side.value}"
             )
-        grid = Sourced((most.value, most.value), most.source)
+        grid = Sourced((largest.value, largest.value), largest.source)
         params = {"dim": self._hidden_size(), "grid": grid, "convention": self.default("mae")}
         base = self._reference_grid(side, sample.value)
         if base.value != grid.value:
             params["base_size"] = base
-        context = {"context": Sourced(most.value**2, "derived: patches")}
+        context = {"context": Sourced(largest.value**2, "derived: patches")}
         yield Layers("patches", (), "sinusoidal-nd", params, context)
         shift = self.default(self.family.shift)
         yield self._timesteps("timestep", self._timestep_dim(), downscale_freq_shift=shift)
@@ -638,8 +639,7 @@ class _DiffusionReader(FamilyReader):
             raise self.error(f"{axes.source} {json_text(list(axes.value))}: {rule}")
         return Sourced(tuple(columns // 2 for columns in axes.value), f"derived: {axes.source} / 2")
 
-    def _rotated(self, convention: str, grid: Sourced, **more: Sourced) -> Layers:
-        """Return the layers whose attention rotates patches."""
+    def _rotated_patches(self, convention: str, grid: Sourced, **more: Sourced) -> Layers:
         keys = ("num_layers", "num_single_layers")
         known = (self._count(key, minimum=0) for key in keys if key in self.family.defaults)
         count = Sourced(sum(each.value for each in known), "derived: the sum of layers")

@@ -134,7 +134,7 @@ BASES = (
 )
 """Names of the base of all layers, in any code.
 
-LOCAL_BASES are names of the base of sliding layers, and GLOBAL_BASES of the other layers then.
+LOCAL_BASES name the base of sliding layers, and GLOBAL_BASES the base of the others beside it.
 """
 
 

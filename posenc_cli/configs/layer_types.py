@@ -104,7 +104,7 @@ def _groups(by_kind: Mapping[tuple[str | None, bool], Sequence[int]]) -> list[Gr
 
 def _types(keys: FamilyKeys) -> list[str | None]:
     text, family = keys.text, keys.family
-    stated = _count(keys)
+    stated = _stated_layer_count(keys)
     listed = text.texts("layer_types")
     if listed is not None:
         if family.by_layer:
@@ -187,8 +187,7 @@ def _types_by_ratio(keys: FamilyKeys, stated: Sourced | None) -> list[str | None
     return [_TYPE_BY_RATIO[ratio] for ratio in ratios.value[:count]]
 
 
-def _count(keys: FamilyKeys) -> Sourced | None:
-    """Return the number of layers that the config states."""
+def _stated_layer_count(keys: FamilyKeys) -> Sourced | None:
     text, family = keys.text, keys.family
     name = family.aliases.get(_COUNT, _COUNT)
     others = ("n_layer", "num_layers", "n_layers") if family.any_names else ()

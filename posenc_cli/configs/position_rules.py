@@ -5,7 +5,7 @@ count it, and ignore the mask for positions. RoBERTa and its relatives skip padd
 the row after the padding row; MPNet, MRA, Nystromformer and YOSO count from row 2.
 
 Models with M-RoPE give a token three ids (frame, row, column) by their ``get_rope_index``, read in
-transformers 5.24. Its frames of a video follow one of these rules: a step of 1, a step in seconds,
+transformers 5.24. The frames of a video follow one of three rules: a step of 1, a step in seconds,
 or a separate grid for each frame. Qwen2.5-Omni's step is in seconds too, but its text continues
 after the largest id. The ids of Qwen3-Omni are fractions, which no rule here gives.
 """

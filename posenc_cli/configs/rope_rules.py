@@ -106,7 +106,7 @@ def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params
         _note_context_ratio(keys, rope, factor, original)
     params = {"factor": factor, ORIGINAL: original}
     # transformers treats 0 like a missing key.
-    params |= _above_zero({name: rope.number(name, minimum=0) for name in _BETAS})
+    params |= _nonzero({name: rope.number(name, minimum=0) for name in _BETAS})
     fast, slow = (params[name].value if name in params else usual for name, usual in _BETAS.items())
     if fast < slow:
         path = rope.path("beta_fast")
@@ -120,8 +120,7 @@ def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params
     return "rope-yarn", params
 
 
-def _above_zero(numbers: Mapping[str, Sourced | None]) -> Params:
-    """Return the numbers that are neither None nor 0."""
+def _nonzero(numbers: Mapping[str, Sourced | None]) -> Params:
     return {name: number for name, number in numbers.items() if number and number.value}
 
 
@@ -150,7 +149,7 @@ def _yarn_attention_factor(keys: FamilyKeys, rope: RopeObject) -> Params:
     mscales = {name: rope.number(name, minimum=0) for name in ("mscale", "mscale_all_dim")}
     if scale is not None:
         return {"attention_factor": scale}
-    given = _above_zero(mscales)
+    given = _nonzero(mscales)
     if len(given) == 1 and given != {"mscale": Sourced(1.0, rope.path("mscale"))}:
         (only,) = given.values()  # mscale 1 alone is the same as no mscale (Devstral 2)
         keys.notes.warnings.append(
@@ -288,7 +287,7 @@ RULES: Mapping[str, Callable[[FamilyKeys, RopeObject, int], tuple[str, Params]]]
     "llama3": llama3,
     "proportional": lambda _keys, rope, _: (
         "rope-proportional",
-        _above_zero({"factor": rope.number("factor")}),
+        _nonzero({"factor": rope.number("factor")}),
     ),
 }
 """The function that reads each rope type."""

@@ -148,8 +148,7 @@ class Spelling(Record):
         keys = overrides["text_config"] if self.is_flat else overrides
         return merged(merged(config, _nested(self.path, folded)), keys)
 
-    def _current(self) -> dict[str, Any]:
-        """Return the rope object of the layers."""
+    def _rope_object(self) -> dict[str, Any]:
         whole = self.values.get(self.container)
         whole = whole if isinstance(whole, Mapping) else {}
         if self.label is not None:
@@ -158,18 +157,18 @@ class Spelling(Record):
 
     def current_type(self) -> str | None:
         """Return the rope type that the rope object names, or None."""
-        current = self._current()
+        current = self._rope_object()
         return next((str(current[key]) for key in _TYPES if current.get(key)), None)
 
     def _kept(self, rope: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of the rope object that stays with a new rope type, if one is given."""
-        current = self._current()
+        current = self._rope_object()
         another = rope and self.current_type() != rope["rope_type"]
         dropped = _SCALING if another else {*_TYPES, *(_SCALED_WITH_FACTOR if rope else ())}
         return {key: value for key, value in current.items() if key not in dropped}
 
     def _with_rope_type(self, rope: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the rope object, of all layer types, with the new rope type."""
+        """Return the container with the new rope type: one object, or one for each layer type."""
         rest = {key: value for key, value in rope.items() if key != "rope_type"}
         own = {self.type_key: rope["rope_type"], **self._kept(rope), **rest}
         if self.label is None:
@@ -265,7 +264,7 @@ def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 def _replaced_at(path: tuple[str, ...], value: Any, whole: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of one key, with another value at the end of a path."""
+    """Return the first key of a path and its object, with another value at the end of the path."""
     if len(path) == 1:
         return {path[0]: value}
     first, second, *rest = path
@@ -430,7 +429,6 @@ class TargetRope(Record):
 
 
 def _same_rotation(read: Layers, planned: Layers, length: int) -> bool:
-    """Return whether two readings rotate by the same frequencies at a length."""
     return exact_rotation(read, length) == exact_rotation(planned, length)
 
 

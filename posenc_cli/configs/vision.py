@@ -89,7 +89,6 @@ class _VisionReader(FamilyReader):
 
     @property
     def family(self) -> VisionFamily:
-        """The defaults of its configs."""
         return FAMILIES[self.model_type]
 
     def rope(self) -> Iterator[Layers]:
@@ -114,7 +113,7 @@ class _VisionReader(FamilyReader):
 
     def learned(self) -> Iterator[Layers]:
         """Yield a learned table with a row for each patch and each token before the patches."""
-        rows = self._rows(self._grid())
+        rows = self._table_rows(self._grid())
         yield Layers(
             None,
             (),
@@ -163,7 +162,7 @@ class _VisionReader(FamilyReader):
             params = {"heads": own, "window_size": side}
             yield Layers(f"stage{stage + 1}", tuple(range(first, first + depth)), "swin", params)
 
-    def _rows(self, grid: Sourced) -> Sourced:
+    def _table_rows(self, grid: Sourced) -> Sourced:
         """Return the number of patches and of tokens before them."""
         first = self.family.first
         tokens = ("", " + a class token", " + class and distillation tokens")[first]
