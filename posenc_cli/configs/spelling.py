@@ -149,11 +149,8 @@ class Spelling(Record):
         return merged(merged(config, _nested(self.path, folded)), keys)
 
     def _rope_object(self) -> dict[str, Any]:
-        whole = self.values.get(self.container)
-        whole = whole if isinstance(whole, Mapping) else {}
-        if self.label is not None:
-            whole = whole.get(self.label)
-        return dict(whole) if isinstance(whole, Mapping) else {}
+        whole = _copied(self.values.get(self.container))
+        return whole if self.label is None else _copied(whole.get(self.label))
 
     def current_type(self) -> str | None:
         """Return the rope type that the rope object names, or None."""
@@ -201,8 +198,7 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
         group.layer_type in whole for group in (layers, *others) if group.layer_type
     )
     label = layers.layer_type if nested else None
-    rope = whole.get(label) if nested and isinstance(whole, Mapping) else whole
-    rope = rope if isinstance(rope, Mapping) else {}
+    rope = _copied(whole.get(label) if nested and isinstance(whole, Mapping) else whole)
     older = "type" in rope and "rope_type" not in rope
     # Families with a different base for some layers read only rope_type.
     type_key = "type" if older and not (model.family and model.family.local) else "rope_type"
@@ -221,10 +217,9 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
 
 def _defaults(model: TextModel, layers: Layers, others: Sequence[Layers]) -> dict[str, Any]:
     """Return the rope object of a model type's defaults, as transformers 5 writes it."""
-    own = _default_object(layers)
     family = model.family
     if family is None or not (family.nested or family.local) or layers.layer_type is None:
-        return own
+        return _default_object(layers)
     rotating = [group for group in others if group.scheme != "nope"]
     return {str(group.layer_type): _default_object(group) for group in (layers, *rotating)}
 
@@ -359,8 +354,7 @@ class TargetRope(Record):
 
     def _kept(self) -> bool:
         """Return whether llama.cpp reads the unchanged layers right, so that flags suffice."""
-        if self.given is None:
-            return False
+        assert self.given is not None  # a GGUF file has no config to compare
         read = resolve(self.given, runtime="llama.cpp").layer(self.before.layer_type)
         return _same_rotation(read, self.before, self.length)
 
