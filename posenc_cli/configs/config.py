@@ -123,8 +123,9 @@ def resolve(
         for departure in departures:
             notes.warnings.append(departure.text())
     unread = note_unread(top, model, layers, notes)
-    found = tuple(departures)
-    return notes.resolved(model.model_type, layers, unread, departures=found, config=config)
+    return notes.resolved(
+        model.model_type, layers, unread, departures=tuple(departures), config=config
+    )
 
 
 def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:

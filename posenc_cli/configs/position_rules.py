@@ -109,9 +109,8 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
     groups = [{**group.params, **group.derived} for group in resolved.layers]
-    rows: list[Any] = []
-    for each in groups:
-        rows += [each[key].value for key in ("offset", "first_position") if key in each]
+    keys = ("offset", "first_position")
+    rows = [each[key].value for each in groups for key in keys if key in each]
     counted = kind in PADDING["counted"]
     tables = [each["max_len"].value for each in groups if "max_len" in each]
     schemes = {group.scheme: catalogue.find(group.scheme).kind for group in resolved.layers}

@@ -94,10 +94,7 @@ def without_window(layers: Layers) -> Layers:
 def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
     """Yield the window of layers that do not attend to all positions."""
     text, family = model.keys, model.family
-    names: list[str] = []
-    for kind, keys in _WINDOWS.items():
-        if kind in (label or ""):
-            names += keys
+    names = [name for kind, keys in _WINDOWS.items() if kind in (label or "") for name in keys]
     if family is not None and family.window:
         own = sliding_window(text, family)
         whole = family.window["layers"] == "all" and not text.values.get("layer_types")
