@@ -87,8 +87,8 @@ def _once_for_alike_layers(
             found.setdefault(conclusion, []).append(layers)
     for conclusion, groups in found.items():
         names = [layers.layer_type for layers in groups if layers.layer_type is not None]
-        whose = "" if len(found) == 1 or not names else f"{', '.join(names)}: "
-        yield replace(conclusion, text=whose + conclusion.text)
+        prefix = "" if len(found) == 1 or not names else f"{', '.join(names)}: "
+        yield replace(conclusion, text=prefix + conclusion.text)
 
 
 class Lengths(Record):
@@ -125,10 +125,12 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
     lengths = lengths_of(layers)
     stated, trained, factor = lengths.stated, lengths.trained, lengths.factor
     context = layers.derived.get("context")
-    usual = context is not None and context.source.startswith("default of")
-    said = f"the {context.source} is" if context is not None and usual else "the config states"
+    is_default = context is not None and context.source.startswith("default of")
+    subject = (
+        f"the {context.source} is" if context is not None and is_default else "the config states"
+    )
     if lengths.reach is not None and trained and factor:
-        return _extended(trained, factor, stated, said)
+        return _extended(trained, factor, stated, subject)
     if stated is None:
         return None
     grid = layers.params.get("grid")
@@ -137,11 +139,13 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained:
         times = stated / trained
-        text = f"original context {trained}; {said} {stated}"
+        text = f"original context {trained}; {subject} {stated}"
         if times != 1:
             text += f" ({times:g}×)"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
-    text = f"context: {stated} positions" + (f" ({context.source})" if context and usual else "")
+    text = f"context: {stated} positions" + (
+        f" ({context.source})" if context and is_default else ""
+    )
     if layers.scheme == "rope-dynamic":
         text += f"; {_growth(layers, model_type)}"
     elif layers.scheme == "rope-ntk":
@@ -165,18 +169,20 @@ def _growth(layers: Layers, model_type: str) -> str:
     return f"{text}; transformers keeps the largest base until a sequence fits in it again"
 
 
-def _extended(trained: int, factor: float, stated: int | None, said: str) -> Conclusion:
+def _extended(trained: int, factor: float, stated: int | None, subject: str) -> Conclusion:
     """Return the trained length, the extended length, and whether the stated one agrees."""
     reach = trained * factor
     text = f"original context {trained}, extended ×{factor:g} to {reach:g}"
     share = 0.0 if stated is None else stated / reach
     if abs(share - 1) <= _TOLERATED:
-        alike = "consistent with the config" if said.endswith("states") else f"{said} the same"
+        alike = (
+            "consistent with the config" if subject.endswith("states") else f"{subject} the same"
+        )
         text += f" ({alike})"
     elif share > 1:
-        text += f", but {said} {stated} ({share:.3g}×)"
+        text += f", but {subject} {stated} ({share:.3g}×)"
     elif share:
-        text += f"; {said} {stated}"
+        text += f"; {subject} {stated}"
     return Conclusion(ConclusionCode.CONTEXT, text, doubtful=share > 1 + _TOLERATED)
 
 

@@ -308,8 +308,8 @@ def _layers_without_rope(model: TextModel, notes: Notes) -> Iterable[Layers]:
     family = nonrotary.FAMILIES.get(model_type)
     if family is not None:
         defaults = container.defaults if container is not None else {}
-        whose = container.model_type if container is not None and defaults else model_type
-        return nonrotary.Reader(keys, whose, family, notes, defaults).layers()
+        owner = container.model_type if container is not None and defaults else model_type
+        return nonrotary.Reader(keys, owner, family, notes, defaults).layers()
     rotary = families.rotary(model_type)
     hidden = keys.count("hidden_size")
     if hidden is None and rotary is not None:

@@ -254,10 +254,10 @@ def check_text(name: str, text: str) -> None:
 
 
 def _refuse(name: str, sets: list[set[str]]) -> None:
-    for what, alternatives, hint in FORMATS:
-        sizes = _SIZES if "NeMo" in what else set()
+    for format_name, alternatives, hint in FORMATS:
+        sizes = _SIZES if "NeMo" in format_name else set()
         places = sets if sizes else sets[:1]
         if any(each | sizes <= keys for keys in places for each in alternatives):
             raise InvalidInput(
-                f"{name} is {what}, which posenc does not read", hint=f"{_HINT}; {hint}"
+                f"{name} is {format_name}, which posenc does not read", hint=f"{_HINT}; {hint}"
             )

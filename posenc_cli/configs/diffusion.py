@@ -432,13 +432,13 @@ class _DiffusionReader(FamilyReader):
 
     def unet(self) -> Iterator[Layers]:
         """Yield a UNet's timesteps, and the image sizes that SDXL embeds in the same way."""
-        width, usual, more = (
+        width, class_defaults, more = (
             self._first_block_width(),
             self.family.defaults,
             self._timestep_options(),
         )
         kind, added = (
-            self.keys.text(key) or self.default(usual.get(key, otherwise))
+            self.keys.text(key) or self.default(class_defaults.get(key, otherwise))
             for key, otherwise in (
                 ("time_embedding_type", "positional"),
                 ("addition_embed_type", None),
@@ -450,7 +450,7 @@ class _DiffusionReader(FamilyReader):
                 "that were drawn or trained, which the config does not hold"
             )
         key = "addition_time_embed_dim"
-        sizes = self._count(key) if key in usual else self.keys.count(key)
+        sizes = self._count(key) if key in class_defaults else self.keys.count(key)
         if added.value != "text_time" or sizes is None:
             yield self._timesteps(None, width, **more)
         else:
@@ -665,8 +665,8 @@ class _DiffusionReader(FamilyReader):
         return Sourced(grid, f"{PIPELINE_DEFAULT}: {text}")
 
     def _timesteps(self, layer_type: str | None, width: Sourced, **more: Sourced) -> Layers:
-        usual = self.fixed(flip_sin_to_cos=True, downscale_freq_shift=0.0)
-        return Layers(layer_type, (), "timestep", {"dim": width, **usual, **more})
+        class_defaults = self.fixed(flip_sin_to_cos=True, downscale_freq_shift=0.0)
+        return Layers(layer_type, (), "timestep", {"dim": width, **class_defaults, **more})
 
     def _timestep_options(self) -> dict[str, Sourced]:
         """Return whether cosines come first, and the frequency shift, if keys state them."""
@@ -679,10 +679,10 @@ class _DiffusionReader(FamilyReader):
 
     def _timestep_dim(self) -> Sourced:
         """Return the dimension of the timestep embedding: a key's, or 256."""
-        usual = self.family.defaults
-        if "approximator_num_channels" in usual:
+        class_defaults = self.family.defaults
+        if "approximator_num_channels" in class_defaults:
             return quotient(self._count("approximator_num_channels", minimum=8), Sourced(4, "4"))
-        key = next((key for key in ("freq_dim", "time_embed_dim") if key in usual), None)
+        key = next((key for key in ("freq_dim", "time_embed_dim") if key in class_defaults), None)
         return self._count(key) if key else self.default(256)
 
     def _base(self) -> Sourced:

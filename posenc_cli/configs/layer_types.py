@@ -240,9 +240,9 @@ def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
     if period is not None and len(cycle) > 1:
         # The type that occurs once stays at the end of each period, or at its start.
         at_start = cycle.count(cycle[0]) == 1
-        special, usual = (cycle[0], cycle[1]) if at_start else (cycle[-1], cycle[0])
-        usuals = (usual,) * (period.value - 1)
-        cycle = (special, *usuals) if at_start else (*usuals, special)
+        special, repeated = (cycle[0], cycle[1]) if at_start else (cycle[-1], cycle[0])
+        repetitions = (repeated,) * (period.value - 1)
+        cycle = (special, *repetitions) if at_start else (*repetitions, special)
         cycle = cycle if period.value else (special,)
     offset = -count % len(cycle) if family.from_end else 0
     types = [cycle[(i + offset) % len(cycle)] for i in range(count)]

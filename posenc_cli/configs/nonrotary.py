@@ -241,15 +241,17 @@ class Reader(FamilyReader):
         attention = self.keys.section("attn_config")
         if attention is not None:
             stated = attention.flag("alibi"), attention.number("alibi_bias_max")
-            for each, held in zip(stated, (True, 8), strict=True):
-                if each is not None and each.value != held:
+            for each, expected in zip(stated, (True, 8), strict=True):
+                if each is not None and each.value != expected:
                     self.notes.ineffective(each, "transformers' mpt adds ALiBi of at most 8")
         yield self._alibi_layers("mpt", {"context": self._count(("max_seq_len", 2048))})
 
     def falcon(self) -> Iterator[Layers]:
         """Yield ALiBi computed from the key's position, which Falcon scales."""
-        held = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
-        layers = self._alibi_layers("bloom", {"head_dim": self._head_dim(), "slope_format": held})
+        expected = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
+        layers = self._alibi_layers(
+            "bloom", {"head_dim": self._head_dim(), "slope_format": expected}
+        )
         self.notes.warnings.append(
             "falcon divides the bias by √head_dim and rounds its slopes to bfloat16"
         )

@@ -103,8 +103,8 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     seen = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if seen is not None:
         stated = _stated(Keys(config, name=name), seen["frames"])
-        held = {field: each.value for field, each in stated.items() if each}
-        return PositionRule(str(own), **{**seen, **held})
+        fields_of_config = {field: each.value for field, each in stated.items() if each}
+        return PositionRule(str(own), **{**seen, **fields_of_config})
     resolved = resolve(config, name=name)
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)

@@ -130,14 +130,14 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     where = f"{rope.path('rope_type')} is missing"
     if stated is not None:
         where = f"{stated.source} {abbreviated(stated.value)}"
-    whose, takes = keys.family.model_type, f"takes {', '.join(types)}"
+    reader, support = keys.family.model_type, f"takes {', '.join(types)}"
     if not keys.family.known:
-        whose = f"the code of model type {whose}"
-        takes = f"is not known, and transformers {takes}"
+        reader = f"the code of model type {reader}"
+        support = f"is not known, and transformers {support}"
     hint = nearest(name, types)
     if name in RENAMED:
         hint = f"it is an older name: in a copy of the file, say {RENAMED[name]}"
-    raise keys.error(f"{where}: {whose} {takes}", hint=hint)
+    raise keys.error(f"{where}: {reader} {support}", hint=hint)
 
 
 def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None) -> None:
@@ -175,11 +175,11 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
         base = first(*(text.number(name) for name in names))
     of_type = f" of {label} layers" if family.nested and label else ""
     if base is None:
-        usual = family.base_of(label)
-        if usual is None:
+        default_base = family.base_of(label)
+        if default_base is None:
             raise keys.error(f"{rope.path('rope_theta')} is missing")
-        base = keys.default(usual)
-        if text.values.get("rope_theta") == usual:
+        base = keys.default(default_base)
+        if text.values.get("rope_theta") == default_base:
             # OLMo 3 uses its default for some layers, and rope_theta for the others.
             return base
     missing = f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
@@ -466,16 +466,16 @@ def slice_width(keys: FamilyKeys) -> Sourced | None:
     slice_ = keys.count(SLICE)
     if slice_ is None or family.slice_head is None:
         return slice_
-    fitting, what = slice_.value, slice_.source
+    fitting, meaning = slice_.value, slice_.source
     if family.slice_head == "whole":
         rest = text.count(UNROTATED, minimum=0) or keys.default(family.defaults[UNROTATED])
         fitting += rest.value
-        what = f"{SLICE} + {UNROTATED}"
+        meaning = f"{SLICE} + {UNROTATED}"
     head = text.values.get(HEAD, family.defaults.get(HEAD, fitting))
     if (_inferred_head_dim(keys).value if head is None else head) != fitting:
         source = HEAD if text.has(HEAD) else keys.default_source
         raise keys.error(
             f"{text.path(HEAD)} {json_text(head)} ({source}): must be {fitting} "
-            f"({what}), for transformers builds the rotation of {family.model_type} on it"
+            f"({meaning}), for transformers builds the rotation of {family.model_type} on it"
         )
     return slice_

@@ -170,7 +170,7 @@ def _objects_by_compression(
         own, is_nested = nested[name], all(nested.values())
         key = "rope_theta" if name == "main" or is_nested else "compress_rope_theta"
         stated = {"rope_theta": text.values[key]} if text.has(key) else {}
-        usual = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}
+        default_values = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}
         parts: list[Keys] = [NamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
         if is_nested and own is not None:
             parts.insert(0, own)
@@ -178,12 +178,12 @@ def _objects_by_compression(
                 if text.values.get(top) == own.values.get(inner):
                     text.get(top)
         elif name == "compress" and given is not None:
-            kept = {key: given.values[key] for key in given.values if key not in usual}
+            kept = {key: given.values[key] for key in given.values if key not in default_values}
             parts.append(Keys(kept, name=given.name, prefix=given.prefix, read=given.read))
             if "yarn" in (given.values.get("rope_type"), given.values.get("type")):
-                usual["attention_factor"] = 1.0
+                default_values["attention_factor"] = 1.0
         objects[group.label] = RopeObject(
-            *parts, DefaultKeys(usual, name=text.name, prefix=family.model_type)
+            *parts, DefaultKeys(default_values, name=text.name, prefix=family.model_type)
         )
     return objects
 
@@ -205,11 +205,13 @@ def _object_of_section(text: Keys, family: Rotary) -> RopeObject:
     section = family.section
     names = section["keys"]
     stated = text.section(section["name"])
-    held = {} if stated is None else stated.values
-    values = {key: held[name] for key, name in names.items() if name in held}
+    section_values = {} if stated is None else stated.values
+    values = {key: section_values[name] for key, name in names.items() if name in section_values}
     renamed = NamedKeys(values, names, text, section["name"])
-    usual = DefaultKeys(section.get("defaults", {}), name=text.name, prefix=family.model_type)
-    return RopeObject(renamed, usual)
+    default_values = DefaultKeys(
+        section.get("defaults", {}), name=text.name, prefix=family.model_type
+    )
+    return RopeObject(renamed, default_values)
 
 
 def _objects_by_layer(

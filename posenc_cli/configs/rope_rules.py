@@ -107,7 +107,10 @@ def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params
     params = {"factor": factor, ORIGINAL: original}
     # transformers treats 0 like a missing key.
     params |= _nonzero({name: rope.number(name, minimum=0) for name in _BETAS})
-    fast, slow = (params[name].value if name in params else usual for name, usual in _BETAS.items())
+    fast, slow = (
+        params[name].value if name in params else default_beta
+        for name, default_beta in _BETAS.items()
+    )
     if fast < slow:
         path = rope.path("beta_fast")
         text = f"{path} {fast:g} is below beta_slow {slow:g}: transformers warns of it"

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 class ScoreScale(Record):
     """The scale of a family's scores: the value of a key raised to a power, or a number.
 
-    ``usual`` is the default without the key, or None for 1/√d. An empty ``key`` means that no key
+    ``default`` is the value without the key, or None for 1/√d. An empty ``key`` means that no key
     states the scale.
     """
 
     key: str
     power: float = 1.0
-    usual: float | None = None
+    default: float | None = None
 
 
 _SCALAR = ScoreScale("query_pre_attn_scalar", -0.5, 256.0)
-_ONE = ScoreScale("", usual=1.0)
+_ONE = ScoreScale("", default=1.0)
 _MULTIPLIER = ScoreScale("attention_multiplier", 1.0, 1.0)
 
 SCALES: Mapping[str, ScoreScale] = {
@@ -112,7 +112,7 @@ def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]
 def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
     scale = SCALES.get(model_type)
     if scale is not None:
-        stated = _stated(text, scale.key, scale.usual, model_type)
+        stated = _stated(text, scale.key, scale.default, model_type)
         if stated.value is not None:
             derived = scale.power < 0 and text.has(scale.key)
             source = f"derived: {stated.source}^(−1/2)" if derived else stated.source
@@ -123,11 +123,11 @@ def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
             yield "softcap", cap
 
 
-def _stated(text: Keys, key: str, usual: Any, model_type: str) -> Sourced:
+def _stated(text: Keys, key: str, default: Any, model_type: str) -> Sourced:
     """Return the number of a key, None if it is null, else the model type's default."""
-    if text.values.get(key, usual) is None:
+    if text.values.get(key, default) is None:
         return Sourced(None, text.path(key))
-    return text.number(key) or Sourced(usual, f"default of {model_type}")
+    return text.number(key) or Sourced(default, f"default of {model_type}")
 
 
 def _temperature(

@@ -160,8 +160,8 @@ class Spelling(Record):
     def _kept(self, rope: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of the rope object that stays with a new rope type, if one is given."""
         current = self._rope_object()
-        another = rope and self.current_type() != rope["rope_type"]
-        dropped = _SCALING if another else {*_TYPES, *(_SCALED_WITH_FACTOR if rope else ())}
+        new_type = rope and self.current_type() != rope["rope_type"]
+        dropped = _SCALING if new_type else {*_TYPES, *(_SCALED_WITH_FACTOR if rope else ())}
         return {key: value for key, value in current.items() if key not in dropped}
 
     def _with_rope_type(self, rope: Mapping[str, Any]) -> dict[str, Any]:
@@ -396,8 +396,8 @@ class TargetRope(Record):
                 self._check_yarn(values)
                 yield f"--rope-scaling yarn --rope-scale {_shortest_text(values['factor'])}"
                 yield f"--yarn-orig-ctx {values[ORIGINAL]}"
-                for key, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
-                    if values.get(key, usual) != usual:
+                for key, llama_cpp_default in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+                    if values.get(key, llama_cpp_default) != llama_cpp_default:
                         yield f"--yarn-{key.replace('_', '-')} {_shortest_text(values[key])}"
             case "rope-dynamic":
                 raise InvalidInput("llama.cpp has no base that grows with the sequence")

@@ -72,12 +72,12 @@ _OTHER_PARTS = ("vision_config", "audio_config", "encoder", "talker_config", "to
 
 
 class Rival(Record):
-    """A key that contradicts the value in use (``held``) of the ``quantity`` that it states."""
+    """A key that contradicts the ``actual`` value in use of the ``quantity`` that it states."""
 
     source: str
     value: Any
     quantity: str
-    held: str
+    actual: str
 
 
 class ValuesInUse:
@@ -118,7 +118,7 @@ class ValuesInUse:
             return True
         if values:
             alike = any if self.text.has("layer_rope_theta") else all
-            return alike(_same(value, held) for held in values)
+            return alike(_same(value, actual) for actual in values)
         return any(rule(self, key, value) for rule in _RULES)
 
 
@@ -149,8 +149,8 @@ def _is_layer_pattern(in_use: ValuesInUse, key: str, value: Any) -> bool:
         return bool(value == [int(slides[layer]) for layer in sorted(slides)])
     kinds = {layer: i for i, group in enumerate(in_use.layers) for layer in group.layers}
     every = range(max(kinds) + 1 if kinds else 0)
-    held = _numbered_kinds(map(kinds.get, every))
-    return any(_numbered_kinds(stated) == held for stated in _possible_patterns(value, every))
+    actual = _numbered_kinds(map(kinds.get, every))
+    return any(_numbered_kinds(stated) == actual for stated in _possible_patterns(value, every))
 
 
 def _possible_patterns(value: Any, layers: range) -> Iterator[Iterable[Any]]:
@@ -208,11 +208,11 @@ def _spans_context(in_use: ValuesInUse, value: Any) -> bool:
 
 def _is_parameter(in_use: ValuesInUse, key: str, value: Any) -> bool:
     """Return whether a key has the name of a parameter or derived value, and agrees with it."""
-    held = [
+    actual = [
         group.params.get(key) or group.derived.get(key) or _default(group, key)
         for group in in_use.rotating
     ]
-    values = [getattr(stated, "value", stated) for stated in held if stated is not None]
+    values = [getattr(stated, "value", stated) for stated in actual if stated is not None]
     return bool(values) and all(_same(value, other) for other in values)
 
 
@@ -398,9 +398,9 @@ def _is_reported(path: str, notes: Notes) -> bool:
 
 def _rival_text(rival: Rival, family: Rotary | None, own_code: str | None) -> str:
     stated = f"{rival.source} {json_text(rival.value)}"
-    held = f"the {rival.quantity} here is {rival.held}"
+    actual = f"the {rival.quantity} here is {rival.actual}"
     if family is not None and not family.known:
-        return f"{stated} is not read: {held}, and what the model's own code takes is not known"
+        return f"{stated} is not read: {actual}, and what the model's own code takes is not known"
     name = f"transformers' {family.model_type}" if family else "transformers"
-    text = f"{stated} has no effect: {name} does not read it, and {held}"
+    text = f"{stated} has no effect: {name} does not read it, and {actual}"
     return f"{text}; {own_code}, the model's own code, may" if own_code else text

@@ -137,8 +137,11 @@ class _VisionReader(FamilyReader):
         window = self._count("window_size")
         side = Sourced((window.value, window.value), window.source)
         depths, heads = (
-            self.keys.counts(key) or self.default(usual)
-            for key, usual in (("depths", self.family.depths), ("num_heads", self.family.heads))
+            self.keys.counts(key) or self.default(default_value)
+            for key, default_value in (
+                ("depths", self.family.depths),
+                ("num_heads", self.family.heads),
+            )
         )
         if 0 in depths.value or not 0 < sum(depths.value) <= LARGEST_LAYERS:
             raise self.keys.invalid(
@@ -188,7 +191,9 @@ class _VisionReader(FamilyReader):
         """
         image = self._sides("image_size")
         patch = patch or self._sides("patch_size")
-        grid = tuple(side // of for side, of in zip(image.value, patch.value, strict=True))
+        grid = tuple(
+            side // patch_side for side, patch_side in zip(image.value, patch.value, strict=True)
+        )
         if 0 in grid:
             text = patch.value[0] if len({*patch.value}) == 1 else list(patch.value)
             raise self.error(
