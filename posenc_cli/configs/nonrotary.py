@@ -248,9 +248,9 @@ class Reader(FamilyReader):
 
     def falcon(self) -> Iterator[Layers]:
         """Yield ALiBi computed from the key's position, which Falcon scales."""
-        expected = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
+        rounded = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
         layers = self._alibi_layers(
-            "bloom", {"head_dim": self._head_dim(), "slope_format": expected}
+            "bloom", {"head_dim": self._head_dim(), "slope_format": rounded}
         )
         self.notes.warnings.append(
             "falcon divides the bias by √head_dim and rounds its slopes to bfloat16"
