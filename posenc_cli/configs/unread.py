@@ -122,12 +122,12 @@ class ValuesInUse:
         return any(rule(self, key, value) for rule in _RULES)
 
 
-def _share(layers: Layers) -> Any:
+def _rotated_share(layers: Layers) -> Any:
     return layers.values().get("partial", 1)
 
 
-def _width(layers: Layers) -> Any:
-    share = 1 if layers.scheme == "rope-proportional" else _share(layers)
+def _rotary_dim(layers: Layers) -> Any:
+    share = 1 if layers.scheme == "rope-proportional" else _rotated_share(layers)
     return int(layers.params["dim"].value * share)
 
 
@@ -141,7 +141,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _is_layer_pattern(in_use: ValuesInUse, key: str, value: Any) -> bool:
-    """Return whether a cycle, a list or layer numbers group the layers as in the reading."""
+    """Return whether a period, cycle or list gives the same groups of layers as those read."""
     if not states_layer_types(key):
         return False
     if key == "hybrid_layer_pattern":  # MiMo's own list: 1 is a sliding window
@@ -179,7 +179,7 @@ def _has_nothing_to_rotate(in_use: ValuesInUse, key: str, value: Any) -> bool:
     return plain or key in (*BASES, *_SHARES, *_WIDTHS) or states_layer_types(key)
 
 
-def _is_original_length(in_use: ValuesInUse, key: str, value: Any) -> bool:
+def _is_context(in_use: ValuesInUse, key: str, value: Any) -> bool:
     """Return whether a length is the original, the stated or the scaled context of the layers."""
     if key not in _LENGTHS or isinstance(value, bool):
         return False
@@ -209,14 +209,14 @@ def _spans_context(in_use: ValuesInUse, value: Any) -> bool:
 def _is_parameter(in_use: ValuesInUse, key: str, value: Any) -> bool:
     """Return whether a key has the name of a parameter or derived value, and agrees with it."""
     actual = [
-        group.params.get(key) or group.derived.get(key) or _default(group, key)
+        group.params.get(key) or group.derived.get(key) or _scheme_default(group, key)
         for group in in_use.rotating
     ]
     values = [getattr(stated, "value", stated) for stated in actual if stated is not None]
     return bool(values) and all(_same(value, other) for other in values)
 
 
-def _default(layers: Layers, name: str) -> Any:
+def _scheme_default(layers: Layers, name: str) -> Any:
     from posenc_cli import catalogue
 
     parameter = catalogue.find(layers.scheme).parameters.get(name)
@@ -224,8 +224,8 @@ def _default(layers: Layers, name: str) -> Any:
 
 
 _QUANTITIES: tuple[tuple[tuple[str, ...], str, Callable[[Layers], Any]], ...] = (
-    (_SHARES, "rotated share", _share),
-    (_WIDTHS, "rotary dim", _width),
+    (_SHARES, "rotated share", _rotated_share),
+    (_WIDTHS, "rotary dim", _rotary_dim),
     (_INTERLEAVED, "interleaved layout", _is_interleaved),
     (_HALVES, "half layout", lambda group: not _is_interleaved(group)),
 )
@@ -270,7 +270,7 @@ _RULES = (
         and _same(value, 1)
         and all("factor" not in g.params or g.scheme == "rope-ntk" for g in in_use.layers)
     ),
-    *(_is_original_length, _is_parameter, _is_layer_pattern),
+    *(_is_context, _is_parameter, _is_layer_pattern),
     # Step's list of the layer types that are scaled, if it includes those that are
     lambda in_use, key, value: (
         key == "yarn_only_types"
@@ -288,6 +288,7 @@ _RULES = (
     # a value of sliding layers that equals the value of the others
     lambda in_use, key, value: key[:4] == "swa_" and in_use.text.values.get(key[4:]) == value,
 )
+"""Rules by which a key agrees with the values in use, or has no effect."""
 
 
 def note_unread(
