@@ -253,9 +253,9 @@ def _check_section(top: Keys, model_type: str, section: str) -> None:
 
 
 def _checked_model_type(keys: Keys, model_type: str | None) -> str:
-    """Return a model type, under the name whose code it shares, that can be shown.
+    """Return a model type, or the model type whose code it shares.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput if it is missing, too long or not printable.
     """
     path = f"{keys.name}: {keys.path('model_type')}"
     if model_type is None:
