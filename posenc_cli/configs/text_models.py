@@ -146,7 +146,6 @@ _ROPE_KEYS = (
     *("rotary_dim", "rotary_pct", "rotary_emb_base"),
 )
 """Keys that show that an unknown model type uses RoPE."""
-_NOT_ROTARY = (nonrotary.FAMILIES, vision.FAMILIES)
 
 
 class TextModel(Record):
@@ -305,7 +304,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         if remote is not None:
             raise InvalidInput(f"{keys.name}: {model_type} {remote.otherwise}")
         return None
-    if any(model_type in table for table in _NOT_ROTARY):
+    if model_type in nonrotary.FAMILIES or model_type in vision.FAMILIES:
         return None
     refusal = refusals().get(model_type)
     if refusal is not None:
