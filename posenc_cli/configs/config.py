@@ -76,8 +76,8 @@ def resolve(
     """Resolve a config to schemes of the catalogue.
 
     ``runtime`` is the program whose reading is returned, and ``name`` is the config's name in
-    errors. A GGUF file is read as llama.cpp reads it. Without ``converted``, llama.cpp's reading
-    ignores changes by its converter, as for a GGUF file that lost nothing.
+    errors. A GGUF file is read as llama.cpp reads it. Without ``converted``, changes by llama.cpp's
+    converter are left out.
 
     Raises: InvalidInput, naming the key, for a contradiction, a missing value, or an encoding
     without a scheme.

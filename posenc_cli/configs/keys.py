@@ -122,7 +122,7 @@ class Keys:
         return key in self.values
 
     def get(self, key: str) -> Sourced | None:
-        """Return any value of a key."""
+        """Return the value of a key, of any type."""
         if key not in self.values:
             return None
         self.read.add(self.path(key))
@@ -284,7 +284,7 @@ class FamilyReader:
         self.default_source = f"default of {model_type}"
 
     def error(self, message: str, *, hint: str | None = None) -> InvalidInput:
-        """Return the error for a wrong or missing value of a config."""
+        """Return the error for a wrong or missing value."""
         return InvalidInput(f"{self.keys.name}: {message}", hint=hint)
 
     def default(self, value: Any) -> Sourced:

@@ -35,7 +35,7 @@ class Preset(Record):
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all presets in alphabetical order; reads no preset.
+    """Return the names of all presets in alphabetical order, without reading the presets.
 
     >>> "llama-3.1-8b" in names()
     True

@@ -163,7 +163,7 @@ def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None)
 def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
     """Return the base of the frequencies (rope_theta).
 
-    Raises: InvalidInput unless it is above 1, or if it is missing and has no default.
+    Raises: InvalidInput unless it is above 0, or if it is missing and has no default.
     """
     text, family = keys.text, keys.family
     if family.keys.get("rope_theta", "") is None and family.rope_ignored:
@@ -306,7 +306,7 @@ def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
 
 
 def _rotary_dim(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
-    """Return the rotary dim.
+    """Return the number of rotated dimensions of a head.
 
     Raises: InvalidInput unless it is even and at least 2.
     """

@@ -245,8 +245,8 @@ def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     """Return the original context.
 
     With one rope object for all layers, a number at the top of the config has precedence over the
-    object's. With one object for each layer type, the top is not read. Without both, it is the
-    context.
+    object's. With one object for each layer type, the top is not read. If neither is given, it is
+    the context.
 
     Raises: InvalidInput if the context is missing too.
     """
