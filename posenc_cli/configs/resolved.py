@@ -168,7 +168,7 @@ class Resolved(Record):
     latent: Mapping[str, Any] = fresh(dict)
 
     def layer(self, layer_type: str | None = None) -> Layers:
-        """Return the layers of a type; without a type, the layers that all are alike.
+        """Return the layers of a type, or of all types if their encodings are the same.
 
         Raises: InvalidInput, with the choices, for an unknown type, or if types differ and none is
         given.
