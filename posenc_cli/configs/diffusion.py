@@ -460,9 +460,8 @@ class _DiffusionReader(FamilyReader):
     def _first_block_width(self) -> Sourced:
         widths = self.keys.counts("block_out_channels")
         if widths is None:
-            width = self.default(self.family.defaults["block_out_channels"][0])
-            self.notes.size("block_out_channels.0", width)
-            return width
+            width = self.family.defaults["block_out_channels"][0]
+            return self.default_size("block_out_channels.0", width)
         if not widths.value:
             raise self.keys.invalid("block_out_channels", "must have a number for each block")
         return Sourced(widths.value[0], f"{widths.source}.0")
@@ -699,7 +698,4 @@ class _DiffusionReader(FamilyReader):
 
     def _count(self, key: str, *, minimum: int = 1) -> Sourced:
         count = self.keys.count(key, minimum=minimum)
-        if count is None:
-            count = self.default(self.family.defaults[key])
-            self.notes.size(self.keys.path(key), count)
-        return count
+        return count or self.default_size(key, self.family.defaults[key])

@@ -291,6 +291,12 @@ class FamilyReader:
         """Return a default value of the model type."""
         return Sourced(value, self.default_source)
 
+    def default_size(self, key: str, value: int) -> Sourced:
+        """Return a default size of the model type, and note it."""
+        size = self.default(value)
+        self.notes.size(self.keys.path(key), size)
+        return size
+
     def fixed(self, **values: Any) -> dict[str, Sourced]:
         """Return parameters that no key states."""
         return {name: self.default(value) for name, value in values.items()}

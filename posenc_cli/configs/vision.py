@@ -113,7 +113,12 @@ class _VisionReader(FamilyReader):
 
     def learned(self) -> Iterator[Layers]:
         """Yield a learned table with a row for each patch and each token before the patches."""
-        rows = self._table_rows(self._grid())
+        grid, first = self._grid(), self.family.first
+        tokens = ("", " + a class token", " + class and distillation tokens")[first]
+        patches = grid.source.removeprefix("derived: ")
+        rows = Sourced(
+            grid.value[0] * grid.value[1] + first, f"derived: patches of {patches}{tokens}"
+        )
         yield Layers(
             None,
             (),
@@ -165,24 +170,12 @@ class _VisionReader(FamilyReader):
             params = {"heads": own, "window_size": side}
             yield Layers(f"stage{stage + 1}", tuple(range(first, first + depth)), "swin", params)
 
-    def _table_rows(self, grid: Sourced) -> Sourced:
-        """Return the number of patches and of tokens before them."""
-        first = self.family.first
-        tokens = ("", " + a class token", " + class and distillation tokens")[first]
-        patches = grid.source.removeprefix("derived: ")
-        return Sourced(
-            grid.value[0] * grid.value[1] + first, f"derived: patches of {patches}{tokens}"
-        )
-
     def _count(self, key: str) -> Sourced:
         return self.keys.count(key) or self.default(getattr(self.family, key))
 
     def _noted_size(self, key: str) -> Sourced:
         """Return a size of a table; note it if it is the default."""
-        size = self._count(key)
-        if size.source == self.default_source:
-            self.notes.size(self.keys.path(key), size)
-        return size
+        return self.keys.count(key) or self.default_size(key, getattr(self.family, key))
 
     def _grid(self, patch: Sourced | None = None) -> Sourced:
         """Return rows and columns of patches for the trained image size.
