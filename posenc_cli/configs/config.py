@@ -129,10 +129,7 @@ def resolve(
 
 
 def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
-    """Resolve a config of diffusers.
-
-    Raises: InvalidInput.
-    """
+    """Resolve a config of diffusers."""
     if runtime != TRANSFORMERS:
         raise InvalidInput(
             f"--as {runtime}: {top.name} is a diffusers config, which {runtime} does not read"

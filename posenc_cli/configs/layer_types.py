@@ -256,10 +256,7 @@ def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
 
 
 def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
-    """Return whether each layer rotates.
-
-    Raises: InvalidInput.
-    """
+    """Return whether each layer rotates."""
     text, family = keys.text, keys.family
     if family.from_end:
         return [(len(types) - 1 - layer) % 4 != 0 for layer in range(len(types))]
@@ -275,10 +272,7 @@ def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
 
 
 def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
-    """Return the base of each layer, 0 for an unrotated layer; None if no list states them.
-
-    Raises: InvalidInput.
-    """
+    """Return the base of each layer, 0 for an unrotated layer; None if no list states them."""
     if keys.family.layer_bases is None:
         return None
     listed = keys.text.listed(

@@ -140,10 +140,7 @@ class Reader(FamilyReader):
         yield Layers(None, (), "learned", params, {"context": context, **self._window()})
 
     def _window(self) -> dict[str, Sourced]:
-        """Return the largest window of Longformer's layers, or that of GPT-Neo's local layers.
-
-        Raises: InvalidInput.
-        """
+        """Return the largest window of Longformer's layers, or that of GPT-Neo's local layers."""
         if self.family.window is None:
             return {}
         key = self.family.window[0]

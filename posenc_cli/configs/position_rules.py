@@ -135,10 +135,7 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
 
 
 def _stated(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
-    """Return the fields of a rule for images and videos that a config states.
-
-    Raises: InvalidInput.
-    """
+    """Return the fields of a rule for images and videos that a config states."""
     whole = keys.section("thinker_config") or keys
     vision = whole.section("vision_config") or Keys({}, name=keys.name)
     fields: dict[str, Sourced | None] = {"merge": vision.count("spatial_merge_size")}

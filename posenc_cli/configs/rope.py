@@ -59,10 +59,7 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
 
 
 def _layers_of_group(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
-    """Return the RoPE of a group of layers.
-
-    Raises: InvalidInput.
-    """
+    """Return the RoPE of a group of layers."""
     rope_type = _rope_type(keys, rope)
     if not keys.family.compressed:
         head = head_dim(keys, group, rope_type)
@@ -238,10 +235,7 @@ def _layout(keys: FamilyKeys) -> Sourced:
 def _rotated_share(
     keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced
 ) -> Sourced | None:
-    """Return the rotated share of the head; None if the whole head rotates.
-
-    Raises: InvalidInput.
-    """
+    """Return the rotated share of the head; None if the whole head rotates."""
     family, plain = keys.family, rope_type == "default"
     if family.partial_ignored and plain:
         return None
@@ -268,10 +262,7 @@ def _rotated_share(
 def _stated_share(
     keys: FamilyKeys, rope: RopeObject, head: Sourced, *, plain: bool
 ) -> Sourced | None:
-    """Return the rotated share: from the rope object, the top of the config, or rotary_dim.
-
-    Raises: InvalidInput.
-    """
+    """Return the rotated share: from the rope object, the top of the config, or rotary_dim."""
     text, family = keys.text, keys.family
     share = rope.number(SHARE)
     if share is not None:
@@ -289,10 +280,7 @@ def _stated_share(
 
 
 def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
-    """Check that the rotated share agrees with latent attention, which rotates its whole slice.
-
-    Raises: InvalidInput.
-    """
+    """Refuse a rotated share that contradicts latent attention, which rotates its whole slice."""
     rest = keys.text.count(UNROTATED, minimum=0)
     if share.source.startswith("default of"):
         return

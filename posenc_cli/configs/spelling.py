@@ -410,10 +410,7 @@ class TargetRope(Record):
                 raise InvalidInput("llama.cpp has no flag for this rule")
 
     def _check_yarn(self, values: Mapping[str, Any]) -> None:
-        """Check that llama.cpp's YaRN, which truncates and computes its own attention factor, fits.
-
-        Raises: InvalidInput.
-        """
+        """Refuse YaRN options that llama.cpp ignores: truncate and the attention factor."""
         if values.get("truncate") is False:
             raise InvalidInput("llama.cpp truncates YaRN's ramp, whatever truncate says")
         if {"attention_factor", "mscale", "mscale_all_dim"} & values.keys():

@@ -236,10 +236,7 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
 
 
 def _check_section(top: Keys, model_type: str, section: str) -> None:
-    """Refuse a text model in a section that the model around it does not read.
-
-    Raises: InvalidInput.
-    """
+    """Refuse a text model in a section that the model around it does not read."""
     container = families.container(model_type)
     foreign = section in _OWN_CODE_SECTIONS and model_type != "unlimited_ocr"
     place = container and (container.inside or (foreign and "text_config"))
