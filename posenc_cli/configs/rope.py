@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from posenc_cli.configs.rope_objects import RopeObject
 
 
-SLICE = "qk_rope_head_dim"
-UNROTATED = "qk_nope_head_dim"
-HEAD = "head_dim"
-READS_HEAD_DIM = ("dynamic", "yarn", "longrope")
+_SLICE = "qk_rope_head_dim"
+_UNROTATED = "qk_nope_head_dim"
+_HEAD = "head_dim"
+_READS_HEAD_DIM = ("dynamic", "yarn", "longrope")
 """Rope types for which transformers reads head_dim, and does not infer it if it is null."""
-NEEDS_WHOLE_HEADS = frozenset(
+_NEEDS_WHOLE_HEADS = frozenset(
     {
         *("arcee", "aria_text", "cosmos3_edge_text", "cwm", "deepseek_v2", "esmc", "eurobert"),
         *("gemma2", "gemma3_text", "gemma3n_text", "gpt_neox", "higgs_audio_v2", "hyperclovax"),
@@ -62,7 +62,7 @@ def _layers_of_group(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers
     """Return the RoPE of a group of layers."""
     rope_type = _rope_type(keys, rope)
     if not keys.family.compressed:
-        head = head_dim(keys, group, rope_type)
+        head = _head_dim(keys, group, rope_type)
         share = _rotated_share(keys, rope, rope_type, head)
     else:
         head, share = _rotary_slice(keys, rope), None
@@ -87,7 +87,7 @@ def _layers_of_group(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers
 
 def _rotary_slice(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     """Return the rotary dim of layers with compressed keys: the last dimensions of each head."""
-    whole, share = keys.needed_count(HEAD), rope.number(SHARE)
+    whole, share = keys.needed_count(_HEAD), rope.number(SHARE)
     keys.notes.warnings.append(
         f"{keys.family.model_type} rotates the last dimensions of each head; keys of compressed "
         "layers rotate by the position of their block's first token, and outputs are rotated back"
@@ -281,7 +281,7 @@ def _stated_share(
 
 def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
     """Refuse a rotated share that contradicts latent attention, which rotates its whole slice."""
-    rest = keys.text.count(UNROTATED, minimum=0)
+    rest = keys.text.count(_UNROTATED, minimum=0)
     if share.source.startswith("default of"):
         return
     # Mistral 4 states the slice as a share of the whole head.
@@ -339,11 +339,11 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
     """Return the values that follow from the parameters: head dim, attention factor, context."""
     derived = {"head_dim": params["dim"]}
     if keys.family.slice:
-        rest = keys.text.count(UNROTATED, minimum=0)
+        rest = keys.text.count(_UNROTATED, minimum=0)
         if keys.family.compressed:
-            whole = keys.needed_count(HEAD)
+            whole = keys.needed_count(_HEAD)
             rest = Sourced(whole.value - params["dim"].value, f"derived: {whole.source} − dim")
-        missing = Sourced(None, f"{keys.text.path(UNROTATED)} is not given")
+        missing = Sourced(None, f"{keys.text.path(_UNROTATED)} is not given")
         derived["beside_slice"] = rest or missing
     derived |= magnitude(scheme, params)
     softmax = _softmax_multiplier(keys, params)
@@ -375,28 +375,28 @@ def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sour
     return softmax_multiplier(factor, over)
 
 
-def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
+def _head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
     """Return the head dim of some layers; in latent attention, the width of its rotated slice.
 
     Raises: InvalidInput.
     """
     text, family = keys.text, keys.family
-    if family.slice or (not family.known and text.has(SLICE)):
-        slice_ = slice_width(keys)
+    if family.slice or (not family.known and text.has(_SLICE)):
+        slice_ = _slice_width(keys)
         if slice_ is not None:
-            return keys.note_size(SLICE, slice_)
+            return keys.note_size(_SLICE, slice_)
     own = family.head_dims.get(group.label or "")
     if own is not None and (own[1] or text.has(own[0])):
         return _head_dim_of_type(keys, group, *own)
-    is_null = text.has(HEAD) and text.get(HEAD) is None  # null: the default does not apply either
-    head = None if family.head_dim_ignored or is_null else keys.size(HEAD)
+    is_null = text.has(_HEAD) and text.get(_HEAD) is None  # null: the default does not apply either
+    head = None if family.head_dim_ignored or is_null else keys.size(_HEAD)
     if head is not None:
-        if family.model_type in NEEDS_WHOLE_HEADS:
+        if family.model_type in _NEEDS_WHOLE_HEADS:
             _inferred_head_dim(keys)
         return head
-    if family.needs_head_dim and rope_type in READS_HEAD_DIM:
+    if family.needs_head_dim and rope_type in _READS_HEAD_DIM:
         keys.notes.warnings.append(
-            f"{text.path(HEAD)} is not given: transformers 5 cannot run rope_type "
+            f"{text.path(_HEAD)} is not given: transformers 5 cannot run rope_type "
             f"{rope_type} of {family.model_type} without it"
         )
     for key in ("hidden_size", "num_attention_heads"):
@@ -412,7 +412,7 @@ def _inferred_head_dim(keys: FamilyKeys) -> Sourced:
     hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
     if hidden.value < heads.value:
         rule = "at least"
-    elif hidden.value % heads.value and keys.family.model_type in NEEDS_WHOLE_HEADS:
+    elif hidden.value % heads.value and keys.family.model_type in _NEEDS_WHOLE_HEADS:
         rule = "a multiple of"
     else:
         return quotient(hidden, heads)
@@ -428,20 +428,20 @@ def _head_dim_of_type(keys: FamilyKeys, group: Group, key: str, default: int | N
     by_layer = keys.text.section("per_layer_config")
     if by_layer is not None:
         sections = [by_layer.section(str(layer)) for layer in group.layers]
-        head = first(head, *(own.count(HEAD) for own in sections if own))
+        head = first(head, *(own.count(_HEAD) for own in sections if own))
     if head is None and default is None:
         raise keys.text.invalid(key, "must be a whole number")
     return keys.note_size(key, head or keys.default(default))
 
 
-def slice_width(keys: FamilyKeys) -> Sourced | None:
+def _slice_width(keys: FamilyKeys) -> Sourced | None:
     """Return the width of the rotated slice in latent attention; None if nothing states it.
 
     Raises: InvalidInput if head_dim, from which transformers builds the rotation of some families,
     disagrees.
     """
     text, family = keys.text, keys.family
-    text.get(HEAD)
+    text.get(_HEAD)
     if family.model_type == "deepseek_v2" and text.values.get("use_mla") is False:
         raise keys.error(
             f"{text.path('use_mla')} false: plain attention, which transformers' deepseek_v2 does "
@@ -449,21 +449,21 @@ def slice_width(keys: FamilyKeys) -> Sourced | None:
             hint="in a copy of the file, say model_type llama: DeepSeek's own code uses Llama's "
             "attention here",
         )
-    if family.slice_head == "name" and text.has(HEAD) and not text.has(SLICE):
-        return text.count(HEAD)
-    slice_ = keys.count(SLICE)
+    if family.slice_head == "name" and text.has(_HEAD) and not text.has(_SLICE):
+        return text.count(_HEAD)
+    slice_ = keys.count(_SLICE)
     if slice_ is None or family.slice_head is None:
         return slice_
     fitting, meaning = slice_.value, slice_.source
     if family.slice_head == "whole":
-        rest = text.count(UNROTATED, minimum=0) or keys.default(family.defaults[UNROTATED])
+        rest = text.count(_UNROTATED, minimum=0) or keys.default(family.defaults[_UNROTATED])
         fitting += rest.value
-        meaning = f"{SLICE} + {UNROTATED}"
-    head = text.values.get(HEAD, family.defaults.get(HEAD, fitting))
+        meaning = f"{_SLICE} + {_UNROTATED}"
+    head = text.values.get(_HEAD, family.defaults.get(_HEAD, fitting))
     if (_inferred_head_dim(keys).value if head is None else head) != fitting:
-        source = HEAD if text.has(HEAD) else keys.default_source
+        source = _HEAD if text.has(_HEAD) else keys.default_source
         raise keys.error(
-            f"{text.path(HEAD)} {json_text(head)} ({source}): must be {fitting} "
+            f"{text.path(_HEAD)} {json_text(head)} ({source}): must be {fitting} "
             f"({meaning}), for transformers builds the rotation of {family.model_type} on it"
         )
     return slice_
