@@ -57,7 +57,7 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
     except json.JSONDecodeError as error:
-        check_text(where, error.doc)
+        _check_text(where, error.doc)
         place = f"line {error.lineno} column {error.colno}"
         raise InvalidInput(
             f"{where} is not JSON: {error.msg} ({place})"
@@ -174,7 +174,7 @@ _KEY = re.compile(
 """A key of YAML or an option of a command, at the start of its line."""
 
 
-FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
+_FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
     (
         "PEFT's adapter_config.json",
         ({"peft_type"},),
@@ -245,7 +245,7 @@ def check_format(name: str, values: Mapping[str, Any]) -> None:
     _refuse(name, [set(map(str, keys)) for keys in (values, *nested)])
 
 
-def check_text(name: str, text: str) -> None:
+def _check_text(name: str, text: str) -> None:
     """Refuse a text that is not JSON but has the keys of another program's YAML, or its options.
 
     Raises: InvalidInput.
@@ -254,7 +254,7 @@ def check_text(name: str, text: str) -> None:
 
 
 def _refuse(name: str, sets: list[set[str]]) -> None:
-    for format_name, alternatives, hint in FORMATS:
+    for format_name, alternatives, hint in _FORMATS:
         sizes = _SIZES if "NeMo" in format_name else set()
         places = sets if sizes else sets[:1]
         if any(each | sizes <= keys for keys in places for each in alternatives):

@@ -30,7 +30,7 @@ _FRAMES = (
     "its motion modules add sines of the frames besides (posenc generate -s sinusoidal), as wide "
     "as each block"
 )
-THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
+_THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
 
 
 class DiffusionFamily(Record):
@@ -108,16 +108,16 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         "each block",
     ),
     "FluxTransformer2DModel": DiffusionFamily(
-        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=THOUSANDS
+        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=_THOUSANDS
     ),
     "FluxControlNetModel": DiffusionFamily(
-        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=THOUSANDS
+        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=_THOUSANDS
     ),
     "ChromaTransformer2DModel": DiffusionFamily(
         "flux",
         {**_TRANSFORMER, **_BLOCKS, "approximator_num_channels": 64},
         size=_IMAGE,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
     "BriaTransformer2DModel": DiffusionFamily(
         "flux",
@@ -135,7 +135,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         "flux",
         {**_TRANSFORMER, "num_layers": 6, "num_single_layers": 27},
         size=_IMAGE,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
     "HiDreamImageTransformer2DModel": DiffusionFamily(
         "flux",
@@ -259,14 +259,14 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         {"dit_dim": 1536, "dit_heads": 24, "dit_depth": 24},
         shift=1.0,
         base=100_000.0,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
     "AceStepTransformer1DModel": DiffusionFamily(
         "sound",
         {"head_dim": 128, "num_hidden_layers": 24},
         base=1_000_000.0,
         theta=True,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
 }
 """The supported classes, by name."""
@@ -372,7 +372,7 @@ BLOCKS_OF: Mapping[str, str] = {
 """The current class of such a config, by its norm_type."""
 
 
-CLASS = "_class_name"
+_CLASS = "_class_name"
 
 
 def is_diffusers(keys: Keys) -> bool:
@@ -380,7 +380,7 @@ def is_diffusers(keys: Keys) -> bool:
 
     Wan's first files have the model_type "t2v" beside _diffusers_version.
     """
-    return keys.has(CLASS) and (keys.has("_diffusers_version") or not keys.has("model_type"))
+    return keys.has(_CLASS) and (keys.has("_diffusers_version") or not keys.has("model_type"))
 
 
 def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
@@ -388,7 +388,7 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
 
     Raises: InvalidInput if the class is not supported, or rejects a value.
     """
-    stated = keys.text(CLASS)
+    stated = keys.text(_CLASS)
     name = "null" if stated is None else stated.value
     family = _class_of_older_config(keys) if name == BLOCKS else name
     if family not in FAMILIES:
@@ -554,7 +554,7 @@ class _DiffusionReader(FamilyReader):
         if window is not None:
             derived[WINDOW] = Sourced(window.value, f"{window.source}; of the layers that slide")
         yield Layers("attention", numbered(layers), "rope", params, derived)
-        if self.family.note == THOUSANDS:
+        if self.family.note == _THOUSANDS:
             shift = self.family.shift
             more = self.fixed(flip_sin_to_cos=shift == 0, downscale_freq_shift=shift)
             yield self._timesteps("timestep", self._timestep_dim(), **more)

@@ -54,7 +54,7 @@ def states_window(key: str) -> bool:
     return bool(_WINDOW_LIKE.search(key))
 
 
-def is_model(key: str, section: object) -> bool:
+def _is_model(key: str, section: object) -> bool:
     """Return whether a section is a model with sizes, such as an image encoder."""
     if not (key.endswith("_config") and isinstance(section, Mapping)):
         return False
@@ -81,7 +81,7 @@ def broken_bound(number: float, above: float | None, minimum: float | None) -> s
     return f"must be above {above:g}" if above is not None and number <= above else None
 
 
-EMPTY_IF_FALSE = (
+_EMPTY_IF_FALSE = (
     "alibi",
     "use_alibi",
     "use_dynamic_ntk",
@@ -250,13 +250,13 @@ class Keys:
         """
         for key, value in self.values.items():
             path = self.path(key)
-            off = value is False and key in EMPTY_IF_FALSE and not whole
+            off = value is False and key in _EMPTY_IF_FALSE and not whole
             if value is None or key in skipped or off:
                 continue
             is_read = path in self.read
             meant = whole or _ROPE_LIKE.search(key) or (value and states_layer_types(key))
             meant = meant or states_window(key)
-            if not is_read and not whole and is_model(key, value):
+            if not is_read and not whole and _is_model(key, value):
                 continue
             if not is_read and meant:
                 yield path

@@ -59,7 +59,7 @@ FAMILIES: Mapping[str, NonRotaryFamily] = {
     model_type: NonRotaryFamily(**row) for model_type, row in packaged("nonrotary.json").items()
 }
 
-SYNONYMS = (
+_SYNONYMS = (
     ("num_attention_heads", "n_head", "n_heads", "num_heads"),
     ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     ("hidden_size", "n_embd", "d_model"),
@@ -91,7 +91,7 @@ class Reader(FamilyReader):
 
     def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
         key, default = named
-        also = next((names for names in SYNONYMS if key in names), (key,))
+        also = next((names for names in _SYNONYMS if key in names), (key,))
         count = first(*(self.keys.count(name, minimum=minimum) for name in (key, *also)))
         if count is None:
             count = self.default(self.defaults.get(key, default))

@@ -107,7 +107,7 @@ def is_alike(one: str, other: str) -> bool:
     return bool(texts - {None}) or f"{one}_text" == other or f"{other}_text" == one
 
 
-def substitute_class(model_type: str, keys: Keys) -> Named | None:
+def _substitute_class(model_type: str, keys: Keys) -> Named | None:
     """Return the class by which to read an unknown model type; None if no class is known.
 
     Raises: InvalidInput if the classes belong to different families.
@@ -268,7 +268,7 @@ def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
     """Return the model type to read a config as: its own or, if that is unknown, its class's."""
     if families.rotary(model_type) is not None or model_type in families.names("others"):
         return model_type
-    class_ = substitute_class(model_type, keys)
+    class_ = _substitute_class(model_type, keys)
     if class_ is None:
         return model_type
     notes.headlines.append(
