@@ -105,7 +105,10 @@ def resolve(
         own = runtime == TRANSFORMERS and model.family.model_type in families.names()
         ropes = rope_layers(FamilyKeys(model.keys, model.family, notes, by_own_class=own))
     else:
-        ropes = [(group, None) for group in _checked(top.name, _layers_without_rope(model, notes))]
+        ropes = [
+            (group, None)
+            for group in _with_checked_values(top.name, _layers_without_rope(model, notes))
+        ]
     ropes = [(with_scores(group, model, rope), rope) for group, rope in ropes]
     if not runtime.startswith(TRANSFORMERS) and converted:
         notes.windows_unread = any("window" in name for group, _ in ropes for name in group.derived)
@@ -135,14 +138,14 @@ def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
             f"--as {runtime}: {top.name} is a diffusers config, which {runtime} does not read"
         )
     class_name, layers = diffusion.layers(top, notes)
-    layers = [*_checked(top.name, layers)]
+    layers = [*_with_checked_values(top.name, layers)]
     unread = tuple(top.unread())
     if unread:
         notes.warnings.append(f"nothing read {', '.join(unread)}")
     return notes.resolved(class_name, layers, unread, noun="class")
 
 
-def _checked(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:
+def _with_checked_values(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:
     """Yield layers whose parameters their schemes accept.
 
     Raises: InvalidInput for other parameters.

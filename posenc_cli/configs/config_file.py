@@ -49,11 +49,13 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     """
     where = quoted_name(path) if flag is None else f"{flag} {quoted_name(path)}"
     try:
-        content = _content(path, where)
+        content = _read_path(path, where)
         if isinstance(content, GGUFHeader):
             return content
         # Keys.number refuses NaN and Infinity, which Python's JSON writes.
-        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
+        found = json.loads(
+            content.decode("utf-8-sig"), object_pairs_hook=_object_without_duplicates
+        )
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
     except json.JSONDecodeError as error:
@@ -71,12 +73,12 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     return found
 
 
-def _content(path: str, where: str) -> bytes | GGUFHeader:
+def _read_path(path: str, where: str) -> bytes | GGUFHeader:
     """Return the bytes of a config or the header of a GGUF file; refuse endless devices."""
     check_name(path)
     try:
         if path == STANDARD_INPUT:
-            return _read(open_input(path), path, where)
+            return _read_open(open_input(path), path, where)
         file = Path(path)
         if file.is_dir():
             file = _config_in_folder(file, where)
@@ -84,7 +86,7 @@ def _content(path: str, where: str) -> bytes | GGUFHeader:
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
             raise InvalidInput("the file: is neither a regular file nor a pipe")
         with open_input(file) as config:
-            return _read(config, str(file), where)
+            return _read_open(config, str(file), where)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unavailable(f"{where}: {reason}") from error
@@ -98,7 +100,7 @@ def _config_in_folder(folder: Path, where: str) -> Path:
     raise Unavailable(f"{where} is a folder without a {FILE}")
 
 
-def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
+def _read_open(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
     """Return the bytes of an open config, or the header of a file with GGUF's magic or suffix."""
     ahead = file.read(len(MAGIC))
     if ahead != MAGIC and not path.lower().endswith(".gguf"):
@@ -114,7 +116,7 @@ def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
     return read_gguf_model(file, path, size=size, name=where, ahead=ahead)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; refuse duplicate keys."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -242,7 +244,7 @@ def check_format(name: str, values: Mapping[str, Any]) -> None:
     if isinstance(stated, str) and not stated.startswith("ModelType."):
         return
     nested = [value for value in values.values() if isinstance(value, dict)]
-    _refuse(name, [set(map(str, keys)) for keys in (values, *nested)])
+    _refuse_known_format(name, [set(map(str, keys)) for keys in (values, *nested)])
 
 
 def _check_text(name: str, text: str) -> None:
@@ -250,10 +252,10 @@ def _check_text(name: str, text: str) -> None:
 
     Raises: InvalidInput.
     """
-    _refuse(name, [{key.replace("-", "_") for key in _KEY.findall(text)}])
+    _refuse_known_format(name, [{key.replace("-", "_") for key in _KEY.findall(text)}])
 
 
-def _refuse(name: str, sets: list[set[str]]) -> None:
+def _refuse_known_format(name: str, sets: list[set[str]]) -> None:
     for format_name, alternatives, hint in _FORMATS:
         sizes = _SIZES if "NeMo" in format_name else set()
         places = sets if sizes else sets[:1]

@@ -169,14 +169,14 @@ class Keys:
 
         Raises: InvalidInput for any other value.
         """
-        return self._of_type(key, bool, "must be true or false")
+        return self._value_of_type(key, bool, "must be true or false")
 
     def text(self, key: str) -> Sourced | None:
         """Return a text.
 
         Raises: InvalidInput for any other value.
         """
-        return self._of_type(key, str, "must be a text")
+        return self._value_of_type(key, str, "must be a text")
 
     def numbers(self, key: str) -> Sourced | None:
         """Return a list of numbers above 0 as a tuple of floats.
@@ -216,7 +216,7 @@ class Keys:
 
         Raises: InvalidInput with ``rule`` for any other value.
         """
-        listed = self._of_type(key, list | tuple, rule)
+        listed = self._value_of_type(key, list | tuple, rule)
         if listed is None:
             return None
         if not all(map(fits, listed.value)):
@@ -228,12 +228,12 @@ class Keys:
 
         Raises: InvalidInput for any other value.
         """
-        stated = self._of_type(key, Mapping, "must be an object")
+        stated = self._value_of_type(key, Mapping, "must be an object")
         if stated is None:
             return None
         return Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
 
-    def _of_type(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
+    def _value_of_type(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
         """Return a value of a type.
 
         Raises: InvalidInput with ``rule`` for a value of another type.

@@ -102,7 +102,7 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     own = config.get("model_type")
     seen = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if seen is not None:
-        stated = _stated(Keys(config, name=name), seen["frames"])
+        stated = _stated_fields(Keys(config, name=name), seen["frames"])
         fields_of_config = {field: each.value for field, each in stated.items() if each}
         return PositionRule(str(own), **{**seen, **fields_of_config})
     resolved = resolve(config, name=name)
@@ -134,7 +134,7 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     )
 
 
-def _stated(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
+def _stated_fields(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
     """Return the fields of a rule for images and videos that a config states."""
     whole = keys.section("thinker_config") or keys
     vision = whole.section("vision_config") or Keys({}, name=keys.name)

@@ -88,21 +88,21 @@ def dynamic(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
         if alpha is not None and alpha.value:
             return "rope-ntk", {"factor": alpha}
     return "rope-dynamic", {
-        "factor": _needed(keys, rope, "factor"),
+        "factor": _needed_number(keys, rope, "factor"),
         CONTEXT: keys.needed_count(CONTEXT),
     }
 
 
 def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
     """Return YaRN; a null factor is the ratio of the contexts."""
-    original = _original(keys, rope)
+    original = _original_context(keys, rope)
     if rope.has("factor") and rope.get("factor") is None:
         context = keys.needed_count(CONTEXT)
         factor = Sourced(
             context.value / original.value, f"derived: {context.source} / {original.source}"
         )
     else:
-        factor = _needed(keys, rope, "factor")
+        factor = _needed_number(keys, rope, "factor")
         _note_context_ratio(keys, rope, factor, original)
     params = {"factor": factor, ORIGINAL: original}
     # transformers treats 0 like a missing key.
@@ -165,7 +165,7 @@ def _yarn_attention_factor(keys: FamilyKeys, rope: RopeObject) -> Params:
 def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
     """Return Llama 3.1's scaling of low frequencies."""
     names = ("factor", "low_freq_factor", "high_freq_factor")
-    params = {name: _needed(keys, rope, name) for name in names}
+    params = {name: _needed_number(keys, rope, name) for name in names}
     low, high = params["low_freq_factor"], params["high_freq_factor"]
     if high.value < low.value:
         raise keys.error(
@@ -174,7 +174,7 @@ def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Para
     if high.value == low.value:  # Llama 4 Scout: the ramp has no width and becomes a step
         step = f"{high.source}, just above {low.source}: a step"
         params["high_freq_factor"] = Sourced(math.nextafter(high.value, math.inf), step)
-    original, context = _original(keys, rope), keys.count(CONTEXT)
+    original, context = _original_context(keys, rope), keys.count(CONTEXT)
     if context is not None and original.value >= context.value and original.source != CONTEXT:
         keys.notes.doubt(
             original.source,
@@ -197,7 +197,7 @@ def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Par
                 f"make {rotated // 2} pairs"
             )
         params[name] = factors
-    original = params[ORIGINAL] = _original(keys, rope)
+    original = params[ORIGINAL] = _original_context(keys, rope)
     factor, scale = rope.number("factor"), rope.number("attention_factor")
     if factor is not None:
         params["factor"] = factor
@@ -214,7 +214,7 @@ def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Par
 
 def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -> Params:
     """Return PhiMoE's own parameters: short factors at every length, and its attention factor."""
-    short, long = (_needed(keys, rope, name) for name in ("short_mscale", "long_mscale"))
+    short, long = (_needed_number(keys, rope, name) for name in ("short_mscale", "long_mscale"))
     keys.notes.warnings.append(
         f"transformers' phimoe uses short_factor at any length; past {params[ORIGINAL].value} "
         f"positions its attention factor is {long.source} {long.value:g}"
@@ -226,7 +226,7 @@ def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -
     }
 
 
-def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
+def _needed_number(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
     """Return a required number of the rope object.
 
     Raises: InvalidInput if it is missing.
@@ -241,7 +241,7 @@ def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
     return number
 
 
-def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+def _original_context(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     """Return the original context.
 
     With one rope object for all layers, a number at the top of the config has precedence over the
@@ -283,7 +283,10 @@ def _context(keys: FamilyKeys) -> Sourced:
 
 RULES: Mapping[str, Callable[[FamilyKeys, RopeObject, int], tuple[str, Params]]] = {
     "default": default,
-    "linear": lambda keys, rope, _: ("rope-linear", {"factor": _needed(keys, rope, "factor")}),
+    "linear": lambda keys, rope, _: (
+        "rope-linear",
+        {"factor": _needed_number(keys, rope, "factor")},
+    ),
     "dynamic": dynamic,
     "yarn": yarn,
     "longrope": longrope,

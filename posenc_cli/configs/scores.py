@@ -80,7 +80,7 @@ def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> La
     Raises: InvalidInput for a value that is not a number.
     """
     found = dict(_window(model, layers.layer_type))
-    found |= dict(_scale(model.keys, model.model_type))
+    found |= dict(_scale_and_cap(model.keys, model.model_type))
     found |= dict(_temperature(model, rope, rotates=layers.scheme != "nope"))
     return replace(layers, derived={**layers.derived, **found}) if found else layers
 
@@ -109,21 +109,21 @@ def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]
             return
 
 
-def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
+def _scale_and_cap(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
     scale = SCALES.get(model_type)
     if scale is not None:
-        stated = _stated(text, scale.key, scale.default, model_type)
+        stated = _stated_number(text, scale.key, scale.default, model_type)
         if stated.value is not None:
             derived = scale.power < 0 and text.has(scale.key)
             source = f"derived: {stated.source}^(−1/2)" if derived else stated.source
             yield "attention_scale", Sourced(float(stated.value) ** scale.power, source)
     if model_type in CAPS:
-        cap = _stated(text, "attn_logit_softcapping", CAPS[model_type], model_type)
+        cap = _stated_number(text, "attn_logit_softcapping", CAPS[model_type], model_type)
         if cap.value:
             yield "softcap", cap
 
 
-def _stated(text: Keys, key: str, default: Any, model_type: str) -> Sourced:
+def _stated_number(text: Keys, key: str, default: Any, model_type: str) -> Sourced:
     """Return the number of a key, None if it is null, else the model type's default."""
     if text.values.get(key, default) is None:
         return Sourced(None, text.path(key))
@@ -141,7 +141,7 @@ def _temperature(
         offset = 1
         if text.values.get("attn_temperature_tuning", True):
             scale, length = (
-                _stated(text, key, _LLAMA4[key], model.model_type)
+                _stated_number(text, key, _LLAMA4[key], model.model_type)
                 for key in ("attn_scale", "floor_scale")
             )
     elif family is not None and family.scales_queries and rope is not None:
