@@ -1,7 +1,7 @@
-"""Conclusions from a config, one line each: lengths, logits, unread parts.
+"""Summarize a config in conclusions, one line each: lengths, logits, unread parts.
 
-Each line has a code, by which ``explain --fail-on`` asks for it. A line is doubtful where the
-config contradicts itself or leaves to others what it should say.
+Each line has a code for ``explain --fail-on``. A line is doubtful if the config contradicts itself
+or leaves out a value.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from posenc_cli.configs.diffusion import OF_PIPELINE
+from posenc_cli.configs.diffusion import PIPELINE_DEFAULT
 from posenc_cli.configs.families import remotes
 from posenc_cli.positions import range_texts
 from posenc_cli.records import Record, replace
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
     from posenc_cli.configs.resolved import Layers, Resolved
 
-_RATIO = ("rope-yarn", "rope-linear")
-"""Schemes whose factor is the ratio of two lengths, as those of Llama 3 and of NTK are not."""
+_LENGTH_RATIO = ("rope-yarn", "rope-linear")
+"""Schemes whose factor is the ratio of two lengths, unlike the factors of Llama 3 and NTK."""
 _TOLERATED = 0.02
-"""The share by which a stated length may miss a scaled one: some state one token less."""
+"""The relative tolerance of a stated length: some configs state one token less."""
 _READER = {"GGUF architecture": "llama.cpp does not read"}
-"""Who does not read what is unread, where that is one program."""
+"""The program that does not read the unread keys, if there is only one."""
 _NOT_TEXT = re.compile(
     r"(thinker_config\.)?(vision|audio|image|video|speech|vq|vit|talker|token2wav)\w*_config"
     r"|(audio_)?encoder"
 )
-"""What the configs of parts are called that are no text model, or not the one that generates."""
+"""Sections of models that are not text models, or not the one that generates."""
 
 
 class ConclusionCode(StrEnum):
-    """What a conclusion is of."""
+    """The subject of a conclusion."""
 
     CONTEXT = "context"
     LOGITS = "logits"
@@ -51,7 +51,7 @@ class ConclusionCode(StrEnum):
 
 
 class Conclusion(Record):
-    """A line of the summary: what it is of, its words, and whether it is doubtful."""
+    """A line of the summary: its subject, its text, and whether it is doubtful."""
 
     code: ConclusionCode
     text: str
@@ -59,12 +59,12 @@ class Conclusion(Record):
 
 
 def conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
-    """The summary of a reading; ``config`` is what was read, for the parts that nobody read."""
-    for of in (partial(_context, model_type=resolved.model_type), _logits, _indexer):
-        yield from _by_layers(resolved, of)
-    yield from _no_positions(resolved)
+    """Yield the summary of a reading; ``config`` is the config, whose unread parts are listed."""
+    for conclude in (partial(_context, model_type=resolved.model_type), _logits, _indexer_layout):
+        yield from _once_for_alike_layers(resolved, conclude)
+    yield from _layers_without_positions(resolved)
     if isinstance(config, Mapping):
-        yield from filter(None, map(_tempered, resolved.layers))
+        yield from filter(None, map(_temperature, resolved.layers))
         yield from _not_read(config)
     for code, names, words in (
         (ConclusionCode.UNREAD, resolved.unread, _READER.get(resolved.noun, "nothing reads")),
@@ -76,26 +76,26 @@ def conclusions(resolved: Resolved, config: Any) -> Iterator[Conclusion]:
             yield Conclusion(code, f"{words} {', '.join(names)}", doubtful=True)
 
 
-def _by_layers(
-    resolved: Resolved, of: Callable[[Layers], Conclusion | None]
+def _once_for_alike_layers(
+    resolved: Resolved, conclude: Callable[[Layers], Conclusion | None]
 ) -> Iterator[Conclusion]:
-    """A conclusion once for all layers of which it holds, after their names where it is not all."""
+    """Yield each conclusion once, after the names of its layers if it does not hold for all."""
     found: dict[Conclusion, list[Layers]] = {}
     for layers in resolved.layers:
-        conclusion = None if layers.scheme == "nope" else of(layers)
+        conclusion = None if layers.scheme == "nope" else conclude(layers)
         if conclusion is not None:
             found.setdefault(conclusion, []).append(layers)
     for conclusion, groups in found.items():
         names = [layers.layer_type for layers in groups if layers.layer_type is not None]
-        whose = "" if len(found) == 1 or not names else f"{', '.join(names)}: "
-        yield replace(conclusion, text=whose + conclusion.text)
+        prefix = "" if len(found) == 1 or not names else f"{', '.join(names)}: "
+        yield replace(conclusion, text=prefix + conclusion.text)
 
 
 class Lengths(Record):
-    """The lengths that a config says of some layers, each None where it does not.
+    """The lengths that a config states for some layers; None if it does not.
 
-    ``trained`` are the positions before scaling, ``factor`` is that of the scaling and ``reach``
-    what it makes of them, ``stated`` is the context.
+    ``trained`` is the original context, ``factor`` the factor of its extension, ``reach`` their
+    product, and ``stated`` the stated context.
     """
 
     trained: int | None
@@ -105,7 +105,7 @@ class Lengths(Record):
 
     @property
     def context(self) -> int | None:
-        """How many positions the config is for: what is stated, or less where scaling ends."""
+        """The context of the config: the stated one, or less if the extension is shorter."""
         reach, stated = self.reach, self.stated
         if reach and (stated is None or stated > reach * (1 + _TOLERATED)):
             return int(reach)
@@ -113,35 +113,39 @@ class Lengths(Record):
 
 
 def lengths_of(layers: Layers) -> Lengths:
-    """What a config says of the lengths of some layers."""
+    """Return the lengths that a config states for some layers."""
     values = {**layers.values(), **{name: item.value for name, item in layers.derived.items()}}
     trained, factor = values.get("original_max_position_embeddings"), values.get("factor")
-    reach = trained * factor if layers.scheme in _RATIO and trained and factor else None
+    reach = trained * factor if layers.scheme in _LENGTH_RATIO and trained and factor else None
     return Lengths(trained, factor, reach, values.get("context"))
 
 
 def _context(layers: Layers, model_type: str) -> Conclusion | None:
-    """Trained length → extended → stated, and whether they fit."""
+    """Return the trained, the extended and the stated length, and whether they agree."""
     lengths = lengths_of(layers)
     stated, trained, factor = lengths.stated, lengths.trained, lengths.factor
     context = layers.derived.get("context")
-    usual = context is not None and context.source.startswith("default of")
-    said = f"the {context.source} is" if context is not None and usual else "the config states"
+    is_default = context is not None and context.source.startswith("default of")
+    subject = (
+        f"the {context.source} is" if context is not None and is_default else "the config states"
+    )
     if lengths.reach is not None and trained and factor:
-        return _extended(trained, factor, stated, said)
+        return _extended(trained, factor, stated, subject)
     if stated is None:
         return None
     grid = layers.params.get("grid")
-    if grid is not None and grid.source.startswith(OF_PIPELINE):
+    if grid is not None and grid.source.startswith(PIPELINE_DEFAULT):
         text = f"context: {stated} positions, the {grid.source}; the config has none"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=True)
     if trained:
         times = stated / trained
-        text = f"original context {trained}; {said} {stated}"
+        text = f"original context {trained}; {subject} {stated}"
         if times != 1:
             text += f" ({times:g}×)"
         return Conclusion(ConclusionCode.CONTEXT, text, doubtful=times < 1)
-    text = f"context: {stated} positions" + (f" ({context.source})" if context and usual else "")
+    text = f"context: {stated} positions" + (
+        f" ({context.source})" if context and is_default else ""
+    )
     if layers.scheme == "rope-dynamic":
         text += f"; {_growth(layers, model_type)}"
     elif layers.scheme == "rope-ntk":
@@ -154,7 +158,7 @@ def _context(layers: Layers, model_type: str) -> Conclusion | None:
 
 
 def _growth(layers: Layers, model_type: str) -> str:
-    """How the base of dynamic NTK follows the sequence, in the code that is read."""
+    """Return how the base of dynamic NTK changes with the sequence, in the code that is read."""
     once = layers.params.get("seq_len")
     if once is not None:
         return f"the base is that of {once.value} positions at every length"
@@ -165,23 +169,25 @@ def _growth(layers: Layers, model_type: str) -> str:
     return f"{text}; transformers keeps the largest base until a sequence fits in it again"
 
 
-def _extended(trained: int, factor: float, stated: int | None, said: str) -> Conclusion:
-    """A trained length, what a factor makes of it, and whether that is what is stated."""
+def _extended(trained: int, factor: float, stated: int | None, subject: str) -> Conclusion:
+    """Return the trained length, the extended length, and whether the stated one agrees."""
     reach = trained * factor
     text = f"original context {trained}, extended ×{factor:g} to {reach:g}"
     share = 0.0 if stated is None else stated / reach
     if abs(share - 1) <= _TOLERATED:
-        alike = "consistent with the config" if said.endswith("states") else f"{said} the same"
+        alike = (
+            "consistent with the config" if subject.endswith("states") else f"{subject} the same"
+        )
         text += f" ({alike})"
     elif share > 1:
-        text += f", but {said} {stated} ({share:.3g}×)"
+        text += f", but {subject} {stated} ({share:.3g}×)"
     elif share:
-        text += f"; {said} {stated}"
+        text += f"; {subject} {stated}"
     return Conclusion(ConclusionCode.CONTEXT, text, doubtful=share > 1 + _TOLERATED)
 
 
 def _logits(layers: Layers) -> Conclusion | None:
-    """What multiplies logits, in all."""
+    """Return the factors of the logits, and their product."""
     factors = {
         name: layers.derived[key].value
         for name, key in _MULTIPLIERS.items()
@@ -200,11 +206,11 @@ def _logits(layers: Layers) -> Conclusion | None:
 
 
 _MULTIPLIERS = {"attention factor²": "logit_multiplier", "softmax scale": "softmax_multiplier"}
-"""What multiplies logits, and the derived value of each."""
+"""Factors of the logits, and the derived value of each."""
 
 
-def _indexer(layers: Layers) -> Conclusion | None:
-    """In which layout the indexer of sparse attention rotates."""
+def _indexer_layout(layers: Layers) -> Conclusion | None:
+    """Return the layout in which the indexer of sparse attention rotates."""
     indexer = layers.derived.get("indexer")
     if indexer is None:
         return None
@@ -214,8 +220,7 @@ def _indexer(layers: Layers) -> Conclusion | None:
     return Conclusion(ConclusionCode.INDEXER, text)
 
 
-def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
-    """Layers that have none, where others have."""
+def _layers_without_positions(resolved: Resolved) -> Iterator[Conclusion]:
     without = [layers for layers in resolved.layers if layers.scheme == "nope"]
     if not without:
         return
@@ -229,8 +234,8 @@ def _no_positions(resolved: Resolved) -> Iterator[Conclusion]:
     yield Conclusion(ConclusionCode.NO_POSITIONS, f"layers without positions: {which}{count}")
 
 
-def _tempered(layers: Layers) -> Conclusion | None:
-    """What multiplies the logits of Llama 4's layers without positions, query by query.
+def _temperature(layers: Layers) -> Conclusion | None:
+    """Return the factor of the logits in Llama 4's layers without positions, for each query.
 
     Source: transformers' Llama4TextAttention, after https://arxiv.org/abs/2501.19399.
     """
@@ -242,7 +247,7 @@ def _tempered(layers: Layers) -> Conclusion | None:
 
 
 def _not_read(config: Mapping[str, Any]) -> Iterator[Conclusion]:
-    """The configs of parts that are no text model, which nothing here reads."""
+    """Yield the sections of other models than the text model, which posenc does not read."""
     thinker = config.get("thinker_config")
     within = thinker.items() if isinstance(thinker, dict) else ()
     sections = {**config, **{f"thinker_config.{name}": value for name, value in within}}

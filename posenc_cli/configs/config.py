@@ -1,12 +1,10 @@
-"""A Hugging Face config.json, resolved to schemes, each value with its source.
+"""Resolve a Hugging Face config.json to schemes, each value with its source.
 
-A config means what transformers 5 makes of it. ``resolve`` finds the text model in it
-(:mod:`~posenc_cli.configs.text_models`), and its family's reader does the rest:
-:mod:`~posenc_cli.configs.rope` for rotary families, :mod:`~posenc_cli.configs.nonrotary` for the
-others. What another runtime makes of the same config
-is a change to that: where one is named, :func:`resolve` hands the layers of each type, with the
-rope object they came from, to ``runtimes.adjust``, which gives the layers as that runtime has them,
-and what to warn of.
+A config is read as transformers 5 reads it. ``resolve`` finds the text model
+(:mod:`~posenc_cli.configs.text_models`) and calls its family's reader:
+:mod:`~posenc_cli.configs.rope` for rotary families, :mod:`~posenc_cli.configs.nonrotary` or
+:mod:`~posenc_cli.configs.vision` for others. For another runtime, ``engines.runtimes.adjust``
+changes the layers to what that runtime reads, with a warning for each difference.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from posenc_cli.configs.rope_rules import MAGNITUDE, magnitude, softmax_multipli
 from posenc_cli.configs.scores import with_scores, without_window
 from posenc_cli.configs.text_models import (
     KEY,
-    SAME,
+    SAME_CODE,
     TextModel,
     classes,
     is_alike,
@@ -65,7 +63,6 @@ __all__ = [
     "read_config",
     "resolve",
     "resolve_with",
-    "with_turning_columns",
 ]
 
 
@@ -76,14 +73,14 @@ def resolve(
     name: str = FILE,
     converted: bool = True,
 ) -> Resolved:
-    """What a config says of positions, in the schemes of the catalogue.
+    """Resolve a config to schemes of the catalogue.
 
-    ``runtime`` reads it as another program does, and ``name`` is how errors call the config. A GGUF
-    file is llama.cpp's own, and read as it does; without ``converted`` a config is read as such a
-    file is that has lost nothing of it.
+    ``runtime`` is the program whose reading is returned, and ``name`` is the config's name in
+    errors. A GGUF file is read as llama.cpp reads it. Without ``converted``, changes by llama.cpp's
+    converter are left out.
 
-    Raises: InvalidInput, naming the key, for what contradicts itself, lacks a value, or stands for
-    no scheme.
+    Raises: InvalidInput, naming the key, for a contradiction, a missing value, or an encoding
+    without a scheme.
 
     >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32}
     >>> resolve(config).layer().params["base"]
@@ -108,7 +105,10 @@ def resolve(
         own = runtime == TRANSFORMERS and model.family.model_type in families.names()
         ropes = rope_layers(FamilyKeys(model.keys, model.family, notes, by_own_class=own))
     else:
-        ropes = [(group, None) for group in _checked(top.name, _not_rotary(model, notes))]
+        ropes = [
+            (group, None)
+            for group in _with_checked_values(top.name, _layers_without_rope(model, notes))
+        ]
     ropes = [(with_scores(group, model, rope), rope) for group, rope in ropes]
     if not runtime.startswith(TRANSFORMERS) and converted:
         notes.windows_unread = any("window" in name for group, _ in ropes for name in group.derived)
@@ -122,35 +122,33 @@ def resolve(
         layers = tuple(
             _layers_as(runtime, model, ropes, departures, read, outer=outer, converted=converted)
         )
-        notes.of_transformers(read)
+        notes.mark_transformers_readings(read)
         for departure in departures:
             notes.warnings.append(departure.text())
     unread = note_unread(top, model, layers, notes)
-    found = tuple(departures)
-    return notes.resolved(model.model_type, layers, unread, departures=found, config=config)
+    return notes.resolved(
+        model.model_type, layers, unread, departures=tuple(departures), config=config
+    )
 
 
 def _diffusers(top: Keys, runtime: str, notes: Notes) -> Resolved:
-    """What a config of diffusers says.
-
-    Raises: InvalidInput.
-    """
+    """Resolve a config of diffusers."""
     if runtime != TRANSFORMERS:
         raise InvalidInput(
             f"--as {runtime}: {top.name} is a diffusers config, which {runtime} does not read"
         )
     class_name, layers = diffusion.layers(top, notes)
-    layers = [*_checked(top.name, layers)]
+    layers = [*_with_checked_values(top.name, layers)]
     unread = tuple(top.unread())
     if unread:
         notes.warnings.append(f"nothing read {', '.join(unread)}")
     return notes.resolved(class_name, layers, unread, noun="class")
 
 
-def _checked(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:
-    """Layers whose parameters their schemes take.
+def _with_checked_values(name: str, layers: Iterable[Layers]) -> Iterator[Layers]:
+    """Yield layers whose parameters their schemes accept.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput for other parameters.
     """
     for group in [*layers]:
         check_values(name, group.scheme, group.params)
@@ -167,11 +165,11 @@ def _layers_as(
     outer: object,
     converted: bool,
 ) -> Iterator[Layers]:
-    """Layers as another runtime has them, of a text model within the model type ``outer``, or not.
+    """Yield layers as another runtime reads them; ``outer`` is the whole model's type.
 
-    What makes them so is added to ``departures``, and to ``read`` the paths of the keys for that.
+    Differences are added to ``departures``, and the paths of the keys that cause them to ``read``.
 
-    Raises: InvalidInput where it is not known what the runtime does, or it cannot.
+    Raises: InvalidInput if the runtime's reading is not known, or it refuses the config.
     """
     from posenc_cli.configs.engines import runtimes
 
@@ -186,19 +184,19 @@ def _layers_as(
         except InvalidInput as error:
             raise InvalidInput(f"--as {runtime}: {error.message}") from error
         departures += (reason for reason in reasons if reason not in departures)
-        yield _with_magnitude(other)
+        yield _with_derived_values(other)
 
 
 def override(layers: Layers, given: Mapping[str, object]) -> Layers:
-    """Layers with parameters that a user gave in place of what the config says.
+    """Return layers with parameters from the command line in place of the config's.
 
-    Raises: InvalidInput where their scheme has no such parameter, or cannot take the value.
+    Raises: InvalidInput if the scheme has no such parameter, or rejects the value.
     """
     scheme = catalogue.find(layers.scheme)
     bound = scheme.bind({**layers.values(), **given})
     named = map(scheme.parameter_named, given)
     params = {name: Sourced(bound.params[name], "command line") for name in named}
-    return _with_magnitude(replace(layers, params={**layers.params, **params}))
+    return _with_derived_values(replace(layers, params={**layers.params, **params}))
 
 
 def resolve_with(
@@ -208,17 +206,17 @@ def resolve_with(
     runtime: str = TRANSFORMERS,
     name: str = FILE,
 ) -> Resolved:
-    """What a config resolves to with the parameters ``given`` in place of its own.
+    """Resolve a config with the parameters ``given`` in place of its own.
 
     Raises: InvalidInput.
     """
     resolved = resolve(config, runtime=runtime, name=name)
     layers = [override(kind, given) if given else kind for kind in resolved.layers]
-    return replace(resolved, layers=tuple(map(with_turning_columns, layers)))
+    return replace(resolved, layers=tuple(map(_with_rotary_dim, layers)))
 
 
-def _with_magnitude(layers: Layers) -> Layers:
-    """Layers whose attention factor follows from their parameters as they are now."""
+def _with_derived_values(layers: Layers) -> Layers:
+    """Return layers whose derived values follow from their current parameters."""
     derived = {name: value for name, value in layers.derived.items() if name not in MAGNITUDE}
     if "head_dim" in derived and "dim" in layers.params:
         derived["head_dim"] = layers.params["dim"]
@@ -228,11 +226,11 @@ def _with_magnitude(layers: Layers) -> Layers:
     return replace(layers, derived={**derived, **magnitude(layers.scheme, layers.params)})
 
 
-def with_turning_columns(layers: Layers) -> Layers:
-    """Layers with how many columns of a head rotate: two for each pair whose frequency is not 0.
+def _with_rotary_dim(layers: Layers) -> Layers:
+    """Return layers with their rotary dim: two dimensions for each pair whose frequency is not 0.
 
     >>> config = {"model_type": "gemma4_text", "num_hidden_layers": 6}
-    >>> with_turning_columns(resolve(config).layer("full_attention")).derived["rotated"].value
+    >>> _with_rotary_dim(resolve(config).layer("full_attention")).derived["rotated"].value
     128
     """
     scheme = catalogue.find(layers.scheme)
@@ -248,10 +246,10 @@ def with_turning_columns(layers: Layers) -> Layers:
 def _note_other_classes(
     top: Keys, model: TextModel, layers: Sequence[Layers], notes: Notes
 ) -> None:
-    """Warn of a class of another family than the model type's, where that is read otherwise."""
+    """Warn of a class of another family, and say whether the model type is read differently."""
     text, model_type = model.keys, model.model_type
     stated = (model_type, top.values.get("model_type"), text.values.get("model_type"))
-    own = [SAME.get(name, name) for name in stated if isinstance(name, str)]
+    own = [SAME_CODE.get(name, name) for name in stated if isinstance(name, str)]
     for class_ in (*named_classes(top), *(() if text is top else named_classes(text))):
         if any(is_alike(class_.model_type, name) for name in own):
             continue
@@ -274,13 +272,13 @@ def _note_other_classes(
             )
             notes.contradicted.append(class_.source)
     if not is_drafter(top.values) and (model.family is None or model.family.known):
-        _note_foreign_classes(top, model, own, notes)
+        _note_unknown_classes(top, model, own, notes)
 
 
-def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes: Notes) -> None:
-    """Warn of a class that is not one of the model type's, as far as posenc knows."""
+def _note_unknown_classes(top: Keys, model: TextModel, own: Sequence[str], notes: Notes) -> None:
+    """Warn of a class that posenc does not know to belong to the model type."""
     text, model_type = model.keys, model.model_type
-    # a model around a text model builds it by its model type, whatever class it names
+    # a model builds its text model by model type, and ignores the text model's class
     built = text is top or families.container(str(top.values.get("model_type"))) is not None
     parts = (top,) if built else (top, text)
     for part in parts:
@@ -295,7 +293,7 @@ def _note_foreign_classes(top: Keys, model: TextModel, own: Sequence[str], notes
 
 
 def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
-    """What layers have, whatever they are called and wherever it was read."""
+    """Return the encodings of layers, without their names and sources."""
     found = [(group, group.derived.get(BIAS_TABLES)) for group in layers]
     return [
         (group.layers, group.scheme, group.values(), tables and tables.value)
@@ -303,16 +301,15 @@ def _encodings(layers: Iterable[Layers]) -> list[tuple[object, ...]]:
     ]
 
 
-def _not_rotary(model: TextModel, notes: Notes) -> Iterable[Layers]:
-    """The layers of a model without rope."""
+def _layers_without_rope(model: TextModel, notes: Notes) -> Iterable[Layers]:
     keys, model_type, container = model.keys, model.model_type, model.container
     if model_type in vision.FAMILIES:
         return vision.layers(keys, model_type, notes)
     family = nonrotary.FAMILIES.get(model_type)
     if family is not None:
         defaults = container.defaults if container is not None else {}
-        whose = container.model_type if container is not None and defaults else model_type
-        return nonrotary.Reader(keys, whose, family, notes, defaults).layers()
+        owner = container.model_type if container is not None and defaults else model_type
+        return nonrotary.Reader(keys, owner, family, notes, defaults).layers()
     rotary = families.rotary(model_type)
     hidden = keys.count("hidden_size")
     if hidden is None and rotary is not None:

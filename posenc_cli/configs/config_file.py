@@ -1,7 +1,7 @@
-"""The file of a config: one JSON object of bounded size, and files that are no model's config.
+"""Read the file of a config: one JSON object of bounded size. Refuse files that are not configs.
 
-A drafter proposes tokens at its verifier's positions, and has a config of its own. Files of other
-programs are refused by what they are.
+A drafter proposes tokens at its verifier's positions, and has its own config. Files of other
+programs are refused with the name of their format.
 
 Source: speculators' configs, https://github.com/vllm-project/speculators (src/speculators/config.py
 and models/); the heads of EAGLE, https://github.com/SafeAILab/EAGLE, and SpecForge,
@@ -34,30 +34,32 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Notes
 
 FILE = "config.json"
-_OF_ADAPTERS = "adapter_config.json"
-_OF_MISTRAL = "params.json"
+_ADAPTER_FILE = "adapter_config.json"
+_MISTRAL_FILE = "params.json"
 LARGEST_FILE = 8 << 20  # bytes; the largest config of a model is a thousandth of it
 
 
 def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any] | GGUFHeader:
-    """The JSON object in a file or a pipe, in the config.json of a folder, or in stdin (``-``).
+    """Read the JSON object in a file, a pipe, the config.json of a folder, or stdin (``-``).
 
-    ``flag`` is the option that errors name, None where the path is an argument. Of a GGUF file
-    it is its header.
+    ``flag`` is the option that errors name; None if the path is an argument. Returns the header of
+    a GGUF file.
 
-    Raises: InvalidInput when it holds anything else; Unavailable when it cannot be read.
+    Raises: InvalidInput for any other content; Unavailable if it cannot be read.
     """
     where = quoted_name(path) if flag is None else f"{flag} {quoted_name(path)}"
     try:
-        content = _content(path, where)
+        content = _read_path(path, where)
         if isinstance(content, GGUFHeader):
             return content
-        # NaN and Infinity, which Python's JSON writes, are refused where a number is read.
-        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
+        # Keys.number refuses NaN and Infinity, which Python's JSON writes.
+        found = json.loads(
+            content.decode("utf-8-sig"), object_pairs_hook=_object_without_duplicates
+        )
     except InvalidInput as error:
         raise InvalidInput(error.message.replace("the file", where, 1)) from error
     except json.JSONDecodeError as error:
-        check_text(where, error.doc)
+        _check_text(where, error.doc)
         place = f"line {error.lineno} column {error.colno}"
         raise InvalidInput(
             f"{where} is not JSON: {error.msg} ({place})"
@@ -71,35 +73,35 @@ def read_config(path: str, *, flag: str | None = "--config") -> Mapping[str, Any
     return found
 
 
-def _content(path: str, where: str) -> bytes | GGUFHeader:
-    """The bytes of a config file or a pipe, or a GGUF header; of no device, which may never end."""
+def _read_path(path: str, where: str) -> bytes | GGUFHeader:
+    """Return the bytes of a config or the header of a GGUF file; refuse endless devices."""
     check_name(path)
     try:
         if path == STANDARD_INPUT:
-            return _read(open_input(path), path, where)
+            return _read_open(open_input(path), path, where)
         file = Path(path)
         if file.is_dir():
-            file = _of_folder(file, where)
+            file = _config_in_folder(file, where)
         mode = file.stat().st_mode
         if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
             raise InvalidInput("the file: is neither a regular file nor a pipe")
         with open_input(file) as config:
-            return _read(config, str(file), where)
+            return _read_open(config, str(file), where)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise Unavailable(f"{where}: {reason}") from error
 
 
-def _of_folder(folder: Path, where: str) -> Path:
-    """The config in a folder, or another program's, which is refused as what it is."""
-    for name in (FILE, _OF_ADAPTERS, _OF_MISTRAL):
+def _config_in_folder(folder: Path, where: str) -> Path:
+    """Return the config in a folder, or another program's file, which is refused later."""
+    for name in (FILE, _ADAPTER_FILE, _MISTRAL_FILE):
         if (folder / name).exists():
             return folder / name
     raise Unavailable(f"{where} is a folder without a {FILE}")
 
 
-def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
-    """The bytes of an open config, or the header of what begins, or is named, as a GGUF file."""
+def _read_open(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
+    """Return the bytes of an open config, or the header of a file with GGUF's magic or suffix."""
     ahead = file.read(len(MAGIC))
     if ahead != MAGIC and not path.lower().endswith(".gguf"):
         content = ahead + file.read(LARGEST_FILE + 1 - len(ahead))
@@ -114,8 +116,8 @@ def _read(file: BinaryIO, path: str, where: str) -> bytes | GGUFHeader:
     return read_gguf_model(file, path, size=size, name=where, ahead=ahead)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object each of whose keys stands there once."""
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; refuse duplicate keys."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = Counter(key for key, _ in pairs)
@@ -125,28 +127,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 LAYER = "transformer_layer_config"
-"""Where speculators keeps the config of a drafter's own layers."""
+"""The section in which speculators keeps the config of a drafter's layers."""
 
 _DRAFTER = "speculators_model_type"
-_CLASSES = re.compile(r"eagle|medusa|hass|dflash|draft|speculator|nextn|mtp", re.IGNORECASE)
-"""What the classes of drafters are called, whose model type is that of any other model."""
+_DRAFTER_CLASSES = re.compile(r"eagle|medusa|hass|dflash|draft|speculator|nextn|mtp", re.IGNORECASE)
+"""Class names of drafters; their model type is that of an ordinary model."""
 
 
 def is_drafter(config: Mapping[str, Any]) -> bool:
-    """Whether a config is that of a drafter.
+    """Return whether a config belongs to a drafter.
 
     >>> is_drafter({"model_type": "llama", "architectures": ["LlamaForCausalLMEagle3"]})
     True
     """
     names = config.get("architectures")
     classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-    return _DRAFTER in config or any(map(_CLASSES.search, classes))
+    return _DRAFTER in config or any(map(_DRAFTER_CLASSES.search, classes))
 
 
 def note_drafter(top: Keys, notes: Notes) -> None:
-    """Say whose drafter it is, where it is one.
+    """Warn that a config belongs to a drafter, and of which model.
 
-    Raises: InvalidInput for one without layers that attend.
+    Raises: InvalidInput for a drafter without attention layers.
     """
     if _DRAFTER not in top.values:
         return
@@ -166,15 +168,15 @@ def note_drafter(top: Keys, notes: Notes) -> None:
     )
 
 
-_OF_CONFIG = "explain the config.json of the model on Hugging Face"
+_HINT = "explain the config.json of the model on Hugging Face"
 _SIZES = {"num_layers", "hidden_size", "num_attention_heads"}
 _KEY = re.compile(
     r"""^[ \t]*(?:--|["']|-[ \t]+)?([A-Za-z][\w-]*)["']?(?:[ \t]*[:=]|[ \t]|$)""", re.M
 )
-"""A key of YAML or an option of a command, each in its own line."""
+"""A key of YAML or an option of a command, at the start of its line."""
 
 
-FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
+_FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
     (
         "PEFT's adapter_config.json",
         ({"peft_type"},),
@@ -226,36 +228,38 @@ FORMATS: tuple[tuple[str, tuple[set[str], ...], str], ...] = (
         ),
     ),
 )
-"""Each format: what it is, keys any set of which tells it, and what config.json calls them. Those
-of the last two stand beside Megatron-LM's names of sizes, maybe in a section. The more special one
-comes first."""
+"""Each format: its name, sets of keys that identify it, and the hint for the user.
+
+A file has the format if it has all keys of one set. NeMo and Megatron-LM also need the names of
+sizes, maybe in a section. Special formats come before general ones.
+"""
 
 
 def check_format(name: str, values: Mapping[str, Any]) -> None:
-    """Refuse an object without a model type that another program's keys tell.
+    """Refuse an object without a model type that has the keys of another program's format.
 
-    Megatron-LM writes its own ModelType there. Raises: InvalidInput.
+    Megatron-LM writes its own ModelType as model_type. Raises: InvalidInput.
     """
     stated = values.get("model_type")
     if isinstance(stated, str) and not stated.startswith("ModelType."):
         return
     nested = [value for value in values.values() if isinstance(value, dict)]
-    _refuse(name, [set(map(str, keys)) for keys in (values, *nested)])
+    _refuse_known_format(name, [set(map(str, keys)) for keys in (values, *nested)])
 
 
-def check_text(name: str, text: str) -> None:
-    """Refuse a text that is no JSON but has the keys of another program's YAML, or its options.
+def _check_text(name: str, text: str) -> None:
+    """Refuse a text that is not JSON but has the keys of another program's YAML, or its options.
 
     Raises: InvalidInput.
     """
-    _refuse(name, [{key.replace("-", "_") for key in _KEY.findall(text)}])
+    _refuse_known_format(name, [{key.replace("-", "_") for key in _KEY.findall(text)}])
 
 
-def _refuse(name: str, sets: list[set[str]]) -> None:
-    for what, alternatives, hint in FORMATS:
-        sizes = _SIZES if "NeMo" in what else set()
+def _refuse_known_format(name: str, sets: list[set[str]]) -> None:
+    for format_name, alternatives, hint in _FORMATS:
+        sizes = _SIZES if "NeMo" in format_name else set()
         places = sets if sizes else sets[:1]
         if any(each | sizes <= keys for keys in places for each in alternatives):
             raise InvalidInput(
-                f"{name} is {what}, which posenc does not read", hint=f"{_OF_CONFIG}; {hint}"
+                f"{name} is {format_name}, which posenc does not read", hint=f"{_HINT}; {hint}"
             )

@@ -1,7 +1,7 @@
-"""Configs of diffusers: timesteps, and patches of images and video.
+"""Read configs of diffusers: timestep embeddings, and the positions of image and video patches.
 
-A config means what diffusers 0.42 makes of it. Most hold no size of image or video: what their
-pipeline takes by default then stands for it, and a warning says so.
+Configs are read as diffusers 0.42 reads them. Most state no image or video size: the default size
+of the model's pipeline is used, with a warning.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Notes
 
 
-OF_PIPELINE = "default of its pipeline"
-"""How the source of a size begins that no config holds."""
+PIPELINE_DEFAULT = "default of its pipeline"
+"""Start of the source of a size that is not in the config."""
 _NO_POSITIONS = "its blocks have no positions; it encodes only timesteps"
 _FRAMES = (
     "its motion modules add sines of the frames besides (posenc generate -s sinusoidal), as wide "
     "as each block"
 )
-THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
+_THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
 
 
 class DiffusionFamily(Record):
-    """A class of diffusers: how it is read, and what its configs leave out.
+    """A class of diffusers: the method that reads it, and the defaults of its configs.
 
-    ``read`` names the method of the reader. ``shift`` is that of its timesteps where no key holds
-    it, and ``fixed`` whether no key does. ``size`` is what its pipeline makes by default, where its
-    config holds no size: its latents in frames, rows and columns, and that in words. ``axes``,
-    ``base`` and ``partial`` are of rotations; ``theta`` says that the key rope_theta holds the
-    base. ``note`` is a warning for all its configs.
+    ``read`` names the method of the reader. ``shift`` is the frequency shift of the timesteps if no
+    key states it; ``fixed`` says that no key states it. ``size`` is the output size of the pipeline
+    for configs without one: the latents in frames, rows and columns, and a text. ``axes``, ``base``
+    and ``partial`` belong to rotations; ``theta`` says that the key rope_theta states the base.
+    ``note`` is a warning for all configs of the class.
     """
 
     read: str
@@ -108,16 +108,16 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         "each block",
     ),
     "FluxTransformer2DModel": DiffusionFamily(
-        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=THOUSANDS
+        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=_THOUSANDS
     ),
     "FluxControlNetModel": DiffusionFamily(
-        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=THOUSANDS
+        "flux", {**_TRANSFORMER, **_BLOCKS}, size=_IMAGE, note=_THOUSANDS
     ),
     "ChromaTransformer2DModel": DiffusionFamily(
         "flux",
         {**_TRANSFORMER, **_BLOCKS, "approximator_num_channels": 64},
         size=_IMAGE,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
     "BriaTransformer2DModel": DiffusionFamily(
         "flux",
@@ -135,7 +135,7 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         "flux",
         {**_TRANSFORMER, "num_layers": 6, "num_single_layers": 27},
         size=_IMAGE,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
     "HiDreamImageTransformer2DModel": DiffusionFamily(
         "flux",
@@ -259,17 +259,17 @@ FAMILIES: Mapping[str, DiffusionFamily] = {
         {"dit_dim": 1536, "dit_heads": 24, "dit_depth": 24},
         shift=1.0,
         base=100_000.0,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
     "AceStepTransformer1DModel": DiffusionFamily(
         "sound",
         {"head_dim": 128, "num_hidden_layers": 24},
         base=1_000_000.0,
         theta=True,
-        note=THOUSANDS,
+        note=_THOUSANDS,
     ),
 }
-"""By its class, each that is read."""
+"""The supported classes, by name."""
 
 _UNREAD: Mapping[str, tuple[str, ...]] = {
     "its layers have no positions": (
@@ -360,7 +360,7 @@ _UNREAD: Mapping[str, tuple[str, ...]] = {
 }
 
 UNREAD: Mapping[str, str] = {name: reason for reason, names in _UNREAD.items() for name in names}
-"""By its class, why each other is not read."""
+"""The reason why each other class is not read, by name."""
 
 BLOCKS = "Transformer2DModel"
 """The class that wrote configs of DiT and PixArt before they had classes of their own."""
@@ -369,28 +369,28 @@ BLOCKS_OF: Mapping[str, str] = {
     "ada_norm_zero": "DiTTransformer2DModel",
     "ada_norm_single": "PixArtTransformer2DModel",
 }
-"""By its norm_type, what a config of that class is one of."""
+"""The current class of such a config, by its norm_type."""
 
 
-CLASS = "_class_name"
+_CLASS = "_class_name"
 
 
 def is_diffusers(keys: Keys) -> bool:
-    """Whether a config names a class of diffusers, and no model type of transformers.
+    """Return whether a config names a class of diffusers, and no model type of transformers.
 
-    Wan's first files have a model_type of their own, "t2v", beside the version of diffusers.
+    Wan's first files have the model_type "t2v" beside _diffusers_version.
     """
-    return keys.has(CLASS) and (keys.has("_diffusers_version") or not keys.has("model_type"))
+    return keys.has(_CLASS) and (keys.has("_diffusers_version") or not keys.has("model_type"))
 
 
 def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
-    """The class that a config names, and its encodings.
+    """Return the class that a config names, and its encodings.
 
-    Raises: InvalidInput where the class is not read, or a value is not one that it takes.
+    Raises: InvalidInput if the class is not supported, or rejects a value.
     """
-    stated = keys.text(CLASS)
+    stated = keys.text(_CLASS)
     name = "null" if stated is None else stated.value
-    family = _written_by_blocks(keys) if name == BLOCKS else name
+    family = _class_of_older_config(keys) if name == BLOCKS else name
     if family not in FAMILIES:
         refused = f"{keys.name}: posenc reads no configs of diffusers' class {printable(name)}"
         if name in UNREAD:
@@ -408,10 +408,10 @@ def layers(keys: Keys, notes: Notes) -> tuple[str, list[Layers]]:
     return name, found
 
 
-def _written_by_blocks(keys: Keys) -> str:
-    """The class of its own that an older config has by now, told by its norms.
+def _class_of_older_config(keys: Keys) -> str:
+    """Return the current class of an older config, by its norm_type.
 
-    Raises: InvalidInput where it has none.
+    Raises: InvalidInput if it has none.
     """
     norm = keys.text("norm_type")
     if norm is None or norm.value not in BLOCKS_OF:
@@ -424,18 +424,21 @@ def _written_by_blocks(keys: Keys) -> str:
 
 
 class _DiffusionReader(FamilyReader):
-    """Reads the config of a class of diffusers."""
+    """Reader of the config of a class of diffusers."""
 
     @property
     def family(self) -> DiffusionFamily:
-        """How it is read, and what its configs leave out."""
         return FAMILIES[self.model_type]
 
     def unet(self) -> Iterator[Layers]:
-        """A UNet's timesteps, and the sizes that SDXL embeds as such."""
-        width, usual, more = self._first_block(), self.family.defaults, self._sines()
+        """Yield a UNet's timesteps, and the image sizes that SDXL embeds in the same way."""
+        width, class_defaults, more = (
+            self._first_block_width(),
+            self.family.defaults,
+            self._timestep_options(),
+        )
         kind, added = (
-            self.keys.text(key) or self.default(usual.get(key, otherwise))
+            self.keys.text(key) or self.default(class_defaults.get(key, otherwise))
             for key, otherwise in (
                 ("time_embedding_type", "positional"),
                 ("addition_embed_type", None),
@@ -447,65 +450,63 @@ class _DiffusionReader(FamilyReader):
                 "that were drawn or trained, which the config does not hold"
             )
         key = "addition_time_embed_dim"
-        sizes = self._count(key) if key in usual else self.keys.count(key)
+        sizes = self._count(key) if key in class_defaults else self.keys.count(key)
         if added.value != "text_time" or sizes is None:
             yield self._timesteps(None, width, **more)
         else:
             yield self._timesteps("timestep", width, **more)
             yield self._timesteps("sizes", sizes, **more)
 
-    def _first_block(self) -> Sourced:
-        """The columns of a UNet's first block."""
+    def _first_block_width(self) -> Sourced:
         widths = self.keys.counts("block_out_channels")
         if widths is None:
-            width = self.default(self.family.defaults["block_out_channels"][0])
-            self.notes.size("block_out_channels.0", width)
-            return width
+            width = self.family.defaults["block_out_channels"][0]
+            return self.default_size("block_out_channels.0", width)
         if not widths.value:
             raise self.keys.invalid("block_out_channels", "must have a number for each block")
         return Sourced(widths.value[0], f"{widths.source}.0")
 
     def flux(self) -> Iterator[Layers]:
-        """Patches that rotate by row and column, beside an axis that is 0 in images."""
+        """Yield patches rotated by row and column, and timesteps; the first axis is 0 in images."""
         grid, sections = self._pipeline_grid((1, 1, 1)), self._sections("axes_dims_rope")
-        yield self._rotated("wan", grid, sections=sections, base=self._base())
+        yield self._rotated_patches("wan", grid, sections=sections, base=self._base())
         more = {}
         if "time_theta" in self.family.defaults:
             period = self.keys.number("time_theta", above=1)
             more["max_period"] = period or self.default(self.family.defaults["time_theta"])
-        yield self._timesteps("timestep", self._time_width(), **more)
+        yield self._timesteps("timestep", self._timestep_dim(), **more)
 
     def wan(self) -> Iterator[Layers]:
-        """Video that rotates by frame, row and column."""
+        """Yield video patches rotated by frame, row and column, and timesteps."""
         patch = self.keys.counts("patch_size") or self.default((1, 2, 2))
         if len(patch.value) != 3 or 0 in patch.value:
             raise self.keys.invalid("patch_size", "must be frames, rows and columns of a patch")
         grid = self._pipeline_grid(patch.value)
-        most, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
-        if most is not None and max(grid.value) > most.value:
-            self.notes.warnings.append(f"{most.source} {most.value}: no axis may be longer")
+        largest, skipped = map(self.keys.count, ("rope_max_seq_len", "rope_temporal_skip_len"))
+        if largest is not None and max(grid.value) > largest.value:
+            self.notes.warnings.append(f"{largest.source} {largest.value}: no axis may be longer")
         if skipped is not None:
             self.notes.warnings.append(
                 f"{skipped.source} {skipped.value}: with only two frames, the second is at "
                 "position "
                 f"{skipped.value - 1}"
             )
-        yield self._rotated("wan", grid)
-        yield self._timesteps("timestep", self._time_width())
+        yield self._rotated_patches("wan", grid)
+        yield self._timesteps("timestep", self._timestep_dim())
 
     def hunyuan_video(self) -> Iterator[Layers]:
-        """Video that rotates by frame, row and column, in shares that a key holds."""
+        """Yield video patches, rotated on axes whose dimensions a key states, and timesteps."""
         side, frames = self._count("patch_size").value, self._count("patch_size_t").value
         grid, sections = self._pipeline_grid((frames, side, side)), self._sections("rope_axes_dim")
-        yield self._rotated("hunyuan-video", grid, sections=sections, base=self._base())
-        yield self._timesteps("timestep", self._time_width())
+        yield self._rotated_patches("hunyuan-video", grid, sections=sections, base=self._base())
+        yield self._timesteps("timestep", self._timestep_dim())
 
     def cogvideox(self) -> Iterator[Layers]:
-        """Video that rotates by frame, row and column, where it does."""
+        """Yield video patches, if they are rotated by frame, row and column, and timesteps."""
         flag = self.keys.flag("use_rotary_positional_embeddings")
         rotates = flag is not None and flag.value
         if rotates:
-            yield self._rotated("cogvideox", **self._cogvideox_grid())
+            yield self._rotated_patches("cogvideox", **self._cogvideox_grid())
         else:
             self.notes.warnings.append(
                 "left out: the sines of frames, rows and columns added to the patches, which no "
@@ -516,24 +517,28 @@ class _DiffusionReader(FamilyReader):
             self.notes.warnings.append(
                 f"{table.source}: a learned table of the patches is added too"
             )
-        yield self._timesteps("timestep" if rotates else None, self._width(), **self._sines())
+        yield self._timesteps(
+            "timestep" if rotates else None, self._hidden_size(), **self._timestep_options()
+        )
 
     def glm_image(self) -> Iterator[Layers]:
-        """Patches of an image that rotate by row and column, in halves of a head."""
+        """Yield image patches rotated by row and column, each half of the head, and timesteps."""
         side = self._count("patch_size").value
         size = self._pipeline_grid((1, side, side), "ROWSxCOLUMNS")
-        yield self._rotated("qwen2-vl", Sourced(size.value[1:], size.source), base=self._base())
-        yield self._timesteps("timestep", self._time_width())
+        yield self._rotated_patches(
+            "qwen2-vl", Sourced(size.value[1:], size.source), base=self._base()
+        )
+        yield self._timesteps("timestep", self._timestep_dim())
 
     def auraflow(self) -> Iterator[Layers]:
-        """A table of trained rows, of which an image takes those in the middle."""
+        """Yield a learned table, of which an image uses the rows in the middle, and timesteps."""
         rows = self._count("pos_embed_max_size")
-        params = {"dim": self._width(), "max_len": rows}
+        params = {"dim": self._hidden_size(), "max_len": rows}
         yield Layers("patches", (), "learned", params, {"context": rows})
-        yield self._timesteps("timestep", self._time_width(), scale=self.default(1000.0))
+        yield self._timesteps("timestep", self._timestep_dim(), scale=self.default(1000.0))
 
     def sound(self) -> Iterator[Layers]:
-        """Sound, one sequence of it, that rotates as text does, in halves."""
+        """Yield audio: one sequence, rotated in the layout half, and timesteps if known."""
         sizes = {key: self._count(key) for key in self.family.defaults}
         rotated = sizes.pop("rotary_dim", None)
         *width, layers = sizes.values()
@@ -549,17 +554,17 @@ class _DiffusionReader(FamilyReader):
         if window is not None:
             derived[WINDOW] = Sourced(window.value, f"{window.source}; of the layers that slide")
         yield Layers("attention", numbered(layers), "rope", params, derived)
-        if self.family.note == THOUSANDS:
+        if self.family.note == _THOUSANDS:
             shift = self.family.shift
             more = self.fixed(flip_sin_to_cos=shift == 0, downscale_freq_shift=shift)
-            yield self._timesteps("timestep", self._time_width(), **more)
+            yield self._timesteps("timestep", self._timestep_dim(), **more)
 
     def sines(self) -> Iterator[Layers]:
-        """MAE's sines of row and column, spread over the places of another grid."""
+        """Yield MAE's sinusoids of row and column, scaled to a reference grid, and timesteps."""
         added, cropped = self.keys.flag("use_pos_embed"), "pos_embed_max_size"
         without = self._is_null("pos_embed_type") or (added is not None and not added.value)
         if without and cropped in self.family.defaults:
-            yield self._timesteps(None, self._time_width())
+            yield self._timesteps(None, self._timestep_dim())
             return
         patch, sample = self._count("patch_size"), self._count("sample_size")
         side = quotient(sample, patch)
@@ -567,25 +572,25 @@ class _DiffusionReader(FamilyReader):
             raise self.error(
                 f"{sample.source} {sample.value} has no room for a patch of {patch.value}"
             )
-        most = side
+        largest = side
         if cropped in self.family.defaults and not self._is_null(cropped):
-            most = self._count(cropped)
+            largest = self._count(cropped)
             self.notes.warnings.append(
                 "an image uses the rows in the middle of this table; the sample size is "
                 f"{side.value} x {side.value}"
             )
-        grid = Sourced((most.value, most.value), most.source)
-        params = {"dim": self._width(), "grid": grid, "convention": self.default("mae")}
-        base = self._base_size(side, sample.value)
+        grid = Sourced((largest.value, largest.value), largest.source)
+        params = {"dim": self._hidden_size(), "grid": grid, "convention": self.default("mae")}
+        base = self._reference_grid(side, sample.value)
         if base.value != grid.value:
             params["base_size"] = base
-        context = {"context": Sourced(most.value**2, "derived: patches")}
+        context = {"context": Sourced(largest.value**2, "derived: patches")}
         yield Layers("patches", (), "sinusoidal-nd", params, context)
         shift = self.default(self.family.shift)
-        yield self._timesteps("timestep", self._time_width(), downscale_freq_shift=shift)
+        yield self._timesteps("timestep", self._timestep_dim(), downscale_freq_shift=shift)
 
-    def _base_size(self, side: Sourced, sample: int) -> Sourced:
-        """The places that sines are spread over: PixArt has fewer than patches."""
+    def _reference_grid(self, side: Sourced, sample: int) -> Sourced:
+        """Return the grid that coordinates are scaled to; PixArt's is below the patch grid."""
         if "pos_embed_max_size" in self.family.defaults or self.family.shift:
             return Sourced((side.value, side.value), side.source)
         scale = self.keys.number("interpolation_scale") or Sourced(
@@ -600,7 +605,7 @@ class _DiffusionReader(FamilyReader):
         return Sourced((int(places), int(places)), f"{side.source} / {scale.source}")
 
     def _cogvideox_grid(self) -> dict[str, Sourced]:
-        """The grid of the video that a model was made for, and the one that it is cut of."""
+        """Return the grid of the trained video size; CogVideoX 1.0 scales other sizes to it."""
         sizes = ("patch_size", "temporal_compression_ratio", "sample_frames")
         patch, ratio, frames = map(self._count, sizes)
         rows, columns = map(self._count, ("sample_height", "sample_width"))
@@ -614,14 +619,14 @@ class _DiffusionReader(FamilyReader):
                 f"a patch of {patch.value}"
             )
         text = f"derived: {frames.source}, {rows.source} and {columns.source} / {patch.source}"
-        # Version 1.0 spreads other sizes over a crop of this grid.
+        # CogVideoX 1.0 scales other sizes to a crop of this grid.
         cut = {} if joined else {"base_size": Sourced(grid[1:], text)}
         return {"grid": Sourced(grid, text), **cut}
 
     def _sections(self, key: str) -> Sourced:
-        """The pairs that rotate with each of three axes.
+        """Return the number of pairs that rotate with each of three axes.
 
-        Raises: InvalidInput unless a key or the class shares a head out to them.
+        Raises: InvalidInput unless three even dimensions add up to the head dim.
         """
         axes, head = (
             self.keys.counts(key) or self.default(self.family.axes),
@@ -633,8 +638,7 @@ class _DiffusionReader(FamilyReader):
             raise self.error(f"{axes.source} {json_text(list(axes.value))}: {rule}")
         return Sourced(tuple(columns // 2 for columns in axes.value), f"derived: {axes.source} / 2")
 
-    def _rotated(self, convention: str, grid: Sourced, **more: Sourced) -> Layers:
-        """The layers whose attention rotates patches."""
+    def _rotated_patches(self, convention: str, grid: Sourced, **more: Sourced) -> Layers:
         keys = ("num_layers", "num_single_layers")
         known = (self._count(key, minimum=0) for key in keys if key in self.family.defaults)
         count = Sourced(sum(each.value for each in known), "derived: the sum of layers")
@@ -649,7 +653,7 @@ class _DiffusionReader(FamilyReader):
         return Layers("attention", numbered(count), "rope-axial", params, derived)
 
     def _pipeline_grid(self, patch: tuple[int, ...], axes: str = "FRAMESxROWSxCOLUMNS") -> Sourced:
-        """The patches of what the pipeline makes by default, as the config has no sizes."""
+        """Return the patch grid of the pipeline's default size, with a warning."""
         assert self.family.size is not None
         latents, text = self.family.size
         grid = tuple(max(count // side, 1) for count, side in zip(latents, patch, strict=True))
@@ -657,14 +661,14 @@ class _DiffusionReader(FamilyReader):
             f"the config holds no size: the grid is of {text}, which its pipeline makes by "
             f"default (--set grid={axes} is another)"
         )
-        return Sourced(grid, f"{OF_PIPELINE}: {text}")
+        return Sourced(grid, f"{PIPELINE_DEFAULT}: {text}")
 
     def _timesteps(self, layer_type: str | None, width: Sourced, **more: Sourced) -> Layers:
-        usual = self.fixed(flip_sin_to_cos=True, downscale_freq_shift=0.0)
-        return Layers(layer_type, (), "timestep", {"dim": width, **usual, **more})
+        class_defaults = self.fixed(flip_sin_to_cos=True, downscale_freq_shift=0.0)
+        return Layers(layer_type, (), "timestep", {"dim": width, **class_defaults, **more})
 
-    def _sines(self) -> dict[str, Sourced]:
-        """Whether cosines come first, and the shift of frequencies, where keys hold them."""
+    def _timestep_options(self) -> dict[str, Sourced]:
+        """Return whether cosines come first, and the frequency shift, if keys state them."""
         if self.family.fixed:
             return {}
         shift = self.keys.number("freq_shift", above=None, minimum=0)
@@ -672,20 +676,20 @@ class _DiffusionReader(FamilyReader):
         stated = {"flip_sin_to_cos": flip, "downscale_freq_shift": shift}
         return {name: value for name, value in stated.items() if value is not None}
 
-    def _time_width(self) -> Sourced:
-        """The columns of timesteps: those that a key says, or 256."""
-        usual = self.family.defaults
-        if "approximator_num_channels" in usual:
+    def _timestep_dim(self) -> Sourced:
+        """Return the dimension of the timestep embedding: a key's, or 256."""
+        class_defaults = self.family.defaults
+        if "approximator_num_channels" in class_defaults:
             return quotient(self._count("approximator_num_channels", minimum=8), Sourced(4, "4"))
-        key = next((key for key in ("freq_dim", "time_embed_dim") if key in usual), None)
+        key = next((key for key in ("freq_dim", "time_embed_dim") if key in class_defaults), None)
         return self._count(key) if key else self.default(256)
 
     def _base(self) -> Sourced:
         stated = self.keys.number("rope_theta", above=1) if self.family.theta else None
         return stated or self.default(self.family.base)
 
-    def _width(self) -> Sourced:
-        """The columns of all heads together."""
+    def _hidden_size(self) -> Sourced:
+        """Return the dimension of all heads together."""
         heads, head = self._count("num_attention_heads"), self._count("attention_head_dim")
         return Sourced(heads.value * head.value, f"derived: {heads.source} × {head.source}")
 
@@ -694,7 +698,4 @@ class _DiffusionReader(FamilyReader):
 
     def _count(self, key: str, *, minimum: int = 1) -> Sourced:
         count = self.keys.count(key, minimum=minimum)
-        if count is None:
-            count = self.default(self.family.defaults[key])
-            self.notes.size(self.keys.path(key), count)
-        return count
+        return count or self.default_size(key, self.family.defaults[key])

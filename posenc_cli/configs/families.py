@@ -1,7 +1,7 @@
-"""The defaults, names and special keys of each model family, as data.
+"""Read the JSON files of model families: their defaults, names and special keys.
 
-Rotary families are in ``rotary.json``, one line a model type, as Hugging Face transformers 5 has
-them. A config usually says neither how columns are paired nor which layers go without rotation.
+Rotary families are in ``rotary.json``, one line for each model type, as Hugging Face transformers 5
+defines them. Configs usually state neither the layout of the pairs nor which layers do not rotate.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
 
 
 Nope = Literal["no_rope_layers", "unless sliding", "unless sliding type", "unless sliding, if any"]
-"""How a family tells which layers go without rotation."""
+"""The rule by which a family chooses the layers that do not rotate."""
 
 
 class Rotary(Record):
-    """A family of rotary models: a row of ``rotary.json``.
+    """A rotary family: a row of ``rotary.json``.
 
-    Each field is described in ``rotary.schema.json`` beside it, but for these. ``known`` is False
-    of a model type that nothing is known of, and ``any_names`` says that its config may have any
-    name for a key. ``owner`` is the model type whose defaults these are, where that is one around
-    it.
+    ``rotary.schema.json`` describes each field except three. ``known`` is False for an unknown
+    model type, and ``any_names`` says that its config may use any name for a key. ``owner`` is the
+    model type around it, if the defaults come from there.
     """
 
     model_type: str
@@ -81,16 +80,16 @@ class Rotary(Record):
     owner: str | None = None
 
     def base_of(self, layer_type: str | None) -> float | None:
-        """The base of the layers of a type, None where configs must say it."""
+        """Return the default base of the layers of a type; None if configs must state it."""
         if self.base is None or isinstance(self.base, float | int):
             return self.base
         return self.base.get(layer_type or "")
 
 
 class Container(Record):
-    """A model of text and images or sound, around a text model.
+    """A model of text and images or audio, around a text model.
 
-    Its fields too are described in ``rotary.schema.json``.
+    ``rotary.schema.json`` describes its fields.
     """
 
     model_type: str
@@ -102,7 +101,7 @@ class Container(Record):
     inside: str | None = None
 
     def around(self, family: Rotary) -> Rotary:
-        """A family with the defaults that it has in this model."""
+        """Return a family with the defaults that it has in this model."""
         if not self.defaults and self.base is None:
             return family
         base = family.base if self.base is None else self.base
@@ -125,7 +124,7 @@ ANY_NAME: Mapping[str, tuple[str, ...]] = {
         "rotary_emb_fraction",
     ),
 }
-"""What keys are called in configs of model types that are not known here."""
+"""Names of keys in configs of unknown model types."""
 
 LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "rope_theta_local", "swa_rope_theta")
 GLOBAL_BASES = ("global_rope_theta", "rope_theta_global", "rope_global_base_freq")
@@ -133,21 +132,24 @@ BASES = (
     *("rope_theta", "rotary_emb_base", "rope_base", "rotary_base", "rope_embedding_base"),
     "theta",  # LFM2's, which transformers 4 read before rope_theta
 )
-"""What the base is called by one code or another: of layers whose window slides, of the others
-where those have one of their own, and of all."""
+"""Names of the base of all layers, in any code.
+
+LOCAL_BASES name the base of sliding layers, and GLOBAL_BASES the base of the others beside it.
+"""
 
 
 @cache
 def packaged(name: str) -> Any:
-    """The content of a JSON file beside this one."""
+    """Return the content of a JSON file beside this one."""
     return json.loads(Path(__file__).with_name(name).read_text("utf-8"))
 
 
 class Remote(Record):
-    """A rotary family that transformers does not have: where its own code was read.
+    """A rotary family that transformers does not have, and the place of its own code.
 
-    ``otherwise`` goes on from the model type where its ``when`` does not hold. ``shorter`` says
-    what its code does in sequences shorter than one before, where its base grows with them.
+    ``otherwise`` completes the error, after the model type, if its ``when`` does not hold.
+    ``shorter`` says what its code does in a sequence shorter than an earlier one, if its base grows
+    with them.
     """
 
     family: Rotary
@@ -158,7 +160,7 @@ class Remote(Record):
 
 @cache
 def remotes() -> Mapping[str, Remote]:
-    """The model types that come with code of their own, by rows of ``remote.json``.
+    """Return the model types with their own code, from the rows of ``remote.json``.
 
     >>> remotes()["chatglm"].family.layout
     'interleaved'
@@ -172,7 +174,7 @@ def remotes() -> Mapping[str, Remote]:
 
 
 def rotary(model_type: str) -> Rotary | None:
-    """The rotary family of a model type, if it is one.
+    """Return the rotary family of a model type; None if it is not rotary.
 
     >>> rotary("gpt_neox").partial, rotary("cohere").layout, rotary("bert")
     (0.25, 'interleaved', None)
@@ -185,9 +187,9 @@ def rotary(model_type: str) -> Rotary | None:
 
 
 def names(kind: str = "families") -> tuple[str, ...]:
-    """The model types of the rotary families, of the ``containers`` around text models, or others.
+    """Return the model types of rotary ``families``, ``containers`` of text models, or others.
 
-    The ``others`` of transformers are neither rotary nor around a text model, and not all read.
+    The ``others`` are the rest of transformers' model types; not all are read.
 
     >>> "llama" in names(), "llava" in names("containers"), "vit" in names("others")
     (True, True, True)
@@ -196,7 +198,7 @@ def names(kind: str = "families") -> tuple[str, ...]:
 
 
 def text_model_type(model_type: str) -> str | None:
-    """The model type of the text model within a model of text and images or sound.
+    """Return the model type of the text model inside a multimodal model; None for other types.
 
     >>> text_model_type("qwen2_vl")
     'qwen2_vl_text'
@@ -206,7 +208,7 @@ def text_model_type(model_type: str) -> str | None:
 
 
 def container(model_type: str) -> Container | None:
-    """The model of text and images or sound of a model type, if it is one.
+    """Return the multimodal model of a model type; None if it is not one.
 
     >>> container("voxtral").base
     100000000.0
@@ -219,9 +221,9 @@ def container(model_type: str) -> Container | None:
 
 @cache
 def refusals() -> Mapping[str, Mapping[str, Any]]:
-    """Every model type that is not read: the row of ``refusals.json`` that says why.
+    """Return the row of ``refusals.json`` for every model type that posenc refuses.
 
-    The reason goes on from the model type, and a hint may say what comes near.
+    The reason completes a sentence after the model type. A hint may name the nearest alternative.
 
     >>> refusals()["mamba"]["because"]
     'has no attention'

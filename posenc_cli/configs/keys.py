@@ -1,4 +1,4 @@
-"""The keys of a config, checked and recorded as they are read."""
+"""Read the keys of a config: check their types, and record which keys were read."""
 
 from __future__ import annotations
 
@@ -32,37 +32,37 @@ _LAYER_LIKE = re.compile(
     r"|(?:window|attention|attn|layers?|block|rope)_patterns?$"
     r"|^attn_type_list$|^_?block_types$|^attention_types$"
 )
+"""Keys that state the types of layers, or a setting of sliding layers alone."""
 _WINDOW_LIKE = re.compile(r"window(?!.*_patterns?$)")
-"""Keys that say which layers are of which kind, or what sliding layers have of their own."""
 
 
-def tells_layers(key: str) -> bool:
-    """Whether a key says which layers are of which kind.
+def states_layer_types(key: str) -> bool:
+    """Return whether a key states the types of layers.
 
-    >>> tells_layers("hybrid_layer_pattern"), tells_layers("layer_norm_eps")
+    >>> states_layer_types("hybrid_layer_pattern"), states_layer_types("layer_norm_eps")
     (True, False)
     """
     return bool(_LAYER_LIKE.search(key))
 
 
-def tells_window(key: str) -> bool:
-    """Whether a key says how many positions some layers see, or which ones.
+def states_window(key: str) -> bool:
+    """Return whether a key states how many positions some layers attend to, or which layers.
 
-    >>> tells_window("sliding_window"), tells_window("sliding_window_pattern")
+    >>> states_window("sliding_window"), states_window("sliding_window_pattern")
     (True, False)
     """
     return bool(_WINDOW_LIKE.search(key))
 
 
-def is_model(key: str, section: object) -> bool:
-    """Whether a section is a model of its own, as an encoder of images is, and has its sizes."""
+def _is_model(key: str, section: object) -> bool:
+    """Return whether a section is a model with sizes, such as an image encoder."""
     if not (key.endswith("_config") and isinstance(section, Mapping)):
         return False
     return any(size in section for size in _SIZES)
 
 
 def printable(name: str) -> str:
-    r"""A name that a file gives, escaped and shortened where a message could not show it.
+    r"""Return a name from a file, escaped or shortened if a message could not show it.
 
     >>> printable("rope_theta"), printable("a\x1b[2J")
     ('rope_theta', "'a\\x1b[2J'")
@@ -73,7 +73,7 @@ def printable(name: str) -> str:
 
 
 def broken_bound(number: float, above: float | None, minimum: float | None) -> str | None:
-    """The rule that a number breaks: to be finite, and at least ``minimum``, else ``above``."""
+    """Return the rule that a number breaks: finite, and at least ``minimum`` or above ``above``."""
     if not math.isfinite(number):
         return "must be a finite number"
     if minimum is not None:
@@ -81,12 +81,19 @@ def broken_bound(number: float, above: float | None, minimum: float | None) -> s
     return f"must be above {above:g}" if above is not None and number <= above else None
 
 
-OFF = ("alibi", "use_alibi", "use_dynamic_ntk", "use_logn_attn", "use_mem_rope", "rotary_value")
-"""Keys of which false says nothing."""
+_EMPTY_IF_FALSE = (
+    "alibi",
+    "use_alibi",
+    "use_dynamic_ntk",
+    "use_logn_attn",
+    "use_mem_rope",
+    "rotary_value",
+)
+"""Keys that say nothing if they are false."""
 
 
 class Keys:
-    """A JSON object whose keys are read by type; None stands for one that is absent or null."""
+    """A JSON object whose keys are read by type; None stands for an absent key and for null."""
 
     def __init__(
         self,
@@ -102,20 +109,20 @@ class Keys:
         self.read = set() if read is None else read
 
     def path(self, key: str) -> str:
-        """The path of a key from the top of the file, as messages can show it."""
+        """Return the path of a key from the top of the file, safe to show in messages."""
         return f"{self.prefix}{printable(key)}"
 
     def invalid(self, key: str, rule: str) -> InvalidInput:
-        """The error for the value of a key that breaks a rule."""
+        """Return the error for a key whose value breaks a rule."""
         value = json_text(self.values.get(key))
         return InvalidInput(f"{self.name}: {self.path(key)} {value}: {rule}")
 
     def has(self, key: str) -> bool:
-        """Whether the key is there, be it null; asking is no reading."""
+        """Return whether the key exists, even as null; the key is not recorded as read."""
         return key in self.values
 
     def get(self, key: str) -> Sourced | None:
-        """Whatever a key holds."""
+        """Return the value of a key, of any type."""
         if key not in self.values:
             return None
         self.read.add(self.path(key))
@@ -125,9 +132,9 @@ class Keys:
     def number(
         self, key: str, *, above: float | None = 0, minimum: float | None = None
     ) -> Sourced | None:
-        """A finite number, as a float.
+        """Return a finite number as a float.
 
-        Raises: InvalidInput for anything else, or one that is not above a bound.
+        Raises: InvalidInput for any other value, or a number outside the bounds.
         """
         stated = self.get(key)
         if stated is None:
@@ -141,9 +148,9 @@ class Keys:
         return Sourced(number, stated.source)
 
     def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
-        """A whole number, which may be written as 4096.0.
+        """Return an integer, which may be written as 4096.0.
 
-        Raises: InvalidInput for anything else, or one below the minimum.
+        Raises: InvalidInput for any other value, or an integer outside the bounds.
         """
         stated = self.get(key)
         if stated is None:
@@ -158,23 +165,23 @@ class Keys:
         return Sourced(value, stated.source)
 
     def flag(self, key: str) -> Sourced | None:
-        """True or false.
+        """Return true or false.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for any other value.
         """
-        return self._of_kind(key, bool, "must be true or false")
+        return self._value_of_type(key, bool, "must be true or false")
 
     def text(self, key: str) -> Sourced | None:
-        """A text.
+        """Return a text.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for any other value.
         """
-        return self._of_kind(key, str, "must be a text")
+        return self._value_of_type(key, str, "must be a text")
 
     def numbers(self, key: str) -> Sourced | None:
-        """A list of numbers above 0, as a tuple of floats.
+        """Return a list of numbers above 0 as a tuple of floats.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for any other value.
         """
         rule = "must be a list of numbers above 0"
         listed = self.listed(
@@ -187,9 +194,9 @@ class Keys:
         return listed and Sourced(tuple(map(float, listed.value)), listed.source)
 
     def counts(self, key: str) -> Sourced | None:
-        """A list of whole numbers from 0 on, as a tuple.
+        """Return a list of integers from 0 on as a tuple.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for any other value.
         """
         return self.listed(
             key,
@@ -198,18 +205,18 @@ class Keys:
         )
 
     def texts(self, key: str) -> Sourced | None:
-        """A list of texts, as a tuple.
+        """Return a list of texts as a tuple.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for any other value.
         """
         return self.listed(key, "must be a list of texts", lambda item: isinstance(item, str))
 
     def listed(self, key: str, rule: str, fits: Callable[[Any], bool]) -> Sourced | None:
-        """A list of items that fit, as a tuple.
+        """Return a list whose items all fit, as a tuple.
 
-        Raises: InvalidInput, by ``rule``, for anything else.
+        Raises: InvalidInput with ``rule`` for any other value.
         """
-        listed = self._of_kind(key, list | tuple, rule)
+        listed = self._value_of_type(key, list | tuple, rule)
         if listed is None:
             return None
         if not all(map(fits, listed.value)):
@@ -217,19 +224,19 @@ class Keys:
         return Sourced(tuple(listed.value), listed.source)
 
     def section(self, key: str) -> Keys | None:
-        """A JSON object within this one.
+        """Return a JSON object inside this one.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for any other value.
         """
-        stated = self._of_kind(key, Mapping, "must be an object")
+        stated = self._value_of_type(key, Mapping, "must be an object")
         if stated is None:
             return None
         return Keys(stated.value, name=self.name, prefix=f"{stated.source}.", read=self.read)
 
-    def _of_kind(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
-        """A value of some types.
+    def _value_of_type(self, key: str, kind: type | UnionType, rule: str) -> Sourced | None:
+        """Return a value of a type.
 
-        Raises: InvalidInput, by ``rule``, for one of another.
+        Raises: InvalidInput with ``rule`` for a value of another type.
         """
         stated = self.get(key)
         if stated is not None and not isinstance(stated.value, kind):
@@ -237,19 +244,19 @@ class Keys:
         return stated
 
     def unread(self, *, skipped: Sequence[str] = (), whole: bool = False) -> Iterator[str]:
-        """The paths of rope-like keys that nothing read, but for the objects ``skipped``.
+        """Yield the paths of rope-like keys that nothing read, without the objects ``skipped``.
 
-        Of a ``whole`` object all keys are meant, as of a rope object that was read.
+        In a ``whole`` object every key counts, as in a rope object that was read.
         """
         for key, value in self.values.items():
             path = self.path(key)
-            off = value is False and key in OFF and not whole
+            off = value is False and key in _EMPTY_IF_FALSE and not whole
             if value is None or key in skipped or off:
                 continue
             is_read = path in self.read
-            meant = whole or _ROPE_LIKE.search(key) or (value and tells_layers(key))
-            meant = meant or tells_window(key)
-            if not is_read and not whole and is_model(key, value):
+            meant = whole or _ROPE_LIKE.search(key) or (value and states_layer_types(key))
+            meant = meant or states_window(key)
+            if not is_read and not whole and _is_model(key, value):
                 continue
             if not is_read and meant:
                 yield path
@@ -259,7 +266,7 @@ class Keys:
 
 
 def first(*values: Sourced | None) -> Sourced | None:
-    """The first value there is.
+    """Return the first value that is not None.
 
     >>> first(None, Sourced(1, "here")).source
     'here'
@@ -268,7 +275,7 @@ def first(*values: Sourced | None) -> Sourced | None:
 
 
 class FamilyReader:
-    """Reads a config whose model type gives what the config leaves out."""
+    """Reader of a config, with the defaults of its model type."""
 
     def __init__(self, keys: Keys, model_type: str, notes: Notes) -> None:
         self.keys = keys
@@ -277,20 +284,26 @@ class FamilyReader:
         self.default_source = f"default of {model_type}"
 
     def error(self, message: str, *, hint: str | None = None) -> InvalidInput:
-        """The error for what a config says or lacks."""
+        """Return the error for a wrong or missing value."""
         return InvalidInput(f"{self.keys.name}: {message}", hint=hint)
 
     def default(self, value: Any) -> Sourced:
-        """A value of the model type's."""
+        """Return a default value of the model type."""
         return Sourced(value, self.default_source)
 
+    def default_size(self, key: str, value: int) -> Sourced:
+        """Return a default size of the model type, and note it."""
+        size = self.default(value)
+        self.notes.size(self.keys.path(key), size)
+        return size
+
     def fixed(self, **values: Any) -> dict[str, Sourced]:
-        """Parameters that no key holds."""
+        """Return parameters that no key states."""
         return {name: self.default(value) for name, value in values.items()}
 
 
 def quotient(whole: Sourced, parts: Sourced) -> Sourced:
-    """A whole number divided by another.
+    """Return an integer divided by another, rounded down.
 
     >>> quotient(Sourced(64, "hidden_size"), Sourced(4, "heads"))
     Sourced(value=16, source='derived: hidden_size / heads')
@@ -304,10 +317,10 @@ SHARE = "partial_rotary_factor"
 
 
 class FamilyKeys(FamilyReader):
-    """What reads of a rotary config share: its keys, its family, and the notes they leave.
+    """The keys of a rotary config, its family, and the notes.
 
-    With ``by_own_class`` a config means what the class of transformers makes of it, and older names
-    of rope types are refused where that class does not know them.
+    With ``by_own_class``, the config is read exactly as the model type's class in transformers
+    reads it. Older names of rope types are then errors if that class does not know them.
     """
 
     def __init__(
@@ -319,19 +332,19 @@ class FamilyKeys(FamilyReader):
         self.family = family
 
     def names(self, key: str) -> tuple[str, ...]:
-        """What the family calls a key at the top of the config, empty where it has it nowhere."""
+        """Return the family's names of a key at the top of the config; empty if it has none."""
         name = self.family.keys.get(key, key)
         others = ANY_NAME.get(key, ()) if self.family.any_names else ()
         return (*([] if name is None else [name]), *others)
 
     def number(self, key: str) -> Sourced | None:
-        """A number at the top of the config, by whatever name."""
+        """Return a number at the top of the config, under any of the family's names."""
         return first(*(self.text.number(name) for name in self.names(key)))
 
     def count(self, key: str) -> Sourced | None:
-        """A whole number of the config by whatever name, or the model type's.
+        """Return an integer, under any of the family's names, or the model type's default.
 
-        Raises: InvalidInput where it is none.
+        Raises: InvalidInput for any other value.
         """
         names: tuple[str, ...] = (self.family.aliases.get(key, key), key)
         if self.family.any_names:
@@ -342,7 +355,7 @@ class FamilyKeys(FamilyReader):
         return count
 
     def needed_count(self, key: str) -> Sourced:
-        """A whole number that must be there.
+        """Return an integer that must be present or have a default.
 
         Raises: InvalidInput.
         """
@@ -352,14 +365,14 @@ class FamilyKeys(FamilyReader):
         return count
 
     def size(self, key: str) -> Sourced | None:
-        """A size of the config, or the model type's, which is noted."""
+        """Return a size of the config or the model type's default, which is noted."""
         size = self.count(key)
         return None if size is None else self.note_size(key, size)
 
     def note_size(self, key: str, size: Sourced, *, default: bool = True) -> Sourced:
-        """A size; where it is the model type's, that is noted, unless another name says so too.
+        """Return a size; note a default unless another name states the same size.
 
-        Without ``default`` nothing is noted but what other names say, which has no effect.
+        Keys of other names are noted as without effect. Without ``default``, only these are noted.
         """
         named = {name: self.text.values.get(name) for name in ANY_NAME.get(key, ())}
         stated = {name: value for name, value in named.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The layer types of a model, and which of them rotate."""
+"""Read the layer types of a model from its config, and which layers rotate."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from posenc_cli.configs.keys import FamilyKeys, Keys
 
 WITHOUT_ATTENTION = ("linear_attention", "conv", "mamba", "recurrent", "moe", "mlp")
-"""Layer types without attention, which positions do not affect."""
+"""Layer types without attention, where positions have no effect."""
 LARGEST_LAYERS = 10_000
 LONGEST_NAME = 100
 _COUNT = "num_hidden_layers"
 _UNSCALED = "unscaled"
-_FULL, _SLIDING, _REST = "full_attention", "sliding_attention", "linear_attention"
+_FULL, _SLIDING, _LINEAR = "full_attention", "sliding_attention", "linear_attention"
 KNOWN = (
     *("full_attention", "sliding_attention", "chunked_attention", "window_attention"),
     *("indexed_attention", "compressed_sparse_attention", "heavily_compressed_attention"),
@@ -29,7 +29,7 @@ KNOWN = (
     *("reference_sliding_attention", "linear_attention"),
 )
 """The names that transformers 5 accepts in ``layer_types``."""
-_BY_RATIO = {
+_TYPE_BY_RATIO = {
     0: _SLIDING,
     4: "compressed_sparse_attention",
     128: "heavily_compressed_attention",
@@ -41,18 +41,18 @@ RENAMED = {
     "deepseek_sparse_attention": "indexed_attention",
     "qwen_sparse_attention": "indexed_attention",
 }
-"""Older names and the ones that transformers replaces them with."""
+"""Older names, and the names that transformers replaces them with."""
 
 
 def numbered(count: Sourced | None) -> tuple[int, ...]:
-    """The numbers of so many layers, none where nothing says how many there are."""
+    """Return the layer numbers for a count; empty if the count is not known."""
     return tuple(range(min(count.value, LARGEST_LAYERS))) if count else ()
 
 
 class Group(Record):
-    """The layers of one type; ``label`` is None where a config does not distinguish types.
+    """The layers of one type; ``label`` is None if the config does not distinguish types.
 
-    ``scaled`` says whether their rope is scaled.
+    ``scaled`` says whether their RoPE is scaled.
     """
 
     label: str | None
@@ -62,7 +62,7 @@ class Group(Record):
 
 
 def groups(keys: FamilyKeys) -> list[Group]:
-    """The layers with attention, grouped by type, in the order of each type's first layer.
+    """Return the layers with attention, grouped by type, in the order of each type's first layer.
 
     Raises: InvalidInput.
     """
@@ -76,40 +76,39 @@ def groups(keys: FamilyKeys) -> list[Group]:
             )
         types[-1] = family.last
     bases = _layer_bases(keys, len(types))
-    turning = _rotations(keys, types) if bases is None else list(map(bool, bases))
+    rotations = _rotations(keys, types) if bases is None else list(map(bool, bases))
     if family.nope_types and not keys.text.values.get("layer_types"):
-        types = [family.nope_types[not turns] for turns in turning]
+        types = [family.nope_types[not rotates] for rotates in rotations]
     if family.scaled_layers:
         types = _scaled_types(keys, len(types))
     elif family.layer_bases == "base" and bases is not None:
         types = _types_by_base(types, bases)
-    by_kind: dict[tuple[str | None, bool], list[int]] = {}  # of a type, and whether they rotate
-    for layer, (label, turns) in enumerate(zip(types, turning, strict=True)):
+    by_kind: dict[tuple[str | None, bool], list[int]] = {}  # by type, and whether they rotate
+    for layer, (label, rotates) in enumerate(zip(types, rotations, strict=True)):
         if label not in WITHOUT_ATTENTION:
-            by_kind.setdefault((label, turns), []).append(layer)
+            by_kind.setdefault((label, rotates), []).append(layer)
     return _groups(by_kind) or [Group(None, ())]
 
 
 def _groups(by_kind: Mapping[tuple[str | None, bool], Sequence[int]]) -> list[Group]:
-    """The groups of layers by their type, and by whether they rotate."""
-    split = {label for label, turns in by_kind if (label, not turns) in by_kind}
+    split = {label for label, rotates in by_kind if (label, not rotates) in by_kind}
     found = []
-    for (label, turns), layers in by_kind.items():
+    for (label, rotates), layers in by_kind.items():
         name = label
-        if label in split:  # it stands for only a part of its type
-            name = (label or "rope") if turns else "nope"
+        if label in split:  # some layers of this type rotate, others do not
+            name = (label or "rope") if rotates else "nope"
         scaled = label != _UNSCALED
-        found.append(Group(name, tuple(layers), is_nope=not turns, scaled=scaled))
+        found.append(Group(name, tuple(layers), is_nope=not rotates, scaled=scaled))
     return found
 
 
 def _types(keys: FamilyKeys) -> list[str | None]:
     text, family = keys.text, keys.family
-    stated = _count(keys)
+    stated = _stated_layer_count(keys)
     listed = text.texts("layer_types")
     if listed is not None:
         if family.by_layer:
-            listed = _without_further_layers(keys, listed, stated)
+            listed = _without_prediction_layers(keys, listed, stated)
         if family.blocks and "mlp" in listed.value:
             listed = Sourced(listed.value[::2], listed.source)
             stated = stated and Sourced(stated.value // 2, f"half of {stated.source}")
@@ -127,18 +126,18 @@ def _types(keys: FamilyKeys) -> list[str | None]:
     count = stated.value if stated else family.defaults.get(_COUNT, 0)
     indices = text.counts(family.indices) if family.indices else None
     if indices is not None:
-        return [_FULL if layer in indices.value else _REST for layer in range(count)]
+        return [_FULL if layer in indices.value else _LINEAR for layer in range(count)]
     by_window = family.window.get("layers", "all") != "all"
     return _types_by_window(keys, count) if by_window else _cycle_types(keys, count)
 
 
 def sliding_window(text: Keys, family: Rotary) -> Sourced | None:
-    """The window and its key; None where the config has none or switches it off."""
+    """Return the window; None if the config has none or switches it off."""
     name = "sliding_window"
     flag = text.flag("use_sliding_window") if "switch" in family.window else None
     stated = text.get(name)
     if "bound" in family.window:
-        text.get("max_window_layers")  # without effect beside a list of layers
+        text.get("max_window_layers")  # has no effect if layer_types lists the layers
     if "switch" in family.window and not (flag and flag.value):
         return None
     if stated is None and not text.has(name) and name in family.defaults:
@@ -147,14 +146,14 @@ def sliding_window(text: Keys, family: Rotary) -> Sourced | None:
 
 
 def _types_by_window(keys: FamilyKeys, count: int) -> list[str | None]:
-    """The types of layers where only some have a sliding window, as in Qwen 2, else None."""
+    """Return the layer types if some layers have a sliding window, as in Qwen 2, else only None."""
     rule = keys.family.window
     bound = keys.text.count("max_window_layers", minimum=0) if "bound" in rule else None
     limit = bound.value if bound else rule.get("bound", 0)
     if sliding_window(keys.text, keys.family) is None:
         return [None] * count
     if rule["layers"] == "without rope":
-        slides = [not turns for turns in _rotation_flags(keys, count)]
+        slides = [not rotates for rotates in _rotation_flags(keys, count)]
     elif rule["layers"] == "even below":
         slides = [layer < limit and layer % 2 == 0 for layer in range(count)]
     else:
@@ -165,9 +164,9 @@ def _types_by_window(keys: FamilyKeys, count: int) -> list[str | None]:
 
 
 def _types_by_flag(keys: FamilyKeys, flags: Sourced, stated: Sourced | None) -> list[str | None]:
-    """The types of layers, from a list that has 1 for each sliding layer.
+    """Return the layer types from a list that has 1 for each sliding layer.
 
-    Raises: InvalidInput for a list of fewer numbers than there are layers.
+    Raises: InvalidInput for a list of fewer numbers than layers.
     """
     count = stated.value if stated else len(flags.value)
     if len(flags.value) < count:
@@ -176,20 +175,19 @@ def _types_by_flag(keys: FamilyKeys, flags: Sourced, stated: Sourced | None) -> 
 
 
 def _types_by_ratio(keys: FamilyKeys, stated: Sourced | None) -> list[str | None]:
-    """The types of layers, from how many keys each layer compresses into one.
+    """Return the layer types from the number of keys that each layer compresses into one.
 
     Raises: InvalidInput for a ratio that has no type.
     """
     ratios = keys.text.counts("compress_ratios")
     count = stated.value if stated else keys.family.defaults.get(_COUNT, 0)
-    if ratios is None or not {*ratios.value} <= {*_BY_RATIO} or len(ratios.value) < count:
-        rule = f"must be a list of {', '.join(map(str, _BY_RATIO))}, one for each layer"
+    if ratios is None or not {*ratios.value} <= {*_TYPE_BY_RATIO} or len(ratios.value) < count:
+        rule = f"must be a list of {', '.join(map(str, _TYPE_BY_RATIO))}, one for each layer"
         raise keys.text.invalid("compress_ratios", rule)
-    return [_BY_RATIO[ratio] for ratio in ratios.value[:count]]
+    return [_TYPE_BY_RATIO[ratio] for ratio in ratios.value[:count]]
 
 
-def _count(keys: FamilyKeys) -> Sourced | None:
-    """The number of layers that the config states."""
+def _stated_layer_count(keys: FamilyKeys) -> Sourced | None:
     text, family = keys.text, keys.family
     name = family.aliases.get(_COUNT, _COUNT)
     others = ("n_layer", "num_layers", "n_layers") if family.any_names else ()
@@ -199,8 +197,8 @@ def _count(keys: FamilyKeys) -> Sourced | None:
     return count
 
 
-def _without_further_layers(keys: FamilyKeys, listed: Sourced, count: Sourced | None) -> Sourced:
-    """A list of types, without the layers for multi-token prediction if it has them."""
+def _without_prediction_layers(keys: FamilyKeys, listed: Sourced, count: Sourced | None) -> Sourced:
+    """Return a list of types without the layers for multi-token prediction, if it has them."""
     further = keys.text.count("num_nextn_predict_layers", minimum=0)
     own = count.value if count else keys.family.defaults.get(_COUNT, 0)
     if further is None or len(listed.value) != own + further.value:
@@ -211,7 +209,7 @@ def _without_further_layers(keys: FamilyKeys, listed: Sourced, count: Sourced | 
 def _transformers_types(
     keys: FamilyKeys, listed: Sourced, count: Sourced | None
 ) -> list[str | None]:
-    """The types of a list, by the names that transformers uses now.
+    """Return the types of a list under transformers' current names.
 
     Raises: InvalidInput for a name that transformers does not know, or a wrong number of names.
     """
@@ -233,21 +231,21 @@ def _transformers_types(
 
 
 def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
-    """The types of layers where a config does not list them."""
+    """Return the layer types of a config that does not list them."""
     family = keys.family
     cycle = family.cycle
     if not cycle:
         return [None] * count
     period = keys.text.count(family.cycle_key, minimum=0) if family.cycle_key else None
     if period is not None and len(cycle) > 1:
-        # The one type that differs keeps its place: at the end of each period, or at its start.
+        # The type that occurs once stays at the end of each period, or at its start.
         at_start = cycle.count(cycle[0]) == 1
-        special, usual = (cycle[0], cycle[1]) if at_start else (cycle[-1], cycle[0])
-        usuals = (usual,) * (period.value - 1)
-        cycle = (special, *usuals) if at_start else (*usuals, special)
+        special, repeated = (cycle[0], cycle[1]) if at_start else (cycle[-1], cycle[0])
+        repetitions = (repeated,) * (period.value - 1)
+        cycle = (special, *repetitions) if at_start else (*repetitions, special)
         cycle = cycle if period.value else (special,)
-    ahead = -count % len(cycle) if family.from_end else 0
-    types = [cycle[(i + ahead) % len(cycle)] for i in range(count)]
+    offset = -count % len(cycle) if family.from_end else 0
+    types = [cycle[(i + offset) % len(cycle)] for i in range(count)]
     for label, layers in family.exceptions.items():
         for layer in layers:
             if -count <= layer < count:
@@ -258,10 +256,7 @@ def _cycle_types(keys: FamilyKeys, count: int) -> list[str | None]:
 
 
 def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
-    """Whether each layer rotates.
-
-    Raises: InvalidInput.
-    """
+    """Return whether each layer rotates."""
     text, family = keys.text, keys.family
     if family.from_end:
         return [(len(types) - 1 - layer) % 4 != 0 for layer in range(len(types))]
@@ -277,10 +272,7 @@ def _rotations(keys: FamilyKeys, types: list[str | None]) -> list[bool]:
 
 
 def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
-    """The base of each layer, 0 for a layer that does not rotate; None where no list states them.
-
-    Raises: InvalidInput.
-    """
+    """Return the base of each layer, 0 for an unrotated layer; None if no list states them."""
     if keys.family.layer_bases is None:
         return None
     listed = keys.text.listed(
@@ -294,7 +286,7 @@ def _layer_bases(keys: FamilyKeys, count: int) -> tuple[float, ...] | None:
 
 
 def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[str | None]:
-    """Layer types, with the base in the name where layers of one type have different bases."""
+    """Return layer types, with the base in the name if layers of one type have different bases."""
     own: dict[str | None, set[float]] = {}
     for label, base in zip(types, bases, strict=True):
         own.setdefault(label, set()).update({base} - {0})
@@ -305,7 +297,7 @@ def _types_by_base(types: Sequence[str | None], bases: Sequence[float]) -> list[
 
 
 def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
-    """Layer types that say which layers are scaled; None for each where all are."""
+    """Return layer types by whether their RoPE is scaled; None for each if all are."""
     listed = keys.text.counts(str(keys.family.scaled_layers))
     if listed is None or {*range(count)} <= {*listed.value}:
         return [None] * count
@@ -313,7 +305,7 @@ def _scaled_types(keys: FamilyKeys, count: int) -> list[str | None]:
 
 
 def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
-    """Whether each layer rotates; 1 in ``no_rope_layers`` means that it does."""
+    """Return whether each layer rotates; 1 in ``no_rope_layers`` means that it does."""
     text = keys.text
     interval = text.count("no_rope_layer_interval")
     period = interval.value if interval else 4
@@ -323,12 +315,12 @@ def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
         return periodic
     if len(listed.value) != count:
         raise keys.error(f"{listed.source} has {len(listed.value)} numbers for {count} layers")
-    turning = [*map(bool, listed.value)]
-    if interval is not None and turning != periodic:
+    rotations = [*map(bool, listed.value)]
+    if interval is not None and rotations != periodic:
         keys.notes.doubt(
             interval.source,
             f"{interval.source} {interval.value} contradicts {listed.source}, by which "
-            f"{turning.count(False)} of {count} layers do not rotate, not {periodic.count(False)}: "
-            "transformers takes the list",
+            f"{rotations.count(False)} of {count} layers do not rotate, "
+            f"not {periodic.count(False)}: transformers takes the list",
         )
-    return turning
+    return rotations

@@ -1,9 +1,9 @@
-"""The models that posenc ships, and the library functions that it knows.
+"""Find the models that posenc ships, and the library functions that it knows.
 
-A model is a data file in ``presets/``: what of its ``config.json`` matters for positions, in
-Hugging Face's own keys. Finding one reads that file alone. A function of a library is a row of
-``library_functions.json``, by ``package:function``; ``tools/conventions.py`` ran each, and tests
-compare its values with those of the row.
+A model is a data file in ``presets/``: the part of its ``config.json`` about positions, with
+Hugging Face's keys. ``find`` reads only that file. A library function is a row of
+``library_functions.json``, by ``package:function``. ``tools/conventions.py`` ran each function, and
+tests compare its values with the row's encoding.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FUNCTIONS = "library_functions.json"
 
 
 class Preset(Record):
-    """A model: what it is called, where its numbers were read, and its config."""
+    """A model: its name and title, the source of its numbers, and its config."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class Preset(Record):
 
 @cache
 def names() -> tuple[str, ...]:
-    """The names of all presets, in alphabetical order; none of them is read.
+    """Return the names of all presets in alphabetical order, without reading the presets.
 
     >>> "llama-3.1-8b" in names()
     True
@@ -44,9 +44,9 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Preset:
-    """The preset of a name.
+    """Return the preset of a name.
 
-    Raises: InvalidInput, with the nearest name, when there is none.
+    Raises: InvalidInput, with the nearest name, if there is none.
 
     >>> find("gpt2").config["n_positions"]
     1024
@@ -68,7 +68,7 @@ class LibraryFunction(Record):
 
 
 def function_names() -> tuple[str, ...]:
-    """The functions that posenc knows, as ``package:function``.
+    """Return the known functions as ``package:function``.
 
     >>> "diffusers:get_2d_sincos_pos_embed" in function_names()
     True
@@ -77,9 +77,9 @@ def function_names() -> tuple[str, ...]:
 
 
 def find_function(name: str) -> LibraryFunction:
-    """The encoding that a function computes by default.
+    """Return the encoding that a function computes by default.
 
-    Raises: InvalidInput, with the nearest name or those that there are.
+    Raises: InvalidInput, with the nearest name or the known names.
 
     >>> find_function("openai-whisper:sinusoids").set["spacing"]
     'tensor2tensor'

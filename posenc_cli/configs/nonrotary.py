@@ -1,6 +1,6 @@
-"""Model types without rotation: learned and sinusoidal tables, biases, offsets.
+"""Read model types without rotation: learned and sinusoidal tables, biases, relative positions.
 
-Each family is a row of ``nonrotary.json``: which keys its config uses, and what it leaves unsaid.
+Each family is a row of ``nonrotary.json``: the keys of its config, and its defaults.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 class NonRotaryFamily(Record):
-    """A family of models without rope.
+    """A family of models without RoPE.
 
-    ``dim``, ``rows``, ``heads`` and ``layers`` name the keys, each with its default. ``offset``
-    is how many rows of a learned table come before that of the first token, and whether the table
-    has them beside those it is said to have (``extra``); ``padding`` stands for pad_token_id + 1.
-    ``in_ids`` says that the model's own position ids count from a numeric offset, which other
-    families' embeddings add to an id. ``params`` are parameters that no key holds. ``unsaid`` says
-    that published configs leave the number of rows to the class. ``window`` names the key of how
-    many positions layers see.
+    ``read`` names the method of the reader. ``dim``, ``rows``, ``heads`` and ``layers`` are keys
+    with their defaults. ``offset`` is the number of rows of a learned table before the first
+    token's; "padding" stands for pad_token_id + 1. ``extra`` says that the table has them in
+    addition to the stated number of rows. ``in_ids`` says that the model's position ids include a
+    numeric offset; other families' embeddings add it. ``pad`` is the default pad_token_id.
+    ``params`` are parameters that no key states. ``unsaid`` says that published configs do not
+    state the number of rows. ``window`` is the key of the window with its default.
     """
 
     read: str
@@ -59,17 +59,17 @@ FAMILIES: Mapping[str, NonRotaryFamily] = {
     model_type: NonRotaryFamily(**row) for model_type, row in packaged("nonrotary.json").items()
 }
 
-SYNONYMS = (
+_SYNONYMS = (
     ("num_attention_heads", "n_head", "n_heads", "num_heads"),
     ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     ("hidden_size", "n_embd", "d_model"),
     ("max_position_embeddings", "n_positions"),
 )
-"""What transformers takes for one another in the configs of these families."""
+"""Keys that transformers treats as equal in the configs of these families."""
 
 
 class Reader(FamilyReader):
-    """Reads the config of a family without rope, with the ``defaults`` of the model around it."""
+    """Reader of a family without RoPE, with the ``defaults`` of the model around it."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Reader(FamilyReader):
         self.family, self.defaults = family, defaults
 
     def layers(self) -> Iterator[Layers]:
-        """The layers of each type.
+        """Yield the layers of each type.
 
         Raises: InvalidInput.
         """
@@ -91,7 +91,7 @@ class Reader(FamilyReader):
 
     def _count(self, named: tuple[str, int], *, minimum: int = 1) -> Sourced:
         key, default = named
-        also = next((names for names in SYNONYMS if key in names), (key,))
+        also = next((names for names in _SYNONYMS if key in names), (key,))
         count = first(*(self.keys.count(name, minimum=minimum) for name in (key, *also)))
         if count is None:
             count = self.default(self.defaults.get(key, default))
@@ -102,15 +102,14 @@ class Reader(FamilyReader):
     def _indices(self) -> tuple[int, ...]:
         return numbered(self._count(self.family.layers, minimum=0))
 
-    def _head(self) -> Sourced:
-        """The share of the hidden size that a head has."""
+    def _head_dim(self) -> Sourced:
         return quotient(self._count(self.family.dim), self._count(self.family.heads))
 
-    def _context(self) -> dict[str, Sourced]:
+    def _stated_context(self) -> dict[str, Sourced]:
         return {"context": self._count(self.family.rows)}
 
     def _first_row(self) -> Sourced:
-        """The row, or the position, of the first token."""
+        """Return the row, or the position, of the first token."""
         if self.family.offset != "padding":
             return self.default(self.family.offset)
         pad = first(*(self.keys.count(key, minimum=0) for key in ("pad_token_id", "padding_idx")))
@@ -121,7 +120,7 @@ class Reader(FamilyReader):
         return Sourced(self.family.pad + 1, f"derived: {self.default_source} + 1")
 
     def learned(self) -> Iterator[Layers]:
-        """A table of trained rows."""
+        """Yield a learned table."""
         rows, offset = self._count(self.family.rows), self._first_row()
         if rows.source == self.default_source and not self.family.unsaid:
             self.notes.size(self.keys.path(self.family.rows[0]), rows)
@@ -141,10 +140,7 @@ class Reader(FamilyReader):
         yield Layers(None, (), "learned", params, {"context": context, **self._window()})
 
     def _window(self) -> dict[str, Sourced]:
-        """The largest window of Longformer's layers, or the one of GPT-Neo's local layers.
-
-        Raises: InvalidInput.
-        """
+        """Return the largest window of Longformer's layers, or that of GPT-Neo's local layers."""
         if self.family.window is None:
             return {}
         key = self.family.window[0]
@@ -172,8 +168,8 @@ class Reader(FamilyReader):
             )
 
     def sinusoidal(self) -> Iterator[Layers]:
-        """Sines and cosines, added to the embeddings."""
-        derived = self._context()
+        """Yield sines and cosines that are added to the embeddings."""
+        derived = self._stated_context()
         if self.family.offset:
             start = self._first_row()
             derived["first_position"] = start
@@ -185,16 +181,16 @@ class Reader(FamilyReader):
         yield Layers(None, (), "sinusoidal", dim | fixed, derived)
 
     def xlm(self) -> Iterator[Layers]:
-        """Sines and cosines, or a table that began as such."""
+        """Yield sines and cosines, or a learned table initialized with them."""
         flag = self.keys.flag("sinusoidal_embeddings")
         dim = self._count(self.family.dim)
         if flag is not None and flag.value:
-            yield Layers(None, (), "sinusoidal", {"dim": dim}, self._context())
+            yield Layers(None, (), "sinusoidal", {"dim": dim}, self._stated_context())
         else:
             yield from self.learned()
 
     def whisper(self) -> Iterator[Layers]:
-        """Sines and cosines for sound, trained rows for text."""
+        """Yield sines and cosines for audio, and a learned table for text."""
         dim = self._count(self.family.dim)
         encoder = {"dim": dim, **self.fixed(layout="concat", spacing="tensor2tensor")}
         source = self._count(("max_source_positions", 1500))
@@ -203,7 +199,7 @@ class Reader(FamilyReader):
         yield Layers("decoder", (), "learned", {"dim": dim, "max_len": target}, {"context": target})
 
     def t5(self) -> Iterator[Layers]:
-        """T5's buckets, whose encoder looks both ways."""
+        """Yield T5's relative position buckets, bidirectional in the encoder."""
         params = {
             "heads": self._count(self.family.heads),
             "num_buckets": self._count(("relative_attention_num_buckets", 32)),
@@ -220,7 +216,7 @@ class Reader(FamilyReader):
             yield Layers(side, layers, "t5", params | both, tables)
 
     def mpnet(self) -> Iterator[Layers]:
-        """A table of trained rows, and T5's buckets, which its encoder numbers by itself.
+        """Yield a learned table, and T5's buckets of the encoder's own positions.
 
         Source: MPNetEmbeddings and MPNetEncoder.compute_position_bias of transformers.
         """
@@ -234,35 +230,37 @@ class Reader(FamilyReader):
         yield Layers("attention", self._indices(), "t5", params, tables)
 
     def bloom(self) -> Iterator[Layers]:
-        """ALiBi by key."""
-        yield self._alibi("bloom")
+        """Yield ALiBi computed from the key's position."""
+        yield self._alibi_layers("bloom")
 
     def mpt(self) -> Iterator[Layers]:
-        """ALiBi by distance from the last key."""
+        """Yield ALiBi computed from the distance to the last key."""
         attention = self.keys.section("attn_config")
         if attention is not None:
             stated = attention.flag("alibi"), attention.number("alibi_bias_max")
-            for each, held in zip(stated, (True, 8), strict=True):
-                if each is not None and each.value != held:
+            for each, expected in zip(stated, (True, 8), strict=True):
+                if each is not None and each.value != expected:
                     self.notes.ineffective(each, "transformers' mpt adds ALiBi of at most 8")
-        yield self._alibi("mpt", {"context": self._count(("max_seq_len", 2048))})
+        yield self._alibi_layers("mpt", {"context": self._count(("max_seq_len", 2048))})
 
     def falcon(self) -> Iterator[Layers]:
-        """ALiBi by key, which Falcon scales."""
-        held = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
-        layers = self._alibi("bloom", {"head_dim": self._head(), "slope_format": held})
+        """Yield ALiBi computed from the key's position, which Falcon scales."""
+        rounded = Sourced("bfloat16", "build_alibi_tensor of transformers' falcon")
+        layers = self._alibi_layers(
+            "bloom", {"head_dim": self._head_dim(), "slope_format": rounded}
+        )
         self.notes.warnings.append(
             "falcon divides the bias by √head_dim and rounds its slopes to bfloat16"
         )
         yield layers
 
-    def _alibi(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
+    def _alibi_layers(self, form: str, derived: Mapping[str, Sourced] | None = None) -> Layers:
         params = {"heads": self._count(self.family.heads), "form": self.default(form)}
         return Layers(None, self._indices(), "alibi", params, derived or {})
 
     def gptj(self) -> Iterator[Layers]:
-        """Rope of the first columns of a head."""
-        head, rotated = self._head(), self.keys.count("rotary_dim")
+        """Yield RoPE on the first dimensions of a head."""
+        head, rotated = self._head_dim(), self.keys.count("rotary_dim")
         if self.keys.has("rotary_dim") and rotated is None:
             raise self.keys.invalid("rotary_dim", "must be a number")
         rotated = rotated or self.default(64)
@@ -275,19 +273,19 @@ class Reader(FamilyReader):
         yield self._plain_rope(head, {} if share.value == 1 else {"partial": share})
 
     def roformer(self) -> Iterator[Layers]:
-        """The paper's rope."""
-        yield self._plain_rope(self._head(), {})
+        """Yield RoPE as in the paper."""
+        yield self._plain_rope(self._head_dim(), {})
 
     def _plain_rope(self, head: Sourced, more: Mapping[str, Sourced]) -> Layers:
-        """The layers of the paper's rope, whose base no config of these families holds."""
+        """Return layers with the paper's RoPE; configs of these families do not state its base."""
         if head.value < 2 or head.value % 2:
             raise self.error(f"head_dim {head.value}: must be even")
         params = {"dim": head, **self.fixed(base=10_000.0, layout="interleaved"), **more}
-        derived = {"head_dim": head, **self._context()}
+        derived = {"head_dim": head, **self._stated_context()}
         return Layers(None, self._indices(), "rope", params, derived)
 
     def transformer_xl(self) -> Iterator[Layers]:
-        """Sinusoids of offsets, which queries meet."""
+        """Yield Transformer-XL's sinusoids of relative positions."""
         clamp = self.keys.get("clamp_len")
         if clamp is not None and isinstance(clamp.value, int) and clamp.value > 0:
             self.notes.warnings.append(
@@ -295,8 +293,10 @@ class Reader(FamilyReader):
             )
         yield Layers(None, self._indices(), "transformer-xl", {"dim": self._count(self.family.dim)})
 
-    def unturned(self) -> Iterator[Layers]:
-        """No positions at all, whichever layers attend."""
+    def nope(self) -> Iterator[Layers]:
+        """Yield layers without positions."""
         if self.model_type == "glm5_next_text" and self.keys.values.get("qk_rope_head_dim"):
             raise self.keys.invalid("qk_rope_head_dim", "transformers accepts only 0 here")
-        yield Layers(None, (), "nope", {"dim": self._count(self.family.dim)}, self._context())
+        yield Layers(
+            None, (), "nope", {"dim": self._count(self.family.dim)}, self._stated_context()
+        )

@@ -1,12 +1,13 @@
-"""The rule by which a model assigns position ids to the tokens of a prompt.
+"""Find the rule by which a model assigns position ids to the tokens of a prompt.
 
-Text counts from 0. Padding is skipped by decoders, as generation in transformers has it, and is
-counted by encoders such as BERT, which ask no mask for positions. RoBERTa and its kin skip it and
-count from the row after that of padding, MPNet, MRA, Nystromformer and YOSO from row 2. Models
-with M-RoPE give a token three ids, of frames, rows and columns, by their ``get_rope_index``, read
-in transformers 5.24. It has one of these rules for the frames of a video: a step of 1, a step of
-seconds, or a grid of its own for each frame. Qwen2.5-Omni's step is of seconds too, but its text
-goes on past the largest id. The ids of Qwen3-Omni are fractions, which none of these gives.
+Text counts from 0. Decoders skip padding, as generation in transformers does. Encoders such as BERT
+count it, and ignore the mask for positions. RoBERTa and its relatives skip padding and count from
+the row after the padding row; MPNet, MRA, Nystromformer and YOSO count from row 2.
+
+Models with M-RoPE give a token three ids (frame, row, column) by their ``get_rope_index``, read in
+transformers 5.24. The frames of a video follow one of three rules: a step of 1, a step in seconds,
+or a separate grid for each frame. Qwen2.5-Omni's step is in seconds too, but its text continues
+after the largest id. The ids of Qwen3-Omni are fractions, which no rule here gives.
 """
 
 from __future__ import annotations
@@ -47,15 +48,16 @@ SEEING: Mapping[str, Mapping[str, Any]] = {
 }
 """The model types whose ``get_rope_index`` was read, and their fields of `PositionRule`."""
 _MERGE, _PER_SECOND = 2, 4
-"""Patches to a side of a token, and ids to a second, of the vision configs without these keys."""
+"""Defaults of vision configs: patches to a side of a token, and ids per second."""
 
 PADDING: Mapping[str, frozenset[str]] = {
     rule: frozenset(kinds) for rule, kinds in families.packaged("padding.json").items()
 }
-"""The model types by what their code in transformers 5.24 does with padding.
+"""The model types by the treatment of padding in their code in transformers 5.24.
 
-``skipped``: decoders whose ``forward`` takes position_ids, which GenerationMixin makes of the mask,
-or that do so themselves (OPT, BioGPT). ``counted``: all tokens are numbered by ``torch.arange``.
+``skipped``: decoders whose ``forward`` takes position_ids, which GenerationMixin computes from the
+mask, or that compute them from the mask themselves (OPT, BioGPT). ``counted``: all tokens are
+numbered by ``torch.arange``.
 """
 
 _POSITIONED = ("absolute", "rotary")
@@ -63,16 +65,16 @@ _POSITIONED = ("absolute", "rotary")
 
 
 class PositionRule(Record):
-    """How a model type counts.
+    """The rule by which a model counts positions.
 
-    start: the id of the first token; ``padding``: that of padding that is skipped.
-    skips: whether padding is skipped; ``read`` is False where that is assumed.
-    rows: of a learned table, of which the first token reads row ``first_row``; None without one.
+    start: the id of the first token; ``padding``: the id of skipped padding.
+    skips: whether padding is skipped; ``read`` is False if that is assumed.
+    rows: of a learned table, or None; the first token reads row ``first_row``.
     unused: the encodings of a model that uses no position ids, such as biases; else empty.
-    frames: the rule for the frames of a video, None of a model without axes that was read.
-    merge: how many patches to a side become one token; ``frames_merged``: how many frames of a
-        video; ``per_second``: ids to a second of video.
-    after: past what text goes on after a grid: its longer ``side``, or its ``largest`` id.
+    frames: the rule for the frames of a video; None if positions have one axis or it was not read.
+    merge: patches to a side of a token; ``frames_merged``: frames of a video for a token;
+        ``per_second``: ids per second of video.
+    after: where text continues after a grid: past its longer ``side`` or its ``largest`` id.
     """
 
     model_type: str
@@ -91,25 +93,24 @@ class PositionRule(Record):
 
 
 def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> PositionRule:
-    """The rule of a config's model.
+    """Return the rule of a config's model.
 
-    Raises: InvalidInput where nothing reads it, or it is a file of GGUF.
+    Raises: InvalidInput if the model is not supported, or the file is a GGUF file.
     """
     if isinstance(config, GGUFHeader):
         raise InvalidInput(f"{name} is a GGUF file; ids of positions need a config.json")
     own = config.get("model_type")
     seen = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if seen is not None:
-        stated = _stated(Keys(config, name=name), seen["frames"])
-        held = {field: each.value for field, each in stated.items() if each}
-        return PositionRule(str(own), **{**seen, **held})
+        stated = _stated_fields(Keys(config, name=name), seen["frames"])
+        fields_of_config = {field: each.value for field, each in stated.items() if each}
+        return PositionRule(str(own), **{**seen, **fields_of_config})
     resolved = resolve(config, name=name)
     kind = resolved.model_type
     family = nonrotary.FAMILIES.get(kind)
     groups = [{**group.params, **group.derived} for group in resolved.layers]
-    rows: list[Any] = []
-    for each in groups:
-        rows += [each[key].value for key in ("offset", "first_position") if key in each]
+    keys = ("offset", "first_position")
+    rows = [each[key].value for each in groups for key in keys if key in each]
     counted = kind in PADDING["counted"]
     tables = [each["max_len"].value for each in groups if "max_len" in each]
     schemes = {group.scheme: catalogue.find(group.scheme).kind for group in resolved.layers}
@@ -133,11 +134,8 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     )
 
 
-def _stated(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
-    """The fields of a rule for images and videos that a config states.
-
-    Raises: InvalidInput.
-    """
+def _stated_fields(keys: Keys, frames: str) -> Mapping[str, Sourced | None]:
+    """Return the fields of a rule for images and videos that a config states."""
     whole = keys.section("thinker_config") or keys
     vision = whole.section("vision_config") or Keys({}, name=keys.name)
     fields: dict[str, Sourced | None] = {"merge": vision.count("spatial_merge_size")}

@@ -1,4 +1,4 @@
-"""The result of reading a config: a scheme for each kind of layer, with sources."""
+"""The result of reading a config: a scheme for each type of layer, with sources."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Sourced(Record):
-    """A value, and where it comes from.
+    """A value and its source.
 
-    ``source`` is the path of the key that was read (``rope_parameters.factor``), ``default of``
-    a model type, or ``derived:`` and how.
+    ``source`` is the path of the key (``rope_parameters.factor``), ``default of`` a model type, or
+    ``derived:`` and the rule.
     """
 
     value: Any
@@ -26,25 +26,25 @@ class Sourced(Record):
 
 
 WINDOWS = WINDOW, WINDOW_OF_ALL = "window", "window_of_all"
-"""What a window is called in derived values: that of layers of one type, or of all."""
+"""Names of the window in derived values: of one layer type, and of all layers."""
 WINDOWS_UNREAD = "posenc has not read how {} limits attention"
-"""Why windows are not compared with those of a runtime."""
+"""The reason why windows are not compared with a runtime's."""
 BIAS_TABLES = "bias_tables"
-"""What is derived of a learned bias: whether layers share its table, or each has one."""
+"""Name of the derived value that says whether layers share the table of a learned bias."""
 SHARED, SEPARATE = "one for all layers", "one for each layer"
 _LONGEST_VALUE = 60
 TRANSFORMERS = "transformers"
-"""The runtime whose reading of a config is meant where none is named."""
+"""The runtime whose reading is used by default."""
 ALL = "all"
-"""What stands for every runtime, where their readings are shown beside each other."""
+"""The name for every runtime, to compare their readings."""
 
 
 class Layers(Record):
     """The encoding of the layers of one type: a scheme of the catalogue and its parameters.
 
-    ``layer_type`` is None where all layers are alike, and ``layers`` is empty where a config does
-    not say how many there are. ``derived`` is what follows from the parameters: the head's
-    columns, the attention factor and what it does to logits, the context.
+    ``layer_type`` is None if all layers are of one type. ``layers`` is empty if the config does not
+    state their number. ``derived`` are values that follow from the parameters: head dim, attention
+    factor, logit multiplier, context.
     """
 
     layer_type: str | None
@@ -55,28 +55,28 @@ class Layers(Record):
 
     @property
     def is_rotary(self) -> bool:
-        """Whether their scheme rotates queries and keys."""
+        """Whether the scheme rotates queries and keys."""
         from posenc_cli import catalogue
 
         return catalogue.find(self.scheme).kind == "rotary"
 
     @property
     def slides(self) -> bool:
-        """Whether they see a window of positions, or chunks of them, alone."""
+        """Whether the layers attend only to a window or chunk of positions."""
         label = self.layer_type or ""
         return "window" in self.derived or "sliding" in label or "chunked" in label
 
     def same_encoding(self, other: Layers) -> bool:
-        """Whether both are encoded alike."""
+        """Return whether two types of layers have the same scheme and parameters."""
         return self.scheme == other.scheme and self.values() == other.values()
 
     def values(self) -> dict[str, Any]:
-        """The parameters without their sources."""
+        """Return the parameters without their sources."""
         return {name: param.value for name, param in self.params.items()}
 
 
 def grouped(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[list[Any]]:
-    """Items, those together that are like the first of their group.
+    """Return items in groups: each item joins the first group whose first item is alike.
 
     >>> grouped([1, 2, 3, 5], lambda one, other: one % 2 == other % 2)
     [[1, 3, 5], [2]]
@@ -90,7 +90,7 @@ def grouped(items: Iterable[Any], alike: Callable[[Any, Any], bool]) -> list[lis
 
 
 def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
-    """Refuse a value that the scheme's parameter does not take, by where it comes from.
+    """Refuse a value that the scheme's parameter does not accept; the error names its source.
 
     Raises: InvalidInput.
 
@@ -111,7 +111,7 @@ def check_values(name: str, scheme: str, params: Mapping[str, Sourced]) -> None:
 
 
 def json_text(value: object) -> str:
-    """A value as its file spells it, on one line and shortened.
+    """Return a value as JSON, on one line and shortened.
 
     >>> json_text(True), json_text(None), json_text("1e4"), len(json_text("x" * 999))
     ('true', 'null', '"1e4"', 60)
@@ -124,9 +124,9 @@ def json_text(value: object) -> str:
 
 
 class Departure(Record):
-    """One point at which a runtime makes something else of a config than transformers 5.
+    """A difference between a runtime's reading of a config and that of transformers 5.
 
-    ``topic`` is what it is of, ``what`` the runtime does, ``evidence`` where that can be read.
+    ``topic`` is the subject, ``what`` the runtime's behaviour, ``evidence`` the place of its code.
     """
 
     runtime: str
@@ -136,23 +136,21 @@ class Departure(Record):
     evidence: str
 
     def text(self) -> str:
-        """The point in words."""
+        """Return the difference in words."""
         return f"{self.runtime} {self.version}: {self.what} ({self.evidence})"
 
 
 class Resolved(Record):
-    """What a config says of positions.
+    """The positional encodings of a config.
 
-    ``unread`` are the rope-like keys that nothing read, ``defaulted`` the rope values that the
-    config leaves to its model type, ``contradicted`` the keys that contradict others;
-    each means that a model may not be what its config says, as do ``lacking`` parts of a file.
-    ``headlines`` are the warnings that
-    come before the rest: what the whole reading stands on. ``noun`` is what a reader calls the
-    model type. ``departures`` are where another runtime's reading leaves transformers'.
-    ``windows_unread`` says that the config has windows, and how the other runtime sees them was not
-    read.
-    ``config`` is what was read, where it is a config of transformers. ``latent`` are rotary keys of
-    a GGUF file that llama.cpp does not read, or without effect there, after the architecture.
+    ``unread`` are rope-like keys that nothing read, ``defaulted`` the RoPE values taken from the
+    model type, ``contradicted`` the keys that contradict others, and ``lacking`` the missing parts
+    of a file. With each of them, the model may differ from its config. ``headlines`` are the most
+    important warnings, which come first. ``noun`` is the name of the model type in texts.
+    ``departures`` are a runtime's differences from transformers. ``windows_unread`` says that the
+    runtime's reading of the config's windows is not known. ``config`` is the config itself, if
+    transformers reads it. ``latent`` are rotary keys of a GGUF file without effect in llama.cpp,
+    without the architecture's prefix.
     """
 
     model_type: str
@@ -170,10 +168,10 @@ class Resolved(Record):
     latent: Mapping[str, Any] = fresh(dict)
 
     def layer(self, layer_type: str | None = None) -> Layers:
-        """The layers of a type; without one, those that all are like.
+        """Return the layers of a type, or of all types if their encodings are the same.
 
-        Raises: InvalidInput, with the choices, for an unknown type, or where types differ and
-        none is named.
+        Raises: InvalidInput, with the choices, for an unknown type, or if types differ and none is
+        given.
         """
         known = [group.layer_type for group in self.layers if group.layer_type is not None]
         choices = ", ".join(known)
@@ -199,9 +197,9 @@ class Resolved(Record):
 
 @dataclass
 class Notes:
-    """What a reader of the result should know: collected while a config is read.
+    """Warnings and doubts, collected while a config is read.
 
-    What is said twice is told once, by `resolved`.
+    Texts that occur twice are reported once, by `resolved`.
     """
 
     warnings: list[str] = field(default_factory=list)
@@ -214,13 +212,13 @@ class Notes:
     def resolved(
         self, model_type: str, layers: Sequence[Layers], unread: Sequence[str], **more: Any
     ) -> Resolved:
-        """The result, with all that was noted."""
-        told = [*self.headlines, *self.warnings]
+        """Return the result, with all notes."""
+        warnings_in_order = [*self.headlines, *self.warnings]
         return Resolved(
             model_type,
             tuple(layers),
             unread=tuple(unread),
-            warnings=tuple(dict.fromkeys(told)),
+            warnings=tuple(dict.fromkeys(warnings_in_order)),
             defaulted=tuple(dict.fromkeys(self.defaulted)),
             contradicted=tuple(dict.fromkeys(self.contradicted)),
             lacking=tuple(self.lacking),
@@ -229,8 +227,8 @@ class Notes:
             **more,
         )
 
-    def of_transformers(self, paths: Iterable[str]) -> None:
-        """Say whose reading the warnings so far are of, where they name keys of these paths."""
+    def mark_transformers_readings(self, paths: Iterable[str]) -> None:
+        """Prefix the warnings about keys of these paths with "transformers"."""
         known = tuple(paths)
         self.warnings = [
             f"{TRANSFORMERS}: {text}"
@@ -240,17 +238,17 @@ class Notes:
         ]
 
     def doubt(self, key: str, text: str) -> None:
-        """Say that a key contradicts the value in use, or another key."""
+        """Warn that a key contradicts the value in use, or another key."""
         self.warnings.append(text)
         self.contradicted.append(key)
 
     def ineffective(self, stated: Sourced, reason: str) -> None:
-        """Say that a key has no effect, and why, and name it as one that says otherwise."""
+        """Warn that a key has no effect, and count it as contradicted."""
         held = stated.value
         value = f"{held:g}" if isinstance(held, float) else json_text(held)
         self.doubt(stated.source, f"{stated.source} {value} has no effect: {reason}")
 
     def size(self, key: str, size: Sourced) -> None:
-        """Say that a size is the model type's, and name it as a default."""
+        """Warn that a size is the model type's default."""
         self.warnings.append(f"{key} is not given: {size.value} is the {size.source}")
         self.defaulted.append(key)

@@ -1,11 +1,10 @@
-"""RoPE in a config: rope_parameters, the older rope_scaling, and related keys.
+"""Read RoPE from a config: rope_parameters, the older rope_scaling, and related keys.
 
-Values are taken in transformers' order: from the rope object, then from the top of the config,
-then from the model type. :func:`rope_layers` reads them; what each step needs stands below it:
-:mod:`~posenc_cli.configs.layer_types` says which layers there are,
-:mod:`~posenc_cli.configs.rope_objects` which JSON object is theirs, and
-:mod:`~posenc_cli.configs.rope_rules` what their rope type reads. All take the config's keys as
-:class:`~posenc_cli.configs.keys.FamilyKeys`.
+Values are read in transformers' order: from the rope object, then from the top of the config, then
+the default of the model type. :func:`rope_layers` uses one module for each step:
+:mod:`~posenc_cli.configs.layer_types` groups the layers, :mod:`~posenc_cli.configs.rope_objects`
+finds their JSON object, :mod:`~posenc_cli.configs.rope_rules` reads the parameters of their rope
+type.
 """
 
 from __future__ import annotations
@@ -27,23 +26,23 @@ if TYPE_CHECKING:
     from posenc_cli.configs.rope_objects import RopeObject
 
 
-SLICE = "qk_rope_head_dim"
-REST = "qk_nope_head_dim"
-HEAD = "head_dim"
-BY_HEAD_DIM = ("dynamic", "yarn", "longrope")
-"""Rope types for which transformers reads head_dim and infers none where that is null."""
-WHOLE = frozenset(
+_SLICE = "qk_rope_head_dim"
+_UNROTATED = "qk_nope_head_dim"
+_HEAD = "head_dim"
+_READS_HEAD_DIM = ("dynamic", "yarn", "longrope")
+"""Rope types for which transformers reads head_dim, and does not infer it if it is null."""
+_NEEDS_WHOLE_HEADS = frozenset(
     {
         *("arcee", "aria_text", "cosmos3_edge_text", "cwm", "deepseek_v2", "esmc", "eurobert"),
         *("gemma2", "gemma3_text", "gemma3n_text", "gpt_neox", "higgs_audio_v2", "hyperclovax"),
         *("internlm3", "iquestcoder", "jais2", "llama", "minicpm3", "vaultgemma"),
     }
 )
-"""Model types of which transformers refuses a hidden size that the heads do not divide."""
+"""Model types that transformers refuses unless num_attention_heads divides hidden_size."""
 
 
 def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
-    """The layers of each type, in the order of their first, each with its rope object.
+    """Yield the layers of each type, in the order of their first layer, each with its rope object.
 
     Raises: InvalidInput.
     """
@@ -56,21 +55,18 @@ def rope_layers(keys: FamilyKeys) -> Iterator[tuple[Layers, RopeObject | None]]:
             params = {} if hidden is None else {"dim": hidden}
             yield Layers(group.label, group.layers, "nope", params, _context(keys)), None
         else:
-            yield _rope_of(keys, group, rope), rope
+            yield _layers_of_group(keys, group, rope), rope
 
 
-def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
-    """The rope of one group of layers.
-
-    Raises: InvalidInput.
-    """
+def _layers_of_group(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
+    """Return the RoPE of a group of layers."""
     rope_type = _rope_type(keys, rope)
     if not keys.family.compressed:
-        head = head_dim(keys, group, rope_type)
-        share = _share(keys, rope, rope_type, head)
+        head = _head_dim(keys, group, rope_type)
+        share = _rotated_share(keys, rope, rope_type, head)
     else:
-        head, share = _slice_of_head(keys, rope), None
-    rotated = _width(keys, rope_type, head, share)
+        head, share = _rotary_slice(keys, rope), None
+    rotated = _rotary_dim(keys, rope_type, head, share)
     params = {
         "dim": head,
         "base": _base(keys, rope, group.label),
@@ -89,9 +85,9 @@ def _rope_of(keys: FamilyKeys, group: Group, rope: RopeObject) -> Layers:
     return Layers(group.label, group.layers, scheme, params, derived)
 
 
-def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
-    """The last columns of a head, which alone rotate where keys are compressed."""
-    whole, share = keys.needed_count(HEAD), rope.number(SHARE)
+def _rotary_slice(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+    """Return the rotary dim of layers with compressed keys: the last dimensions of each head."""
+    whole, share = keys.needed_count(_HEAD), rope.number(SHARE)
     keys.notes.warnings.append(
         f"{keys.family.model_type} rotates the last dimensions of each head; keys of compressed "
         "layers rotate by the position of their block's first token, and outputs are rotated back"
@@ -103,9 +99,9 @@ def _slice_of_head(keys: FamilyKeys, rope: RopeObject) -> Sourced:
 
 
 def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
-    """The rule that the rope object names.
+    """Return the rope type of a rope object, by its current name.
 
-    Raises: InvalidInput for an unknown one, or for two that contradict each other.
+    Raises: InvalidInput if the type is unknown, or the model type does not support it.
     """
     new, old = rope.text("rope_type"), rope.text("type")
     if old is not None and new is None and not rope.reads_type:
@@ -131,18 +127,18 @@ def _rope_type(keys: FamilyKeys, rope: RopeObject) -> str:
     where = f"{rope.path('rope_type')} is missing"
     if stated is not None:
         where = f"{stated.source} {abbreviated(stated.value)}"
-    whose, takes = keys.family.model_type, f"takes {', '.join(types)}"
+    reader, support = keys.family.model_type, f"takes {', '.join(types)}"
     if not keys.family.known:
-        whose = f"the code of model type {whose}"
-        takes = f"is not known, and transformers {takes}"
+        reader = f"the code of model type {reader}"
+        support = f"is not known, and transformers {support}"
     hint = nearest(name, types)
     if name in RENAMED:
         hint = f"it is an older name: in a copy of the file, say {RENAMED[name]}"
-    raise keys.error(f"{where}: {whose} {takes}", hint=hint)
+    raise keys.error(f"{where}: {reader} {support}", hint=hint)
 
 
 def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None) -> None:
-    """Warn of an older name of a rope type where the class of the model type fails on it."""
+    """Warn of an older name of a rope type with which the class of the model type fails."""
     family = keys.family
     needed = None if stated is None else family.renamed_with.get(stated.value)
     if stated is None or needed is None:
@@ -162,9 +158,9 @@ def _note_older_name(keys: FamilyKeys, rope: RopeObject, stated: Sourced | None)
 
 
 def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
-    """The base of the ladder of wavelengths.
+    """Return the base of the frequencies (rope_theta).
 
-    Raises: InvalidInput where it is not above 1, or must be there and is not.
+    Raises: InvalidInput unless it is above 0, or if it is missing and has no default.
     """
     text, family = keys.text, keys.family
     if family.keys.get("rope_theta", "") is None and family.rope_ignored:
@@ -176,26 +172,26 @@ def _base(keys: FamilyKeys, rope: RopeObject, label: str | None) -> Sourced:
         base = first(*(text.number(name) for name in names))
     of_type = f" of {label} layers" if family.nested and label else ""
     if base is None:
-        usual = family.base_of(label)
-        if usual is None:
+        default_base = family.base_of(label)
+        if default_base is None:
             raise keys.error(f"{rope.path('rope_theta')} is missing")
-        base = keys.default(usual)
-        if text.values.get("rope_theta") == usual:
-            # OLMo 3 takes its default for some layers beside the rope_theta of the others.
+        base = keys.default(default_base)
+        if text.values.get("rope_theta") == default_base:
+            # OLMo 3 uses its default for some layers, and rope_theta for the others.
             return base
     missing = f"has no rope_theta{of_type}: {base.value:g} is the {keys.default_source}"
     if rope.is_default:
         missing = f"has no rope_parameters: those of {family.model_type} are taken"
-    if base.source.startswith("default of") and not _is_stated(keys, label, base.value):
+    if base.source.startswith("default of") and not _is_certain(keys, label, base.value):
         keys.notes.warnings.append(f"{text.name} {missing}")
         keys.notes.defaulted.append(f"rope_theta{of_type}")
     return base
 
 
 def _fixed_base(keys: FamilyKeys) -> Sourced:
-    """The base of a family whose configs have no key for it, but one that may multiply it.
+    """Return the base of a family without a key for it, multiplied by its ratio if it has one.
 
-    Raises: InvalidInput for a ratio of which the config does not say what it does.
+    Raises: InvalidInput for a ratio whose meaning the config does not show.
     """
     base = keys.default(keys.family.base_of(None))
     ratio = keys.text.number(keys.family.ratio) if keys.family.ratio else None
@@ -210,19 +206,16 @@ def _fixed_base(keys: FamilyKeys) -> Sourced:
 
 
 _GLM4_VOCABULARY = 151_552
-"""The padded_vocab_size of GLM-4, and of no ChatGLM before it."""
+"""The padded_vocab_size of GLM-4; no earlier ChatGLM has it."""
 
 
-_CONSTANT = ("esm",)
+_CONSTANT_BASES = ("esm",)
 """Model types whose published configs state no base: it was a constant before transformers 5."""
 
 
-def _is_stated(keys: FamilyKeys, label: str | None, base: float) -> bool:
-    """Whether a base that is the model type's needs no doubt.
-
-    Either no config states it, or this one does by a name of other code.
-    """
-    if keys.family.model_type in _CONSTANT:
+def _is_certain(keys: FamilyKeys, label: str | None, base: float) -> bool:
+    """Return whether a default base is certain: a constant, or stated under another name."""
+    if keys.family.model_type in _CONSTANT_BASES:
         return True
     names = LOCAL_BASES if "sliding" in (label or "") else (*BASES, *GLOBAL_BASES)
     return any(keys.text.values.get(name) == base for name in names)
@@ -239,11 +232,10 @@ def _layout(keys: FamilyKeys) -> Sourced:
     return Sourced("interleaved" if flag.value else "half", flag.source)
 
 
-def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) -> Sourced | None:
-    """The share of the head that rotates, None where it is all of it.
-
-    Raises: InvalidInput.
-    """
+def _rotated_share(
+    keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced
+) -> Sourced | None:
+    """Return the rotated share of the head; None if the whole head rotates."""
     family, plain = keys.family, rope_type == "default"
     if family.partial_ignored and plain:
         return None
@@ -270,16 +262,13 @@ def _share(keys: FamilyKeys, rope: RopeObject, rope_type: str, head: Sourced) ->
 def _stated_share(
     keys: FamilyKeys, rope: RopeObject, head: Sourced, *, plain: bool
 ) -> Sourced | None:
-    """The share of the head that the config says, in the rope object, at the top, or in columns.
-
-    Raises: InvalidInput.
-    """
+    """Return the rotated share: from the rope object, the top of the config, or rotary_dim."""
     text, family = keys.text, keys.family
     share = rope.number(SHARE)
     if share is not None:
         return share
     if SHARE in (family.rope or {}) and family.slice:
-        # Mistral 4 rotates the whole head without it, which its attention has no room for.
+        # Without it, Mistral 4 would rotate the whole head, and its attention would fail.
         raise keys.error(f"{rope.path(SHARE)} is missing")
     if not (family.nested and plain):
         share = keys.number(SHARE)
@@ -291,14 +280,11 @@ def _stated_share(
 
 
 def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
-    """Of latent attention the slice rotates as a whole; the share of the head must say the same.
-
-    Raises: InvalidInput.
-    """
-    rest = keys.text.count(REST, minimum=0)
+    """Refuse a rotated share that contradicts latent attention, which rotates its whole slice."""
+    rest = keys.text.count(_UNROTATED, minimum=0)
     if share.source.startswith("default of"):
         return
-    # Mistral 4 states the share that the slice is of the whole head.
+    # Mistral 4 states the slice as a share of the whole head.
     of_whole = SHARE in (keys.family.rope or {}) and rest is not None
     if not of_whole or int((rest.value + head.value) * share.value) != head.value:  # type: ignore[union-attr]
         raise keys.error(
@@ -307,10 +293,10 @@ def _check_slice(keys: FamilyKeys, share: Sourced, head: Sourced) -> None:
         )
 
 
-def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
-    """How many dimensions rotate.
+def _rotary_dim(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | None) -> int:
+    """Return the number of rotated dimensions of a head.
 
-    Raises: InvalidInput where they make no pairs.
+    Raises: InvalidInput unless it is even and at least 2.
     """
     rotated, part = int(head.value), ""
     if share is not None and rope_type != "proportional":
@@ -325,7 +311,7 @@ def _width(keys: FamilyKeys, rope_type: str, head: Sourced, share: Sourced | Non
 
 
 def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
-    """Note that a scaled rope of several axes is read for text, whose axes agree."""
+    """Warn that RoPE with several axes is read for text only, where the axes agree."""
     sections = rope.get("mrope_section")
     rope.get("mrope_interleaved")
     sections = sections or rope.get("xdrope_section")
@@ -335,7 +321,7 @@ def _note_axes(keys: FamilyKeys, rope: RopeObject) -> None:
 
 
 def _context(keys: FamilyKeys, factor: Sourced | None = None) -> dict[str, Sourced]:
-    """How many positions a config is for: as many as its linear ``factor`` makes, if it says so.
+    """Return the context, multiplied by a linear ``factor`` if max_sequence_length confirms it.
 
     Source: config.json of lmsys/vicuna-7b-v1.5-16k, whose max_position_embeddings is 4096.
     """
@@ -350,14 +336,14 @@ def _context(keys: FamilyKeys, factor: Sourced | None = None) -> dict[str, Sourc
 
 
 def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> dict[str, Sourced]:
-    """What follows from the parameters of a rotation."""
+    """Return the values that follow from the parameters: head dim, attention factor, context."""
     derived = {"head_dim": params["dim"]}
     if keys.family.slice:
-        rest = keys.text.count(REST, minimum=0)
+        rest = keys.text.count(_UNROTATED, minimum=0)
         if keys.family.compressed:
-            whole = keys.needed_count(HEAD)
+            whole = keys.needed_count(_HEAD)
             rest = Sourced(whole.value - params["dim"].value, f"derived: {whole.source} − dim")
-        missing = Sourced(None, f"{keys.text.path(REST)} is not given")
+        missing = Sourced(None, f"{keys.text.path(_UNROTATED)} is not given")
         derived["beside_slice"] = rest or missing
     derived |= magnitude(scheme, params)
     softmax = _softmax_multiplier(keys, params)
@@ -376,7 +362,7 @@ def _derived(keys: FamilyKeys, scheme: str, params: Mapping[str, Sourced]) -> di
 
 
 def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sourced | None:
-    """What latent attention multiplies the scores by, beside the rotation."""
+    """Return the factor of the scores in latent attention, besides the attention factor."""
     text, family = keys.text, keys.family
     if not family.slice or family.plain_softmax or "factor" not in params:
         return None
@@ -389,73 +375,73 @@ def _softmax_multiplier(keys: FamilyKeys, params: Mapping[str, Sourced]) -> Sour
     return softmax_multiplier(factor, over)
 
 
-def head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
-    """The columns of a head of some layers, or of its slice that rotates.
+def _head_dim(keys: FamilyKeys, group: Group, rope_type: str) -> Sourced:
+    """Return the head dim of some layers; in latent attention, the width of its rotated slice.
 
     Raises: InvalidInput.
     """
     text, family = keys.text, keys.family
-    if family.slice or (not family.known and text.has(SLICE)):
-        slice_ = slice_width(keys)
+    if family.slice or (not family.known and text.has(_SLICE)):
+        slice_ = _slice_width(keys)
         if slice_ is not None:
-            return keys.note_size(SLICE, slice_)
+            return keys.note_size(_SLICE, slice_)
     own = family.head_dims.get(group.label or "")
     if own is not None and (own[1] or text.has(own[0])):
-        return _of_layer_type(keys, group, *own)
-    is_null = text.has(HEAD) and text.get(HEAD) is None  # which leaves no default
-    head = None if family.head_dim_ignored or is_null else keys.size(HEAD)
+        return _head_dim_of_type(keys, group, *own)
+    is_null = text.has(_HEAD) and text.get(_HEAD) is None  # null: the default does not apply either
+    head = None if family.head_dim_ignored or is_null else keys.size(_HEAD)
     if head is not None:
-        if family.model_type in WHOLE:
-            _share_of_hidden(keys)
+        if family.model_type in _NEEDS_WHOLE_HEADS:
+            _inferred_head_dim(keys)
         return head
-    if family.needs_head_dim and rope_type in BY_HEAD_DIM:
+    if family.needs_head_dim and rope_type in _READS_HEAD_DIM:
         keys.notes.warnings.append(
-            f"{text.path(HEAD)} is not given: transformers 5 cannot run rope_type "
+            f"{text.path(_HEAD)} is not given: transformers 5 cannot run rope_type "
             f"{rope_type} of {family.model_type} without it"
         )
     for key in ("hidden_size", "num_attention_heads"):
         keys.size(key)
-    return _share_of_hidden(keys)
+    return _inferred_head_dim(keys)
 
 
-def _share_of_hidden(keys: FamilyKeys) -> Sourced:
-    """The share of the hidden size that a head has.
+def _inferred_head_dim(keys: FamilyKeys) -> Sourced:
+    """Return hidden_size / num_attention_heads.
 
-    Raises: InvalidInput where the heads do not fit, or transformers refuses how they do.
+    Raises: InvalidInput if it is below 1, or not an integer where transformers needs one.
     """
     hidden, heads = (keys.needed_count(key) for key in ("hidden_size", "num_attention_heads"))
     if hidden.value < heads.value:
         rule = "at least"
-    elif hidden.value % heads.value and keys.family.model_type in WHOLE:
+    elif hidden.value % heads.value and keys.family.model_type in _NEEDS_WHOLE_HEADS:
         rule = "a multiple of"
     else:
         return quotient(hidden, heads)
     raise keys.error(f"{hidden.source} {hidden.value}: must be {rule} {heads.source} {heads.value}")
 
 
-def _of_layer_type(keys: FamilyKeys, group: Group, key: str, default: int | None) -> Sourced:
-    """The head of layers whose heads are of a size of their own.
+def _head_dim_of_type(keys: FamilyKeys, group: Group, key: str, default: int | None) -> Sourced:
+    """Return the head dim of a layer type that has a key for it.
 
-    Raises: InvalidInput for a null where the model type has no size to take in its place.
+    Raises: InvalidInput if it is missing and the model type has no default.
     """
     head = keys.text.count(key)
     by_layer = keys.text.section("per_layer_config")
     if by_layer is not None:
         sections = [by_layer.section(str(layer)) for layer in group.layers]
-        head = first(head, *(own.count(HEAD) for own in sections if own))
+        head = first(head, *(own.count(_HEAD) for own in sections if own))
     if head is None and default is None:
         raise keys.text.invalid(key, "must be a whole number")
     return keys.note_size(key, head or keys.default(default))
 
 
-def slice_width(keys: FamilyKeys) -> Sourced | None:
-    """The columns of each head that rotate in latent attention, None where nothing says it.
+def _slice_width(keys: FamilyKeys) -> Sourced | None:
+    """Return the width of the rotated slice in latent attention; None if nothing states it.
 
-    Raises: InvalidInput where head_dim, on which transformers builds the rotation of some
-    families, says another number.
+    Raises: InvalidInput if head_dim, from which transformers builds the rotation of some families,
+    disagrees.
     """
     text, family = keys.text, keys.family
-    text.get(HEAD)
+    text.get(_HEAD)
     if family.model_type == "deepseek_v2" and text.values.get("use_mla") is False:
         raise keys.error(
             f"{text.path('use_mla')} false: plain attention, which transformers' deepseek_v2 does "
@@ -463,21 +449,21 @@ def slice_width(keys: FamilyKeys) -> Sourced | None:
             hint="in a copy of the file, say model_type llama: DeepSeek's own code uses Llama's "
             "attention here",
         )
-    if family.slice_head == "name" and text.has(HEAD) and not text.has(SLICE):
-        return text.count(HEAD)
-    slice_ = keys.count(SLICE)
+    if family.slice_head == "name" and text.has(_HEAD) and not text.has(_SLICE):
+        return text.count(_HEAD)
+    slice_ = keys.count(_SLICE)
     if slice_ is None or family.slice_head is None:
         return slice_
-    fitting, what = slice_.value, slice_.source
+    fitting, meaning = slice_.value, slice_.source
     if family.slice_head == "whole":
-        rest = text.count(REST, minimum=0) or keys.default(family.defaults[REST])
+        rest = text.count(_UNROTATED, minimum=0) or keys.default(family.defaults[_UNROTATED])
         fitting += rest.value
-        what = f"{SLICE} + {REST}"
-    head = text.values.get(HEAD, family.defaults.get(HEAD, fitting))
-    if (_share_of_hidden(keys).value if head is None else head) != fitting:
-        source = HEAD if text.has(HEAD) else keys.default_source
+        meaning = f"{_SLICE} + {_UNROTATED}"
+    head = text.values.get(_HEAD, family.defaults.get(_HEAD, fitting))
+    if (_inferred_head_dim(keys).value if head is None else head) != fitting:
+        source = _HEAD if text.has(_HEAD) else keys.default_source
         raise keys.error(
-            f"{text.path(HEAD)} {json_text(head)} ({source}): must be {fitting} "
-            f"({what}), for transformers builds the rotation of {family.model_type} on it"
+            f"{text.path(_HEAD)} {json_text(head)} ({source}): must be {fitting} "
+            f"({meaning}), for transformers builds the rotation of {family.model_type} on it"
         )
     return slice_

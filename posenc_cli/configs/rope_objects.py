@@ -1,4 +1,4 @@
-"""Which rope object of a config applies to each group of layers."""
+"""Find the rope object of a config that applies to each group of layers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class DefaultKeys(Keys):
-    """What a model type says where its config does not."""
+    """Default values of a model type."""
 
     def path(self, _key: str) -> str:
-        """Where the value comes from, which is no key of the file."""
+        """Return the source of the value, which is not a key of the file."""
         return f"default of {self.prefix}"
 
 
 class NamedKeys(Keys):
-    """Values that a config has by names of its own."""
+    """Values that a config states under other names."""
 
     def __init__(
         self, values: Mapping[str, Any], names: Mapping[str, str], text: Keys, section: str = ""
@@ -34,12 +34,12 @@ class NamedKeys(Keys):
         self.names = names
 
     def path(self, key: str) -> str:
-        """Where the config has the value, by its own name."""
+        """Return the path of the value under its name in the config."""
         return super().path(self.names.get(key, key))
 
 
-def _of_layer(text: Keys, lists: Mapping[str, str], layer: int) -> NamedKeys:
-    """What lists of a value for each layer hold for one of them."""
+def _values_of_layer(text: Keys, lists: Mapping[str, str], layer: int) -> NamedKeys:
+    """Return the values of one layer from lists with a value for each layer."""
     stated = {key: text.get(name) for key, name in lists.items()}
     found = {key: value.value for key, value in stated.items() if value is not None}
     listed = {key for key, value in found.items() if isinstance(value, list)}
@@ -54,9 +54,9 @@ def _of_layer(text: Keys, lists: Mapping[str, str], layer: int) -> NamedKeys:
 
 
 class RopeObject(Keys):
-    """The rope object of some layers: one JSON object, or several of which the first rules.
+    """The rope object of some layers: JSON objects, of which the first has precedence.
 
-    ``reads_type`` is False where transformers does not look at the older key ``type``.
+    ``reads_type`` is False if transformers does not read the older key ``type``.
     """
 
     def __init__(self, *parts: Keys, reads_type: bool = True) -> None:
@@ -66,33 +66,32 @@ class RopeObject(Keys):
         self.reads_type = reads_type
 
     def path(self, key: str) -> str:
-        """The path of a key in the object that has it; in the last where none has it."""
+        """Return the path of a key in the object that has it, else in the last object."""
         part = next((part for part in self.parts if part.has(key)), self.parts[-1])
         return part.path(key)
 
     @property
     def is_default(self) -> bool:
-        """Whether the config holds none of it."""
+        """Whether all values are defaults of the model type."""
         return all(isinstance(part, DefaultKeys) for part in self.parts)
 
 
 def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, RopeObject | None]:
-    """The rope object of each group, by its label; None where it is null: no rotation.
+    """Return the rope object of each group, by its label; None if it is null: no rotation.
 
-    The older ``rope_scaling`` goes before ``rope_parameters``, as in transformers, of which nothing
-    counts then.
+    The older ``rope_scaling`` has precedence: transformers then ignores ``rope_parameters``.
 
-    Raises: InvalidInput where a layer type has none.
+    Raises: InvalidInput if a layer type has none.
     """
     text, family = keys.text, keys.family
     if family.rope_ignored or family.section:
         nothing = Keys({}, name=text.name, prefix=text.path(""))
-        only = _of_section(text, family) if family.section else RopeObject(nothing)
+        only = _object_of_section(text, family) if family.section else RopeObject(nothing)
         return dict.fromkeys((group.label for group in groups), only)
     scaling = text.section("rope_scaling")
     scaling = scaling if scaling and scaling.values else None
     if family.compressed:
-        return _objects_of_compressed(keys, groups, scaling)
+        return _objects_by_compression(keys, groups, scaling)
     if family.by_layer:
         return _objects_by_layer(text, groups, scaling)
     if family.local is not None and "scaled" in family.local:
@@ -116,9 +115,9 @@ def rope_objects(keys: FamilyKeys, groups: Sequence[Group]) -> dict[str | None, 
 def _objects_by_type(
     keys: FamilyKeys, rope: Keys, groups: Sequence[Group]
 ) -> dict[str | None, RopeObject | None]:
-    """The objects of layer types, or the one of all.
+    """Return the objects of the layer types, or the same object for all.
 
-    Raises: InvalidInput where a layer type has none, or has one that it cannot have.
+    Raises: InvalidInput if an object is missing, or the model type allows only one.
     """
     family = keys.family
     labels = [group.label for group in groups]
@@ -139,20 +138,20 @@ def _objects_by_type(
 
 
 def _object_of_layers(text: Keys, rope: Keys, group: Group, key: str) -> RopeObject:
-    """The object of layers that list their own base, or of such as are not scaled."""
+    """Return the object of layers that list their own base, or whose RoPE is not scaled."""
     if not group.scaled:
         own = {"rope_theta": rope.values["rope_theta"]} if rope.has("rope_theta") else {}
         return RopeObject(Keys(own, name=rope.name, prefix=rope.prefix, read=rope.read))
     if not group.layers or text.values.get(key) is None:
         return RopeObject(rope)
-    listed = _of_layer(text, {"rope_theta": key}, group.layers[0])
+    listed = _values_of_layer(text, {"rope_theta": key}, group.layers[0])
     return RopeObject(listed, rope)
 
 
-def _objects_of_compressed(
+def _objects_by_compression(
     keys: FamilyKeys, groups: Sequence[Group], scaling: Keys | None
 ) -> dict[str | None, RopeObject | None]:
-    """DeepSeek V4's objects: main of layers that slide, compress of those with compressed keys."""
+    """Return DeepSeek V4's objects: main for sliding layers, compress for the others."""
     text, family = keys.text, keys.family
     given = scaling or text.section("rope_parameters")
     nested = {name: given.section(name) if given else None for name in ("main", "compress")}
@@ -165,13 +164,13 @@ def _objects_of_compressed(
         raise keys.error(f"{given.path(others[0])}: {family.model_type} has only main and compress")
     objects: dict[str | None, RopeObject | None] = {}
     if all(group.label != "sliding_attention" for group in groups):
-        text.get("rope_theta")  # that of layers that slide, of which there are none
+        text.get("rope_theta")  # the base of sliding layers: there are none
     for group in groups:
         name = "main" if group.label == "sliding_attention" else "compress"
         own, is_nested = nested[name], all(nested.values())
         key = "rope_theta" if name == "main" or is_nested else "compress_rope_theta"
         stated = {"rope_theta": text.values[key]} if text.has(key) else {}
-        usual = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}
+        default_values = {"rope_theta": family.base_of("main" if is_nested else name), SHARE: 0.125}
         parts: list[Keys] = [NamedKeys(stated, {"rope_theta": key}, text), _stated_share(keys)]
         if is_nested and own is not None:
             parts.insert(0, own)
@@ -179,18 +178,18 @@ def _objects_of_compressed(
                 if text.values.get(top) == own.values.get(inner):
                     text.get(top)
         elif name == "compress" and given is not None:
-            kept = {key: given.values[key] for key in given.values if key not in usual}
+            kept = {key: given.values[key] for key in given.values if key not in default_values}
             parts.append(Keys(kept, name=given.name, prefix=given.prefix, read=given.read))
             if "yarn" in (given.values.get("rope_type"), given.values.get("type")):
-                usual["attention_factor"] = 1.0
+                default_values["attention_factor"] = 1.0
         objects[group.label] = RopeObject(
-            *parts, DefaultKeys(usual, name=text.name, prefix=family.model_type)
+            *parts, DefaultKeys(default_values, name=text.name, prefix=family.model_type)
         )
     return objects
 
 
 def _stated_share(keys: FamilyKeys) -> Keys:
-    """The share of a head that rotates, by itself or by an older key of its width."""
+    """Return the rotated share, stated directly or as the rotary dim under an older key."""
     text = keys.text
     if text.values.get(SHARE) is not None:
         return NamedKeys({SHARE: text.values[SHARE]}, {}, text)
@@ -201,24 +200,27 @@ def _stated_share(keys: FamilyKeys) -> Keys:
     return NamedKeys({SHARE: share}, {SHARE: "qk_rope_head_dim"}, text)
 
 
-def _of_section(text: Keys, family: Rotary) -> RopeObject:
-    """The object that a section of another name stands for."""
+def _object_of_section(text: Keys, family: Rotary) -> RopeObject:
+    """Return the object that a section with other names replaces."""
     section = family.section
     names = section["keys"]
     stated = text.section(section["name"])
-    held = {} if stated is None else stated.values
-    values = {key: held[name] for key, name in names.items() if name in held}
+    section_values = {} if stated is None else stated.values
+    values = {key: section_values[name] for key, name in names.items() if name in section_values}
     renamed = NamedKeys(values, names, text, section["name"])
-    usual = DefaultKeys(section.get("defaults", {}), name=text.name, prefix=family.model_type)
-    return RopeObject(renamed, usual)
+    default_values = DefaultKeys(
+        section.get("defaults", {}), name=text.name, prefix=family.model_type
+    )
+    return RopeObject(renamed, default_values)
 
 
 def _objects_by_layer(
     text: Keys, groups: Sequence[Group], scaling: Keys | None
 ) -> dict[str | None, RopeObject | None]:
-    """The objects of a family that lists bases and shares layer by layer.
+    """Return the objects of a family that lists bases and rotated shares layer by layer.
 
-    ``rope_scaling`` is that of full attention. An object for each layer type goes before the lists.
+    ``scaling`` applies to full attention. An object for each layer type has precedence over the
+    lists.
     """
     given = text.section("rope_parameters")
     by_type = [given.section(str(group.label)) for group in groups] if given else []
@@ -231,7 +233,7 @@ def _objects_by_layer(
     merged: dict[str | None, RopeObject | None] = {}
     for group in groups:
         parts = [scaling] if scaling and group.label == "full_attention" else []
-        listed = _of_layer(text, lists, group.layers[0] if group.layers else 0)
+        listed = _values_of_layer(text, lists, group.layers[0] if group.layers else 0)
         merged[group.label] = RopeObject(*parts, listed, reads_type=False)
     return merged
 
@@ -239,7 +241,7 @@ def _objects_by_layer(
 def _objects_by_base_key(
     text: Keys, scaled: Sequence[str], groups: Sequence[Group], scaling: Keys | None
 ) -> dict[str | None, RopeObject | None]:
-    """The objects of a family that takes ``rope_scaling`` into those of the ``scaled`` types."""
+    """Return the objects of a family whose ``rope_scaling`` applies to the ``scaled`` types."""
     given = text.section("rope_parameters")
     empty = Keys({}, name=text.name, prefix=text.path("rope_parameters."))
     merged: dict[str | None, RopeObject | None] = {}
@@ -252,7 +254,7 @@ def _objects_by_base_key(
 
 
 def _object_of_type(keys: FamilyKeys, rope: Keys, group: Group) -> RopeObject | None:
-    """The object of a layer type among those of all."""
+    """Return the object of a layer type from the objects of all types."""
     if group.label is None or not rope.has(group.label):
         raise keys.error(
             f"{rope.prefix.rstrip('.')} has nothing for the layer type {group.label!r}"

@@ -1,4 +1,7 @@
-"""The parameters that each rope type reads, and its scheme."""
+"""Read the parameters of each rope type, and return its scheme.
+
+Each function of ``RULES`` takes the config's keys, the rope object and the rotary dim.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ if TYPE_CHECKING:
     Params = dict[str, Sourced]
 
 RENAMED = {"su": "longrope", "mrope": "default"}
-"""Older names of rope types; of transformers' own classes only a few know them."""
+"""Older names of rope types; only a few classes of transformers know them."""
 _BETAS = {"beta_fast": 32, "beta_slow": 1}
-"""The ends of YaRN's ramp, in rotations, where nothing says them."""
+"""Default ends of YaRN's ramp, in rotations over the original context."""
 MAGNITUDE = ("attention_factor", "logit_multiplier")
-"""The derived values that :func:`magnitude` gives."""
+"""Derived values that :func:`magnitude` returns."""
 
 
 def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
-    """Plain rope, or that of a model whose tokens have positions on three axes."""
+    """Return plain RoPE, or M-RoPE for models whose tokens have positions on three axes."""
     family, mrope = keys.family, keys.family.mrope or {}
     sections = None
     if mrope or not family.known:
@@ -38,7 +41,7 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     fits = len(sections.value) == 3 and sum(sections.value) == rotated // 2
     dealt = mrope.get("interleaved") and family.known and not mrope.get("exact")
     if not fits and dealt and len(sections.value) == 3:
-        sections = _dealt_out(sections, rotated // 2)
+        sections = _interleaved_sections(sections, rotated // 2)
     elif not fits:
         raise keys.error(
             f"mrope_section {list(sections.value)} ({sections.source}): must be three numbers "
@@ -62,13 +65,13 @@ def default(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
     return "mrope", params
 
 
-def _dealt_out(sections: Sourced, pairs: int) -> Sourced:
-    """How many pairs each axis gets where sections that fit no head are dealt out pair by pair.
+def _interleaved_sections(sections: Sourced, pairs: int) -> Sourced:
+    """Return the pairs of each axis if sections that do not fit the head are interleaved.
 
-    transformers deals every third pair to height, up to 3 × its section, then to width, and leaves
-    the others to time; no sum is checked (apply_interleaved_mrope of its Qwen3-VL).
+    transformers assigns every third pair to height, up to 3 × its section, then to width, and the
+    others to time. It checks no sum (apply_interleaved_mrope of its Qwen3-VL).
 
-    >>> _dealt_out(Sourced((11, 11, 10), "mrope_section"), 8).value
+    >>> _interleaved_sections(Sourced((11, 11, 10), "mrope_section"), 8).value
     (3, 3, 2)
     """
     height, width = (len(range(axis, min(pairs, 3 * sections.value[axis]), 3)) for axis in (1, 2))
@@ -77,7 +80,7 @@ def _dealt_out(sections: Sourced, pairs: int) -> Sourced:
 
 
 def dynamic(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
-    """A base that grows with the sequence; HunYuan's, with its alpha, does not."""
+    """Return a base that grows with the sequence; HunYuan's, with an alpha, is constant."""
     if rotated == 2:
         raise keys.error("rope_type dynamic needs more than one pair")
     if keys.family.alpha:
@@ -85,31 +88,34 @@ def dynamic(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Para
         if alpha is not None and alpha.value:
             return "rope-ntk", {"factor": alpha}
     return "rope-dynamic", {
-        "factor": _needed(keys, rope, "factor"),
+        "factor": _needed_number(keys, rope, "factor"),
         CONTEXT: keys.needed_count(CONTEXT),
     }
 
 
 def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
-    """YaRN; a factor of null is the ratio of the contexts."""
-    original = _original(keys, rope)
+    """Return YaRN; a null factor is the ratio of the contexts."""
+    original = _original_context(keys, rope)
     if rope.has("factor") and rope.get("factor") is None:
         context = keys.needed_count(CONTEXT)
         factor = Sourced(
             context.value / original.value, f"derived: {context.source} / {original.source}"
         )
     else:
-        factor = _needed(keys, rope, "factor")
-        _note_lengths(keys, rope, factor, original)
+        factor = _needed_number(keys, rope, "factor")
+        _note_context_ratio(keys, rope, factor, original)
     params = {"factor": factor, ORIGINAL: original}
-    # transformers reads 0 as if it were not there.
-    params |= _above_zero({name: rope.number(name, minimum=0) for name in _BETAS})
-    fast, slow = (params[name].value if name in params else usual for name, usual in _BETAS.items())
+    # transformers treats 0 like a missing key.
+    params |= _nonzero({name: rope.number(name, minimum=0) for name in _BETAS})
+    fast, slow = (
+        params[name].value if name in params else default_beta
+        for name, default_beta in _BETAS.items()
+    )
     if fast < slow:
         path = rope.path("beta_fast")
         text = f"{path} {fast:g} is below beta_slow {slow:g}: transformers warns of it"
         keys.notes.doubt(path, text)
-    params |= _yarn_magnitude(keys, rope)
+    params |= _yarn_attention_factor(keys, rope)
     if not keys.family.nested:
         truncate = rope.flag("truncate")
         if truncate is not None:
@@ -117,15 +123,16 @@ def yarn(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params
     return "rope-yarn", params
 
 
-def _above_zero(numbers: Mapping[str, Sourced | None]) -> Params:
-    """The numbers that are there and not 0."""
+def _nonzero(numbers: Mapping[str, Sourced | None]) -> Params:
     return {name: number for name, number in numbers.items() if number and number.value}
 
 
-def _note_lengths(keys: FamilyKeys, rope: RopeObject, factor: Sourced, original: Sourced) -> None:
-    """Warn of a factor that is not the ratio of the lengths, where transformers does.
+def _note_context_ratio(
+    keys: FamilyKeys, rope: RopeObject, factor: Sourced, original: Sourced
+) -> None:
+    """Warn of a factor that is not the ratio of the contexts, if transformers warns.
 
-    A context that is the original one says that it was never raised; transformers passes it.
+    Equal contexts mean that max_position_embeddings was not raised; transformers accepts them.
     """
     context = keys.count(CONTEXT)
     before = rope.count(ORIGINAL) or original
@@ -139,15 +146,15 @@ def _note_lengths(keys: FamilyKeys, rope: RopeObject, factor: Sourced, original:
     )
 
 
-def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
-    """What says how YaRN multiplies cosines and sines."""
+def _yarn_attention_factor(keys: FamilyKeys, rope: RopeObject) -> Params:
+    """Return the parameters of YaRN's attention factor."""
     scale = rope.number("attention_factor")
     mscales = {name: rope.number(name, minimum=0) for name in ("mscale", "mscale_all_dim")}
     if scale is not None:
         return {"attention_factor": scale}
-    given = _above_zero(mscales)
+    given = _nonzero(mscales)
     if len(given) == 1 and given != {"mscale": Sourced(1.0, rope.path("mscale"))}:
-        (only,) = given.values()  # mscale 1 alone says what holds without it (Devstral 2)
+        (only,) = given.values()  # mscale 1 alone is the same as no mscale (Devstral 2)
         keys.notes.warnings.append(
             f"{only.source} alone has no effect on cosines and sines: transformers needs both "
             "mscale and mscale_all_dim, and not 0; the attention factor is 0.1 ln(factor) + 1"
@@ -156,18 +163,18 @@ def _yarn_magnitude(keys: FamilyKeys, rope: RopeObject) -> Params:
 
 
 def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Params]:
-    """Llama 3.1's scaling of long wavelengths."""
+    """Return Llama 3.1's scaling of low frequencies."""
     names = ("factor", "low_freq_factor", "high_freq_factor")
-    params = {name: _needed(keys, rope, name) for name in names}
+    params = {name: _needed_number(keys, rope, name) for name in names}
     low, high = params["low_freq_factor"], params["high_freq_factor"]
     if high.value < low.value:
         raise keys.error(
             f"{high.source} {high.value:g}: must be at least {low.source} {low.value:g}"
         )
-    if high.value == low.value:  # Llama 4 Scout; a blend over no pairs, which is a step
+    if high.value == low.value:  # Llama 4 Scout: the ramp has no width and becomes a step
         step = f"{high.source}, just above {low.source}: a step"
         params["high_freq_factor"] = Sourced(math.nextafter(high.value, math.inf), step)
-    original, context = _original(keys, rope), keys.count(CONTEXT)
+    original, context = _original_context(keys, rope), keys.count(CONTEXT)
     if context is not None and original.value >= context.value and original.source != CONTEXT:
         keys.notes.doubt(
             original.source,
@@ -178,7 +185,7 @@ def llama3(keys: FamilyKeys, rope: RopeObject, _rotated: int) -> tuple[str, Para
 
 
 def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Params]:
-    """LongRoPE's two lists of factors."""
+    """Return LongRoPE with its two lists of factors."""
     params = {}
     for name in ("short_factor", "long_factor"):
         factors = rope.numbers(name)
@@ -190,7 +197,7 @@ def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Par
                 f"make {rotated // 2} pairs"
             )
         params[name] = factors
-    original = params[ORIGINAL] = _original(keys, rope)
+    original = params[ORIGINAL] = _original_context(keys, rope)
     factor, scale = rope.number("factor"), rope.number("attention_factor")
     if factor is not None:
         params["factor"] = factor
@@ -206,8 +213,8 @@ def longrope(keys: FamilyKeys, rope: RopeObject, rotated: int) -> tuple[str, Par
 
 
 def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -> Params:
-    """What PhiMoE has of its own: factors for short texts throughout, and two amplitudes."""
-    short, long = (_needed(keys, rope, name) for name in ("short_mscale", "long_mscale"))
+    """Return PhiMoE's own parameters: short factors at every length, and its attention factor."""
+    short, long = (_needed_number(keys, rope, name) for name in ("short_mscale", "long_mscale"))
     keys.notes.warnings.append(
         f"transformers' phimoe uses short_factor at any length; past {params[ORIGINAL].value} "
         f"positions its attention factor is {long.source} {long.value:g}"
@@ -219,10 +226,10 @@ def _phimoe(keys: FamilyKeys, rope: RopeObject, params: Mapping[str, Sourced]) -
     }
 
 
-def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
-    """A number of the rope object that must be there.
+def _needed_number(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
+    """Return a required number of the rope object.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput if it is missing.
     """
     number = rope.number(key)
     if number is None:
@@ -234,13 +241,14 @@ def _needed(keys: FamilyKeys, rope: RopeObject, key: str) -> Sourced:
     return number
 
 
-def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
-    """The length the model was trained on first.
+def _original_context(keys: FamilyKeys, rope: RopeObject) -> Sourced:
+    """Return the original context.
 
-    In a rope of all layers a number at the top of the config goes before that of the object;
-    in those of single layer types it counts for nothing.
+    With one rope object for all layers, a number at the top of the config has precedence over the
+    object's. With one object for each layer type, the top is not read. If neither is given, it is
+    the context.
 
-    Raises: InvalidInput where nothing says it.
+    Raises: InvalidInput if the context is missing too.
     """
     own = rope.count(ORIGINAL)
     top = None if keys.family.nested else keys.count(ORIGINAL)
@@ -252,7 +260,7 @@ def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
         )
     length = first(top, own)
     if length is None:
-        length = _longest(keys)
+        length = _context(keys)
         keys.notes.warnings.append(
             f"{rope.path(ORIGINAL)} is not given: {length.source} {length.value} is used, as in "
             "transformers"
@@ -263,10 +271,10 @@ def _original(keys: FamilyKeys, rope: RopeObject) -> Sourced:
     return length
 
 
-def _longest(keys: FamilyKeys) -> Sourced:
-    """The context that stands for the original one where nothing else says it.
+def _context(keys: FamilyKeys) -> Sourced:
+    """Return the context, which replaces a missing original context.
 
-    Raises: InvalidInput where nothing says it either.
+    Raises: InvalidInput if it is missing.
     """
     if keys.family.own_original:
         return keys.text.count(CONTEXT) or keys.default(keys.family.defaults[CONTEXT])
@@ -275,21 +283,24 @@ def _longest(keys: FamilyKeys) -> Sourced:
 
 RULES: Mapping[str, Callable[[FamilyKeys, RopeObject, int], tuple[str, Params]]] = {
     "default": default,
-    "linear": lambda keys, rope, _: ("rope-linear", {"factor": _needed(keys, rope, "factor")}),
+    "linear": lambda keys, rope, _: (
+        "rope-linear",
+        {"factor": _needed_number(keys, rope, "factor")},
+    ),
     "dynamic": dynamic,
     "yarn": yarn,
     "longrope": longrope,
     "llama3": llama3,
     "proportional": lambda _keys, rope, _: (
         "rope-proportional",
-        _above_zero({"factor": rope.number("factor")}),
+        _nonzero({"factor": rope.number("factor")}),
     ),
 }
-"""What reads each rope type."""
+"""The function that reads each rope type."""
 
 
 def magnitude(scheme: str, params: Mapping[str, Sourced]) -> Params:
-    """What a scheme multiplies cosines and sines by, and so logits; empty where by nothing."""
+    """Return the attention factor and the factor of the logits; empty if the scheme has none."""
     factor = attention_factor(scheme, {name: param.value for name, param in params.items()})
     if factor is None:
         return {}
@@ -302,7 +313,7 @@ def magnitude(scheme: str, params: Mapping[str, Sourced]) -> Params:
 
 
 def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
-    """What a scheme multiplies cosines and sines by, None where it has no such factor.
+    """Return the factor of cosines and sines of a scheme; None if it has none.
 
     >>> attention_factor("rope-yarn", {"factor": 32.0})
     1.3465735902799727
@@ -315,7 +326,7 @@ def attention_factor(scheme: str, params: Mapping[str, Any]) -> float | None:
 
 
 def softmax_multiplier(factor: float, over_all: float) -> Sourced:
-    """What latent attention multiplies scores by beside the rotation, of YaRN's mscale_all_dim.
+    """Return the factor of scores in latent attention, besides the rotation, for mscale_all_dim.
 
     >>> round(softmax_multiplier(40.0, 1.0).value, 4)
     1.8739
@@ -325,7 +336,7 @@ def softmax_multiplier(factor: float, over_all: float) -> Sourced:
 
 
 def yarn_factor(factor: float, weight: float = 1.0) -> float:
-    """What YaRN multiplies cosines and sines by, of a factor and a weight of its logarithm.
+    """Return YaRN's attention factor; ``weight`` multiplies the logarithm of the factor.
 
     >>> round(yarn_factor(40.0), 4), yarn_factor(0.5)
     (1.3689, 1.0)

@@ -1,10 +1,10 @@
-"""Attention settings beside the rotation: windows, scale and soft cap of the scores.
+"""Read attention settings besides the rotation: windows, scale and soft cap of the scores.
 
-By default scores are multiplied by 1/√d, where d is the head dim. Some models read another scale
+By default, scores are multiplied by 1/√d, where d is the head dim. Some models read another scale
 from a key. Some apply a soft cap c: c · tanh(s / c). Some multiply the scores of the query at
 position m by 1 + a · ln(1 + ⌊(m + o) / L⌋).
 
-Source: the attention classes of transformers 5.24, as tests/golden/config_scores has them.
+Source: the attention classes of transformers 5.24, recorded in tests/golden/config_scores.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 class ScoreScale(Record):
     """The scale of a family's scores: the value of a key raised to a power, or a number.
 
-    ``usual`` is the value where the config leaves the key out. It is None where the default is
-    1/√d. No key has an empty name.
+    ``default`` is the value without the key, or None for 1/√d. An empty ``key`` means that no key
+    states the scale.
     """
 
     key: str
     power: float = 1.0
-    usual: float | None = None
+    default: float | None = None
 
 
 _SCALAR = ScoreScale("query_pre_attn_scalar", -0.5, 256.0)
-_ONE = ScoreScale("", usual=1.0)
+_ONE = ScoreScale("", default=1.0)
 _MULTIPLIER = ScoreScale("attention_multiplier", 1.0, 1.0)
 
 SCALES: Mapping[str, ScoreScale] = {
@@ -52,7 +52,7 @@ SCALES: Mapping[str, ScoreScale] = {
     **dict.fromkeys(("gemma3n_text", "gemma4_text", "gemma4_unified_text"), _ONE),
     "embedding_gemma2_text": _ONE,
 }
-"""The model types whose scores are not scaled by 1/√d alone."""
+"""The model types whose scores have another scale than 1/√d."""
 
 CAPS: Mapping[str, float | None] = {
     **dict.fromkeys(("gemma2", "vaultgemma", "t5_gemma_module"), 50.0),
@@ -66,7 +66,7 @@ _WINDOWS = {
     "sliding": ("sliding_window", "local_attention", "attention_window_size"),
     "chunked": ("attention_chunk_size",),
 }
-"""The keys that state a window, by a part of the name of the layers that have it."""
+"""The keys of a window, by a part of the name of the layer type."""
 _CHUNK = 8192
 """The default chunk size of Llama 4's chunked layers."""
 
@@ -75,29 +75,26 @@ SCORES = ("attention_scale", "softcap", "temperature_scale", "temperature_length
 
 
 def with_scores(layers: Layers, model: TextModel, rope: RopeObject | None) -> Layers:
-    """Layers with their window, and the scale and cap of their scores if not 1/√d alone.
+    """Return layers with their window, and the scale and soft cap of their scores, if any.
 
     Raises: InvalidInput for a value that is not a number.
     """
     found = dict(_window(model, layers.layer_type))
-    found |= dict(_scale(model.keys, model.model_type))
-    found |= dict(_temperature(model, rope, turns=layers.scheme != "nope"))
+    found |= dict(_scale_and_cap(model.keys, model.model_type))
+    found |= dict(_temperature(model, rope, rotates=layers.scheme != "nope"))
     return replace(layers, derived={**layers.derived, **found}) if found else layers
 
 
 def without_window(layers: Layers) -> Layers:
-    """Layers without their window."""
+    """Return layers without their window."""
     derived = {name: value for name, value in layers.derived.items() if "window" not in name}
     return replace(layers, derived=derived)
 
 
 def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]]:
-    """The window of layers, where they do not see all positions."""
+    """Yield the window of layers that do not attend to all positions."""
     text, family = model.keys, model.family
-    names: list[str] = []
-    for kind, keys in _WINDOWS.items():
-        if kind in (label or ""):
-            names += keys
+    names = [name for kind, keys in _WINDOWS.items() if kind in (label or "") for name in keys]
     if family is not None and family.window:
         own = sliding_window(text, family)
         whole = family.window["layers"] == "all" and not text.values.get("layer_types")
@@ -112,39 +109,39 @@ def _window(model: TextModel, label: str | None) -> Iterator[tuple[str, Sourced]
             return
 
 
-def _scale(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
+def _scale_and_cap(text: Keys, model_type: str) -> Iterator[tuple[str, Sourced]]:
     scale = SCALES.get(model_type)
     if scale is not None:
-        stated = _stated(text, scale.key, scale.usual, model_type)
+        stated = _stated_number(text, scale.key, scale.default, model_type)
         if stated.value is not None:
             derived = scale.power < 0 and text.has(scale.key)
             source = f"derived: {stated.source}^(−1/2)" if derived else stated.source
             yield "attention_scale", Sourced(float(stated.value) ** scale.power, source)
     if model_type in CAPS:
-        cap = _stated(text, "attn_logit_softcapping", CAPS[model_type], model_type)
+        cap = _stated_number(text, "attn_logit_softcapping", CAPS[model_type], model_type)
         if cap.value:
             yield "softcap", cap
 
 
-def _stated(text: Keys, key: str, usual: Any, model_type: str) -> Sourced:
-    """The number that a key states, None where it is null, else the model type's default."""
-    if text.values.get(key, usual) is None:
+def _stated_number(text: Keys, key: str, default: Any, model_type: str) -> Sourced:
+    """Return the number of a key, None if it is null, else the model type's default."""
+    if text.values.get(key, default) is None:
         return Sourced(None, text.path(key))
-    return text.number(key) or Sourced(usual, f"default of {model_type}")
+    return text.number(key) or Sourced(default, f"default of {model_type}")
 
 
 def _temperature(
-    model: TextModel, rope: RopeObject | None, *, turns: bool
+    model: TextModel, rope: RopeObject | None, *, rotates: bool
 ) -> Iterator[tuple[str, Sourced]]:
-    """Llama 4's temperature: of its layers without positions, or of all of Ministral 3's."""
+    """Yield Llama 4's temperature, in its unrotated layers or in all layers of Ministral 3."""
     text, family = model.keys, model.family
     scale = length = None
     offset = 0
-    if model.model_type == "llama4_text" and not turns:
+    if model.model_type == "llama4_text" and not rotates:
         offset = 1
         if text.values.get("attn_temperature_tuning", True):
             scale, length = (
-                _stated(text, key, _LLAMA4[key], model.model_type)
+                _stated_number(text, key, _LLAMA4[key], model.model_type)
                 for key in ("attn_scale", "floor_scale")
             )
     elif family is not None and family.scales_queries and rope is not None:

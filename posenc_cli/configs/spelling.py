@@ -1,24 +1,24 @@
-"""How to write a rope setting in a config, or for an engine.
+"""Write a RoPE setting for a config, or as flags of an engine.
 
-The spelling is the config's own: ``rope_parameters`` as transformers 5 writes them, one object or
-one for each layer type, or ``rope_theta`` and ``rope_scaling`` as it did before. Of an object that
-is there all is kept that says nothing of how it is scaled (``mrope_section``, the base, the
-share of the head); and all of it where the rule stays the same.
+The spelling is the config's own: ``rope_parameters`` as transformers 5 writes it (one object, or
+one for each layer type), or the older ``rope_theta`` and ``rope_scaling``. If the rope type stays
+the same, the rest of the object is kept. With another, only the keys that do not describe scaling
+are kept (``mrope_section``, the base, the rotated share).
 
-vLLM and sglang set keys of the config that they have loaded. transformers 5 has folded what the
-file says into ``rope_parameters`` by then, so that is the key to set, and it is replaced whole:
+vLLM and sglang set keys of the config after loading it. By then transformers 5 has moved the keys
+into ``rope_parameters``, so posenc sets that key, and the engine replaces it as a whole:
 
-- vLLM: ``--hf-overrides`` and ``--max-model-len``; ``--rope-scaling`` is no more
+- vLLM: ``--hf-overrides`` and ``--max-model-len``; ``--rope-scaling`` was removed
   (https://docs.vllm.ai/en/stable/features/context_extension/; ``config.update(hf_overrides_kw)``
   in vllm/transformers_utils/config.py);
 - sglang: ``--json-model-override-args`` and ``--context-length`` (python/sglang/srt/server_args.py;
   ``get_rope_config`` in srt/utils/hf_transformers takes the base from ``rope_parameters``);
 - llama.cpp: ``--rope-scaling``, ``--rope-scale``, ``--yarn-orig-ctx``, ``--rope-freq-base`` and
-  ``--ctx-size`` (common/arg.cpp). They take the place of the file's own values but for its
-  tensor of divisors, which Llama 3's rule is in (src/llama-context.cpp).
+  ``--ctx-size`` (common/arg.cpp). They replace the file's own values, except its tensor of
+  divisors, which holds Llama 3's scaling (src/llama-context.cpp).
 
-Where posenc knows how an engine reads a config, it must read the same frequencies there; else no
-flags are given, and why.
+If posenc knows how an engine reads configs, it gives flags only if the engine would read the same
+frequencies, and else the reason.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ _SCALING = {
     *("beta_fast", "beta_slow", "mscale", "mscale_all_dim", "low_freq_factor", "high_freq_factor"),
     *("short_factor", "long_factor", "short_mscale", "long_mscale"),
 }
-"""Keys of a rope object that say how it is scaled."""
-_FOLLOWING = ("attention_factor", "attn_factor")
-"""Keys that follow a factor, and go with it unless they are given anew."""
+"""Keys of a rope object that describe its scaling."""
+_SCALED_WITH_FACTOR = ("attention_factor", "attn_factor")
+"""Keys that depend on the factor: removed with it, unless they are given anew."""
 
 
 class Spelling(Record):
-    """Where a config has the rope of some layers.
+    """The keys under which a config states the RoPE of some layers.
 
-    ``path`` leads to its text model, ``values`` are the keys there. ``container`` is the key of
-    the rope object, ``label`` that of the layers in it where each type has its own. ``type_key`` is
-    what the object calls its rule, ``base_key`` where the base stands, by what leads to it. The
-    keys of a text model that ``is_flat`` stand at the top, and in ``text_config`` once loaded.
-    ``layers`` are those whose base a list of one for each layer holds.
+    ``path`` leads to the text model, and ``values`` are its keys. ``container`` is the key of the
+    rope object, and ``label`` the layer type's key in it if each type has an object. ``type_key``
+    is the key of the rope type, ``base_key`` the path of the base, ``context_key`` the key of the
+    context. ``is_flat``: the text model's keys are at the top of the file, but in ``text_config``
+    once loaded. ``layers`` are the layers' indices in a list with one base for each layer.
     """
 
     path: tuple[str, ...]
@@ -84,20 +84,20 @@ class Spelling(Record):
     def snippet(
         self, rope: Mapping[str, Any], *, base: float | None = None, context: int | None = None
     ) -> dict[str, Any]:
-        """The keys to set, each whole, for another rule, base or context.
+        """Return the keys to set for another rope type, base or context, each with its whole value.
 
-        An empty ``rope`` leaves the object as it is.
+        An empty ``rope`` keeps the object.
         """
         found: dict[str, Any] = {}
         if rope:
-            found = {self.container: self._container(rope)}
+            found = {self.container: self._with_rope_type(rope)}
         if base is not None:
             top = self.base_key[0]
             stated = self.values.get(top)
             if isinstance(stated, list):  # one base for each layer
                 found[top] = [base if i in self.layers else old for i, old in enumerate(stated)]
             else:
-                found |= _with(self.base_key, base, found.get(top, _copied(stated)))
+                found |= _replaced_at(self.base_key, base, found.get(top, _copied(stated)))
         if context is not None:
             found[self.context_key] = context
         return _nested(self.path, found)
@@ -109,11 +109,11 @@ class Spelling(Record):
         rope: Mapping[str, Any],
         context: int | None,
     ) -> dict[str, Any] | None:
-        """The keys to set in what an engine has loaded, ``rope_parameters`` being whole.
+        """Return the keys to set in an engine's loaded config: all of ``rope_parameters``.
 
-        transformers 5 keeps the base and the share of the head in that object, whatever the file
-        has, and an engine that replaces it would drop them. It is None where ``others`` of its
-        layers have what cannot be said here.
+        transformers 5 stores the base and the rotated share in that object, wherever the file has
+        them. An engine that replaces the object would drop them. Returns None if an engine cannot
+        express the RoPE of the ``others``.
         """
         own = {BASE: layers.values()["base"]}
         if "partial" in layers.params:
@@ -121,11 +121,11 @@ class Spelling(Record):
         current = self._kept(rope)
         rule = rope or {"rope_type": self.current_type() or "default"}
         whole: Any = {**current, **own, **rule}
-        apart = [group for group in others if not group.same_encoding(layers)]
+        differing = [group for group in others if not group.same_encoding(layers)]
         if self.label is not None:
             whole = {**_copied(self.values.get(NEW)), self.label: whole}
-        elif apart and layers.layer_type is not None:
-            if any(group.scheme != "rope" or "partial" in group.params for group in apart):
+        elif differing and layers.layer_type is not None:
+            if any(group.scheme != "rope" or "partial" in group.params for group in differing):
                 return None
             whole = {
                 **{
@@ -133,7 +133,7 @@ class Spelling(Record):
                         "rope_type": "default",
                         BASE: group.values()["base"],
                     }
-                    for group in apart
+                    for group in differing
                 },
                 layers.layer_type: whole,
             }
@@ -141,35 +141,31 @@ class Spelling(Record):
         return _nested(("text_config",) if self.is_flat else self.path, found)
 
     def loaded(self, config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-        """A config as an engine has it with ``overrides``: the older keys are folded away."""
+        """Return the config that an engine has with ``overrides``: the older keys are removed."""
         folded: dict[str, Any] = {OLD: None}
         if self.container == OLD:
             folded[BASE] = None
         keys = overrides["text_config"] if self.is_flat else overrides
         return merged(merged(config, _nested(self.path, folded)), keys)
 
-    def _current(self) -> dict[str, Any]:
-        """The rope object as it is."""
-        whole = self.values.get(self.container)
-        whole = whole if isinstance(whole, Mapping) else {}
-        if self.label is not None:
-            whole = whole.get(self.label)
-        return dict(whole) if isinstance(whole, Mapping) else {}
+    def _rope_object(self) -> dict[str, Any]:
+        whole = _copied(self.values.get(self.container))
+        return whole if self.label is None else _copied(whole.get(self.label))
 
     def current_type(self) -> str | None:
-        """The rule that the rope object names, None where it names none."""
-        current = self._current()
+        """Return the rope type that the rope object names, or None."""
+        current = self._rope_object()
         return next((str(current[key]) for key in _TYPES if current.get(key)), None)
 
     def _kept(self, rope: Mapping[str, Any]) -> dict[str, Any]:
-        """What stays of the rope object beside another rule, if one is given."""
-        current = self._current()
-        another = rope and self.current_type() != rope["rope_type"]
-        dropped = _SCALING if another else {*_TYPES, *(_FOLLOWING if rope else ())}
+        """Return the part of the rope object that stays with a new rope type, if one is given."""
+        current = self._rope_object()
+        new_type = rope and self.current_type() != rope["rope_type"]
+        dropped = _SCALING if new_type else {*_TYPES, *(_SCALED_WITH_FACTOR if rope else ())}
         return {key: value for key, value in current.items() if key not in dropped}
 
-    def _container(self, rope: Mapping[str, Any]) -> dict[str, Any]:
-        """The whole rope object with another rule."""
+    def _with_rope_type(self, rope: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the container with the new rope type: one object, or one for each layer type."""
         rest = {key: value for key, value in rope.items() if key != "rope_type"}
         own = {self.type_key: rope["rope_type"], **self._kept(rope), **rest}
         if self.label is None:
@@ -178,9 +174,9 @@ class Spelling(Record):
 
 
 def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Layers]) -> Spelling:
-    """How a config spells the rope of some layers; ``others`` are its other layers.
+    """Return the keys under which a config states the RoPE of ``layers``; ``others`` are the rest.
 
-    Raises: InvalidInput where no text model is found in the config.
+    Raises: InvalidInput if the config has no text model.
     """
     model = text_model(Keys(config, name="config.json"), Notes())
     keys, container_type = model.keys, families.container(str(config.get("model_type")))
@@ -191,7 +187,7 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
     old = isinstance(values.get(OLD), Mapping) and bool(values[OLD])
     new = isinstance(values.get(NEW), Mapping)
     container = NEW if new and not old else OLD
-    # Keys at the top gave some layers a base of their own before transformers 5.
+    # Before transformers 5, keys at the top stated the base of some layers.
     local = any("base_freq" in key or key.endswith("_rope_theta") for key in values)
     if not (old or new or local or BASE in values):
         container = NEW
@@ -202,10 +198,9 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
         group.layer_type in whole for group in (layers, *others) if group.layer_type
     )
     label = layers.layer_type if nested else None
-    rope = whole.get(label) if nested and isinstance(whole, Mapping) else whole
-    rope = rope if isinstance(rope, Mapping) else {}
+    rope = _copied(whole.get(label) if nested and isinstance(whole, Mapping) else whole)
     older = "type" in rope and "rope_type" not in rope
-    # Families that give some layers a base of their own look at rope_type alone.
+    # Families with a different base for some layers read only rope_type.
     type_key = "type" if older and not (model.family and model.family.local) else "rope_type"
     return Spelling(
         path=path,
@@ -221,13 +216,12 @@ def spelling_of(config: Mapping[str, Any], layers: Layers, others: Sequence[Laye
 
 
 def _defaults(model: TextModel, layers: Layers, others: Sequence[Layers]) -> dict[str, Any]:
-    """What a model type has where its config says nothing of rope, as transformers 5 writes it."""
-    own = _default_object(layers)
+    """Return the rope object of a model type's defaults, as transformers 5 writes it."""
     family = model.family
     if family is None or not (family.nested or family.local) or layers.layer_type is None:
-        return own
-    turning = [group for group in others if group.scheme != "nope"]
-    return {str(group.layer_type): _default_object(group) for group in (layers, *turning)}
+        return _default_object(layers)
+    rotating = [group for group in others if group.scheme != "nope"]
+    return {str(group.layer_type): _default_object(group) for group in (layers, *rotating)}
 
 
 def _default_object(layers: Layers) -> dict[str, Any]:
@@ -238,7 +232,7 @@ def _default_object(layers: Layers) -> dict[str, Any]:
 
 
 def _base_key(layers: Layers, prefix: str, container: str, label: str | None) -> tuple[str, ...]:
-    """What leads to the base: where it was read, or where it would be."""
+    """Return the path of the base: where it was read, or where it would be read."""
     source = layers.params["base"].source if "base" in layers.params else ""
     if source and not source.startswith(("default of", "derived", "command line", "assumed")):
         return tuple(source.removeprefix(prefix).split("."))
@@ -264,19 +258,19 @@ def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _with(path: tuple[str, ...], value: Any, whole: dict[str, Any]) -> dict[str, Any]:
-    """An object of a key and what it holds, with another value at the end of a path."""
+def _replaced_at(path: tuple[str, ...], value: Any, whole: dict[str, Any]) -> dict[str, Any]:
+    """Return the first key of a path and its object, with another value at the end of the path."""
     if len(path) == 1:
         return {path[0]: value}
     first, second, *rest = path
     inner = _copied(whole.get(second))
-    return {first: {**whole, **_with((second, *rest), value, inner)}}
+    return {first: {**whole, **_replaced_at((second, *rest), value, inner)}}
 
 
 def merged(config: Mapping[str, Any], snippet: Mapping[str, Any]) -> dict[str, Any]:
-    """A config with a snippet in it: what the snippet has takes the place of what was there.
+    """Return a config with the keys of a snippet in place of its own.
 
-    Sections of a config (``text_config``) are merged, all else is replaced whole.
+    Sections (``text_config``) are merged; all other values are replaced as a whole.
 
     >>> merged({"text_config": {"a": 1, "rope": {"b": 2}}}, {"text_config": {"rope": {"c": 3}}})
     {'text_config': {'a': 1, 'rope': {'c': 3}}}
@@ -300,18 +294,18 @@ _PLAIN = ("rope", "mrope")
 
 
 class EngineFlags(Record):
-    """The flags for an engine, None where there are none, and a remark: why, or what is open."""
+    """The flags for an engine, or None, and a remark: the reason, or what was not checked."""
 
     engine: str
     flags: str | None
     remark: str | None = None
 
 
-class Wanted(Record):
-    """A rope that an engine is to run: the layers as they are, and as they are to be.
+class TargetRope(Record):
+    """The RoPE that an engine should run: the layers before and after the change.
 
-    ``config`` is the config with it, as an engine has it once ``overrides`` are set, and ``given``
-    the config as it is; all are None where there is no config but a GGUF file.
+    ``overrides`` are the keys to set, ``config`` is the config that an engine has with them, and
+    ``given`` the config before. All are None for a GGUF file.
     """
 
     before: Layers
@@ -322,21 +316,21 @@ class Wanted(Record):
     given: Mapping[str, Any] | None = None
 
     def flags(self) -> tuple[EngineFlags, ...]:
-        """The flags for each engine."""
-        return tuple(self._of(engine) for engine in ENGINES)
+        """Return the flags for each engine."""
+        return tuple(self._engine_flags(engine) for engine in ENGINES)
 
-    def _of(self, engine: str) -> EngineFlags:
+    def _engine_flags(self, engine: str) -> EngineFlags:
         try:
             remark = self._remark(engine)
-            words = self._llama_cpp() if engine == "llama.cpp" else self._json(engine)
+            words = self._llama_cpp_flags() if engine == "llama.cpp" else self._json_flags(engine)
             return EngineFlags(engine, " ".join(words), remark)
         except PosencError as error:
             return EngineFlags(engine, None, error.message.removeprefix(f"--as {engine}: "))
 
     def _remark(self, engine: str) -> str | None:
-        """What is open of how an engine reads it.
+        """Return what is not known about how an engine reads the new RoPE, or None.
 
-        Raises: InvalidInput where it is known that it does so otherwise.
+        Raises: InvalidInput if the engine is known to read it differently.
         """
         config, wanted = self.config, self.after
         if config is None:
@@ -349,7 +343,7 @@ class Wanted(Record):
             read = resolve(config, runtime=engine)
         except UnknownReading as error:
             return f"not checked: {error.message.removeprefix(f'--as {engine}: ')}"
-        if _same(read.layer(wanted.layer_type), wanted, self.length):
+        if _same_rotation(read.layer(wanted.layer_type), wanted, self.length):
             return None
         if engine == "llama.cpp" and self._kept():
             return (
@@ -359,13 +353,12 @@ class Wanted(Record):
         raise InvalidInput(found[0] if found else f"{engine} reads it differently")
 
     def _kept(self) -> bool:
-        """Whether llama.cpp reads the layers as they are, so that its flags are all that is set."""
-        if self.given is None:
-            return False
+        """Return whether llama.cpp reads the unchanged layers right, so that flags suffice."""
+        assert self.given is not None  # a GGUF file has no config to compare
         read = resolve(self.given, runtime="llama.cpp").layer(self.before.layer_type)
-        return _same(read, self.before, self.length)
+        return _same_rotation(read, self.before, self.length)
 
-    def _json(self, engine: str) -> Iterator[str]:
+    def _json_flags(self, engine: str) -> Iterator[str]:
         if self.overrides is None:
             raise InvalidInput(
                 "a GGUF file has no config.json"
@@ -376,10 +369,10 @@ class Wanted(Record):
         yield f"{setting} {shlex.quote(json.dumps(self.overrides))}"
         yield f"{length} {self.length}"
 
-    def _llama_cpp(self) -> Iterator[str]:
-        """The flags of llama.cpp.
+    def _llama_cpp_flags(self) -> Iterator[str]:
+        """Yield the flags of llama.cpp.
 
-        Raises: InvalidInput where it has none for this rule.
+        Raises: InvalidInput if it has none for this rope type.
         """
         before, values = self.before, self.after.values()
         if before.scheme in ("rope-llama3", "rope-longrope"):
@@ -387,25 +380,25 @@ class Wanted(Record):
                 "flags would scale what the file's tensor of divisors scales: convert the "
                 "model again from its config"
             )
-        yield from self._rule(values)
+        yield from self._rope_scaling_flags(values)
         if values.get("base") != before.values().get("base"):
-            yield f"--rope-freq-base {_number(values['base'])}"
+            yield f"--rope-freq-base {_shortest_text(values['base'])}"
         yield f"--ctx-size {self.length}"
 
-    def _rule(self, values: Mapping[str, Any]) -> Iterator[str]:
+    def _rope_scaling_flags(self, values: Mapping[str, Any]) -> Iterator[str]:
         match self.after.scheme:
             case "rope" | "mrope":
                 if self.before.scheme not in _PLAIN:
                     yield "--rope-scaling none"
             case "rope-linear":
-                yield f"--rope-scaling linear --rope-scale {_number(values['factor'])}"
+                yield f"--rope-scaling linear --rope-scale {_shortest_text(values['factor'])}"
             case "rope-yarn":
                 self._check_yarn(values)
-                yield f"--rope-scaling yarn --rope-scale {_number(values['factor'])}"
+                yield f"--rope-scaling yarn --rope-scale {_shortest_text(values['factor'])}"
                 yield f"--yarn-orig-ctx {values[ORIGINAL]}"
-                for key, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
-                    if values.get(key, usual) != usual:
-                        yield f"--yarn-{key.replace('_', '-')} {_number(values[key])}"
+                for key, llama_cpp_default in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+                    if values.get(key, llama_cpp_default) != llama_cpp_default:
+                        yield f"--yarn-{key.replace('_', '-')} {_shortest_text(values[key])}"
             case "rope-dynamic":
                 raise InvalidInput("llama.cpp has no base that grows with the sequence")
             case "rope-llama3":
@@ -417,10 +410,7 @@ class Wanted(Record):
                 raise InvalidInput("llama.cpp has no flag for this rule")
 
     def _check_yarn(self, values: Mapping[str, Any]) -> None:
-        """Refuse what llama.cpp's YaRN, which truncates and has an amplitude of its own, has not.
-
-        Raises: InvalidInput.
-        """
+        """Refuse YaRN options that llama.cpp ignores: truncate and the attention factor."""
         if values.get("truncate") is False:
             raise InvalidInput("llama.cpp truncates YaRN's ramp, whatever truncate says")
         if {"attention_factor", "mscale", "mscale_all_dim"} & values.keys():
@@ -429,15 +419,14 @@ class Wanted(Record):
             )
 
 
-def _same(read: Layers, planned: Layers, length: int) -> bool:
-    """Whether two readings rotate pairs alike at a length."""
+def _same_rotation(read: Layers, planned: Layers, length: int) -> bool:
     return exact_rotation(read, length) == exact_rotation(planned, length)
 
 
-def _number(value: float) -> str:
-    """A number as short as it reads back.
+def _shortest_text(value: float) -> str:
+    """Return a number as its shortest text.
 
-    >>> _number(4.0), _number(40889.9)
+    >>> _shortest_text(4.0), _shortest_text(40889.9)
     ('4', '40889.9')
     """
     return str(int(value)) if float(value).is_integer() else repr(float(value))
@@ -451,7 +440,7 @@ class ExactRotation(Record):
 
 
 def exact_rotation(layers: Layers, length: int) -> ExactRotation:
-    """The rotation of layers of a rotary scheme at a length of sequence; kept for the next call."""
+    """Return the rotation of rotary layers at a sequence length; the last 64 results are cached."""
     values = sorted(layers.values().items())
     return _rotation(layers.scheme, tuple(values), length)
 

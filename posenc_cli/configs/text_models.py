@@ -1,4 +1,4 @@
-"""The text model in a config: where its keys are, and which family reads them."""
+"""Find the text model in a config: its keys, and the family that reads them."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ KEY = "architectures"
 _WHAT_FOR = re.compile(
     r"(For[A-Z]\w*|(LMHead|DoubleHeads|WithLMHead|MT|Encoder|Text|PreTrained)*Model\w*)$"
 )
-"""The end of a class name, which says what the model is for, not which it is."""
+"""The end of a class name: the task of the model, not its family."""
 
-_ALIKE = 4
-"""As many first letters make a class and a model type alike: HunYuanDenseV1, hunyuan_v1_dense."""
+_ALIKE_LETTERS = 4
+"""Equal first letters that relate a class to a model type: HunYuanDenseV1, hunyuan_v1_dense."""
 
 
 class Named(Record):
-    """A class name that speaks of a family: where it stands, and the model type of the family."""
+    """A class name in a config: its path, and the model type that it belongs to."""
 
     source: str
     name: str
     model_type: str
 
     def text(self) -> str:
-        """Where the name stands, and the name, for a message."""
+        """Return the path and the name for a message."""
         return f"{self.source} {abbreviated(self.name)}"
 
 
 def family_of(name: str) -> str | None:
-    """The model type whose class a name is, None where it is no class of transformers.
+    """Return the model type that a class belongs to; None if transformers has no such class.
 
     >>> family_of("DeepseekV4ForCausalLM"), family_of("GPT2LMHeadModel"), family_of("MyModel")
     ('deepseek_v4', 'gpt2', None)
@@ -57,7 +57,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _model_types() -> Mapping[str, str]:
-    """Every model type of transformers, by its name in plain letters."""
+    """Return every model type of transformers, by its name in plain letters."""
     known = (
         *families.names("others"),
         *families.names("containers"),
@@ -69,9 +69,9 @@ def _model_types() -> Mapping[str, str]:
 
 
 def classes(keys: Keys) -> Iterator[Named]:
-    """The classes of a config, of an empty model type where they speak of no family.
+    """Yield the classes of a config; ``model_type`` is empty for unknown classes.
 
-    Raises: InvalidInput where architectures is no list of texts.
+    Raises: InvalidInput if architectures is not a list of texts.
     """
     listed = keys.texts(KEY)
     for i, name in enumerate(listed.value if listed else ()):
@@ -79,26 +79,26 @@ def classes(keys: Keys) -> Iterator[Named]:
 
 
 def named_classes(keys: Keys) -> Iterator[Named]:
-    """The classes of a config that speak of a family.
+    """Return the known classes of a config.
 
-    Raises: InvalidInput where architectures is no list of texts.
+    Raises: InvalidInput if architectures is not a list of texts.
     """
     return (class_ for class_ in classes(keys) if class_.model_type)
 
 
 def is_foreign(class_: Named, own: Sequence[str]) -> bool:
-    """Whether no model type knows a class, and none of ``own`` names it."""
+    """Return whether a class is unknown and resembles none of the model types ``own``."""
     initials = ["".join(word[:1] for word in re.split("[-_]", name)) for name in own]
     stem = _plain(_WHAT_FOR.sub("", class_.name))
     alike = any(
-        stem[:_ALIKE] == name[:_ALIKE] or stem.startswith(name) or stem in name
+        stem[:_ALIKE_LETTERS] == name[:_ALIKE_LETTERS] or stem.startswith(name) or stem in name
         for name in map(_plain, own)
     )
     return not class_.model_type and not alike and stem not in initials
 
 
 def is_alike(one: str, other: str) -> bool:
-    """Whether two model types are one, or one is the text model within the other.
+    """Return whether two model types are equal, or one is the text model of the other.
 
     >>> is_alike("gemma3", "gemma3_text"), is_alike("llama", "mistral")
     (True, False)
@@ -107,10 +107,10 @@ def is_alike(one: str, other: str) -> bool:
     return bool(texts - {None}) or f"{one}_text" == other or f"{other}_text" == one
 
 
-def substitute_class(model_type: str, keys: Keys) -> Named | None:
-    """The class that says how to read a model type that nothing is known of.
+def _substitute_class(model_type: str, keys: Keys) -> Named | None:
+    """Return the class by which to read an unknown model type; None if no class is known.
 
-    Raises: InvalidInput where classes speak of several families.
+    Raises: InvalidInput if the classes belong to different families.
     """
     classes = list(named_classes(keys))
     for other in classes[1:]:
@@ -123,37 +123,35 @@ def substitute_class(model_type: str, keys: Keys) -> Named | None:
     return classes[0] if classes else None
 
 
-SAME = {"kimi_k2": "deepseek_v3", "exaone4_5_text": "exaone4"}
-"""Model types that are another's by a name of their own, as transformers' Kimi K2.5 and EXAONE 4.5
-have it."""
+SAME_CODE = {"kimi_k2": "deepseek_v3", "exaone4_5_text": "exaone4"}
+"""Model types with the code of another, as in transformers' Kimi K2.5 and EXAONE 4.5."""
 _SECTIONS = (
     *("text_config", "llm_config", "language_config", "text_encoder", "decoder", "generator"),
     LAYER,
 )
-"""Where a model of text and something else keeps its text model."""
-_AROUND = ("vlm_config", "thinker_config")
-"""Where a model of several models keeps the one that has the text model."""
-_OF_OWN_CODE = ("llm_config", "language_config")
-"""Those of models with code of their own; transformers reads the second of unlimited_ocr alone."""
-_CALLED = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
-"""What transformers calls model types of older files."""
+"""Sections in which multimodal models keep their text model."""
+_OUTER_SECTIONS = ("vlm_config", "thinker_config")
+"""Sections in which models of several parts keep the part that has the text model."""
+_OWN_CODE_SECTIONS = ("llm_config", "language_config")
+"""Sections of models with their own code; transformers reads only that of unlimited_ocr."""
+_OLDER_NAMES = {"RefinedWeb": "falcon", "RefinedWebModel": "falcon"}
+"""transformers' names of model types in older files."""
 _TEXT_KEYS = (
     *("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim"),
     *("max_position_embeddings", "rope_theta", "rope_scaling", "rope_parameters"),
 )
-"""Keys of a text model that speak of positions."""
+"""Keys of a text model that concern positions."""
 _ROPE_KEYS = (
     *("rope_theta", "rope_scaling", "rope_parameters"),
     *("rotary_dim", "rotary_pct", "rotary_emb_base"),
 )
-"""Keys of which one says that a model type that nothing is known of has rope."""
-_NOT_ROTARY = (nonrotary.FAMILIES, vision.FAMILIES)
+"""Keys that show that an unknown model type uses RoPE."""
 
 
 class TextModel(Record):
-    """A text model: its model type, its keys, and its family, None where that has no rope.
+    """A text model: its model type, its keys, and its family, None if it has no RoPE.
 
-    ``container`` is the model around it, where that gives it defaults of its own.
+    ``container`` is the model around it, if that model changes its defaults.
     """
 
     model_type: str
@@ -163,15 +161,15 @@ class TextModel(Record):
 
 
 def text_model(top: Keys, notes: Notes) -> TextModel:
-    """The text model in a config.
+    """Return the text model of a config.
 
-    Raises: InvalidInput where there are several, or nothing reads it.
+    Raises: InvalidInput if there are several, or its model type is not supported.
     """
     stated, keys = _stated_model(top, notes)
     own = top.text("model_type")
-    if own is not None and own.value in SAME:
+    if own is not None and own.value in SAME_CODE:
         notes.warnings.append(
-            f"model type {own.value} is read as {SAME[own.value]}, whose code it shares"
+            f"model type {own.value} is read as {SAME_CODE[own.value]}, whose code it shares"
         )
     container = _container(top, keys)
     model_type = _known_model_type(stated, keys, notes)
@@ -184,14 +182,14 @@ def text_model(top: Keys, notes: Notes) -> TextModel:
 
 
 def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
-    """The model type that a config states of its text model, and where its keys stand.
+    """Return the model type that a config states for its text model, and the keys of that model.
 
-    Raises: InvalidInput where there are several.
+    Raises: InvalidInput if there are several.
     """
     outer = top.text("model_type")
     if outer is None and top.has("model_type"):
         raise top.invalid("model_type", "must be a text")
-    for key in _AROUND:
+    for key in _OUTER_SECTIONS:
         around = top.section(key)
         if around is not None:
             return _stated_model(around, notes)
@@ -206,15 +204,17 @@ def _stated_model(top: Keys, notes: Notes) -> tuple[str, Keys]:
     if nested:
         _check_section(top, stated or "", nested[0])
     if text is None:
-        return _printable_type(top, stated and (families.text_model_type(stated) or stated)), top
-    return _printable_type(text, _inner_type(text, stated, notes)), text
+        return _checked_model_type(
+            top, stated and (families.text_model_type(stated) or stated)
+        ), top
+    return _checked_model_type(text, _inner_type(text, stated, notes)), text
 
 
 def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
-    """The model type of the text model within another: its own, the other's, or its class's."""
+    """Return the model type of a nested text model: stated, its container's, or its class's."""
     default = families.text_model_type(outer) if outer else None
     inner = text.text("model_type")
-    # whose text model transformers reads as one type, whatever it states
+    # transformers ignores the model_type of the text model in these containers
     fixed = families.packaged("rotary.json")["fixed"]
     if inner and outer and default != inner.value and outer in fixed:
         if inner.value != outer:
@@ -225,7 +225,7 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
         inner = None
     model_type = inner.value if inner else default
     class_ = next(named_classes(text), None) if model_type is None else None
-    if class_ is not None:  # as of DeepSeek-OCR
+    if class_ is not None:  # as in DeepSeek-OCR
         notes.headlines.append(
             f"{text.path('model_type')} is missing: it is read as {class_.model_type}, whose class "
             f"{class_.text()} is"
@@ -236,12 +236,9 @@ def _inner_type(text: Keys, outer: str | None, notes: Notes) -> str | None:
 
 
 def _check_section(top: Keys, model_type: str, section: str) -> None:
-    """Refuse a text model where nothing of the model around it reads one.
-
-    Raises: InvalidInput.
-    """
+    """Refuse a text model in a section that the model around it does not read."""
     container = families.container(model_type)
-    foreign = section in _OF_OWN_CODE and model_type != "unlimited_ocr"
+    foreign = section in _OWN_CODE_SECTIONS and model_type != "unlimited_ocr"
     place = container and (container.inside or (foreign and "text_config"))
     if container is not None and place:
         raise InvalidInput(
@@ -251,10 +248,10 @@ def _check_section(top: Keys, model_type: str, section: str) -> None:
         )
 
 
-def _printable_type(keys: Keys, model_type: str | None) -> str:
-    """A model type that can be shown.
+def _checked_model_type(keys: Keys, model_type: str | None) -> str:
+    """Return a model type, or the model type whose code it shares.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput if it is missing, too long or not printable.
     """
     path = f"{keys.name}: {keys.path('model_type')}"
     if model_type is None:
@@ -264,14 +261,14 @@ def _printable_type(keys: Keys, model_type: str | None) -> str:
             f"{path} {abbreviated(model_type)}: must be a name of 1 to {LONGEST_NAME} printable "
             "characters"
         )
-    return SAME.get(model_type, model_type)
+    return SAME_CODE.get(model_type, model_type)
 
 
 def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
-    """The model type to read a config as: its own or, where that is unknown, its class's."""
+    """Return the model type to read a config as: its own or, if that is unknown, its class's."""
     if families.rotary(model_type) is not None or model_type in families.names("others"):
         return model_type
-    class_ = substitute_class(model_type, keys)
+    class_ = _substitute_class(model_type, keys)
     if class_ is None:
         return model_type
     notes.headlines.append(
@@ -283,9 +280,9 @@ def _known_model_type(model_type: str, keys: Keys, notes: Notes) -> str:
 
 
 def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary | None:
-    """The rotary family of a model type; of an unknown one, where its keys speak of rope.
+    """Return the rotary family of a model type; an unknown one with RoPE keys is like Llama.
 
-    Raises: InvalidInput for a family that no scheme stands for.
+    Raises: InvalidInput for a model type that posenc does not read.
     """
     family = families.rotary(model_type)
     if family is not None:
@@ -304,7 +301,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         if remote is not None:
             raise InvalidInput(f"{keys.name}: {model_type} {remote.otherwise}")
         return None
-    if any(model_type in table for table in _NOT_ROTARY):
+    if model_type in nonrotary.FAMILIES or model_type in vision.FAMILIES:
         return None
     refusal = refusals().get(model_type)
     if refusal is not None:
@@ -313,7 +310,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
         )
     if not any(keys.has(key) for key in _ROPE_KEYS):
         raise _unknown(model_type, keys)
-    near = _nearest(model_type)
+    near = _spelling_hint(model_type)
     notes.headlines.append(
         f"model type {abbreviated(model_type)} is unknown: it is read as if it were like Llama"
         f"{'' if near is None else f' ({near})'}"
@@ -323,7 +320,7 @@ def _rotary_family(model_type: str, keys: Keys, notes: Notes) -> families.Rotary
 
 
 def _unknown(model_type: str, keys: Keys) -> InvalidInput:
-    """The error for a model type that nothing is known of, nor how its keys are meant."""
+    """Return the error for an unknown model type without RoPE keys."""
     unread = [*keys.unread()]
     if keys.get("position_embedding_type"):
         unread.append("position_embedding_type")
@@ -332,26 +329,26 @@ def _unknown(model_type: str, keys: Keys) -> InvalidInput:
         reason = f"its keys ({', '.join(unread[:4])}) are those of its own code, which is not read"
     return InvalidInput(
         f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {reason}",
-        hint=_nearest(model_type) or "use --scheme and --set instead of a config",
+        hint=_spelling_hint(model_type) or "use --scheme and --set instead of a config",
     )
 
 
-def _nearest(model_type: str) -> str | None:
-    """A hint at the model type that one is another spelling of: the same letters and digits.
+def _spelling_hint(model_type: str) -> str | None:
+    """Return a hint with the model type that has the same letters and digits, or None.
 
-    One that is only alike is no evidence: internlm3 reads other keys than internlm2.
+    Similar letters are no evidence: internlm3 reads other keys than internlm2.
 
-    >>> _nearest("gpt-neox"), _nearest("lama")
+    >>> _spelling_hint("gpt-neox"), _spelling_hint("lama")
     ("transformers calls it 'gpt_neox'", None)
     """
-    same = _CALLED.get(model_type) or _model_types().get(_plain(model_type))
+    same = _OLDER_NAMES.get(model_type) or _model_types().get(_plain(model_type))
     return None if same is None else f"transformers calls it {same!r}"
 
 
 def _container(top: Keys, text: Keys) -> families.Container | None:
-    """The model around a text model, where that gives the text model defaults of its own.
+    """Return the model around a text model, if it changes the text model's defaults.
 
-    Raises: InvalidInput where the text model's keys stand at the top, and nothing reads them there.
+    Raises: InvalidInput if the text model's keys are at the top, where nothing reads them.
     """
     outer = top.text("model_type")
     container = families.container(outer.value) if outer else None

@@ -1,4 +1,4 @@
-"""Vision encoders: patches rotated by row and column, patch tables, window biases."""
+"""Read vision encoders: patches rotated by row and column, tables of patches, window biases."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 class VisionFamily(Record):
-    """A family of vision encoders: how it is read, and what its configs leave out.
+    """A family of vision encoders: the method that reads it, and the defaults of its configs.
 
-    ``convention`` and ``base`` are of those that rotate, ``first`` is how many tokens have rows of
-    a learned table before the patches, ``depths`` and ``heads`` are those of the stages of Swin.
+    ``convention`` and ``base`` belong to rotations. ``first`` is the number of tokens with rows of
+    a learned table before the patches. ``depths`` and ``heads`` are the layers and heads of Swin's
+    stages.
     """
 
     read: str
@@ -75,7 +76,7 @@ FAMILIES: Mapping[str, VisionFamily] = {
 
 
 def layers(keys: Keys, model_type: str, notes: Notes) -> list[Layers]:
-    """The encoding of a vision encoder, on the grid of the images it was made for.
+    """Return the encodings of a vision encoder, on the grid of its trained image size.
 
     Raises: InvalidInput.
     """
@@ -84,15 +85,14 @@ def layers(keys: Keys, model_type: str, notes: Notes) -> list[Layers]:
 
 
 class _VisionReader(FamilyReader):
-    """Reads the config of a vision encoder."""
+    """Reader of the config of a vision encoder."""
 
     @property
     def family(self) -> VisionFamily:
-        """What its configs leave out."""
         return FAMILIES[self.model_type]
 
     def rope(self) -> Iterator[Layers]:
-        """Patches that rotate with their row and column."""
+        """Yield patches rotated by row and column."""
         hidden, heads, patch = (
             self._count(key) for key in ("hidden_size", "num_attention_heads", "patch_size")
         )
@@ -112,33 +112,41 @@ class _VisionReader(FamilyReader):
         yield Layers(None, layers, "rope-axial", params, {"head_dim": head, "context": context})
 
     def learned(self) -> Iterator[Layers]:
-        """A table of a row for each patch, and for the tokens before them."""
-        rows = self._rows(self._grid())
+        """Yield a learned table with a row for each patch and each token before the patches."""
+        grid, first = self._grid(), self.family.first
+        tokens = ("", " + a class token", " + class and distillation tokens")[first]
+        patches = grid.source.removeprefix("derived: ")
+        rows = Sourced(
+            grid.value[0] * grid.value[1] + first, f"derived: patches of {patches}{tokens}"
+        )
         yield Layers(
             None,
             (),
             "learned",
-            {"dim": self._size("hidden_size"), "max_len": rows},
+            {"dim": self._noted_size("hidden_size"), "max_len": rows},
             {"context": rows},
         )
 
     def sines(self) -> Iterator[Layers]:
-        """MAE's sines of row and column, of the encoder and the smaller decoder."""
+        """Yield MAE's sinusoids of row and column, for the encoder and the smaller decoder."""
         grid = self._grid()
         context = {"context": Sourced(grid.value[0] * grid.value[1], "derived: patches")}
         decoder = self.keys.count("decoder_hidden_size") or self.default(512)
-        for side, dim in (("encoder", self._size("hidden_size")), ("decoder", decoder)):
+        for side, dim in (("encoder", self._noted_size("hidden_size")), ("decoder", decoder)):
             params = {"dim": dim, "grid": grid, "convention": self.default("mae")}
             yield Layers(side, (), "sinusoidal-nd", params, context)
         self.notes.warnings.append("the row of the class token, which is all zeros, is left out")
 
     def swin(self) -> Iterator[Layers]:
-        """A bias of windows, whose heads are more from stage to stage."""
+        """Yield a bias of windows for each stage; later stages have more heads."""
         window = self._count("window_size")
         side = Sourced((window.value, window.value), window.source)
         depths, heads = (
-            self.keys.counts(key) or self.default(usual)
-            for key, usual in (("depths", self.family.depths), ("num_heads", self.family.heads))
+            self.keys.counts(key) or self.default(default_value)
+            for key, default_value in (
+                ("depths", self.family.depths),
+                ("num_heads", self.family.heads),
+            )
         )
         if 0 in depths.value or not 0 < sum(depths.value) <= LARGEST_LAYERS:
             raise self.keys.invalid(
@@ -162,33 +170,23 @@ class _VisionReader(FamilyReader):
             params = {"heads": own, "window_size": side}
             yield Layers(f"stage{stage + 1}", tuple(range(first, first + depth)), "swin", params)
 
-    def _rows(self, grid: Sourced) -> Sourced:
-        """How many patches there are, and tokens before them."""
-        first = self.family.first
-        tokens = ("", " + a class token", " + class and distillation tokens")[first]
-        patches = grid.source.removeprefix("derived: ")
-        return Sourced(
-            grid.value[0] * grid.value[1] + first, f"derived: patches of {patches}{tokens}"
-        )
-
     def _count(self, key: str) -> Sourced:
         return self.keys.count(key) or self.default(getattr(self.family, key))
 
-    def _size(self, key: str) -> Sourced:
-        """A size that a table has, and of which is said where the config leaves it out."""
-        size = self._count(key)
-        if size.source == self.default_source:
-            self.notes.size(self.keys.path(key), size)
-        return size
+    def _noted_size(self, key: str) -> Sourced:
+        """Return a size of a table; note it if it is the default."""
+        return self.keys.count(key) or self.default_size(key, getattr(self.family, key))
 
     def _grid(self, patch: Sourced | None = None) -> Sourced:
-        """Rows and columns of patches of the images that the model was made for.
+        """Return rows and columns of patches for the trained image size.
 
-        Raises: InvalidInput for an image without room for a patch.
+        Raises: InvalidInput for an image smaller than a patch.
         """
         image = self._sides("image_size")
         patch = patch or self._sides("patch_size")
-        grid = tuple(side // of for side, of in zip(image.value, patch.value, strict=True))
+        grid = tuple(
+            side // patch_side for side, patch_side in zip(image.value, patch.value, strict=True)
+        )
         if 0 in grid:
             text = patch.value[0] if len({*patch.value}) == 1 else list(patch.value)
             raise self.error(
@@ -197,13 +195,13 @@ class _VisionReader(FamilyReader):
         return Sourced(grid, f"derived: {image.source} / {patch.source}")
 
     def _sides(self, key: str) -> Sourced:
-        """Height and width of an image or a patch, which may be given as one number."""
+        """Return height and width of an image or a patch, which may be given as one number."""
         if isinstance(self.keys.values.get(key), list | tuple):
             sides = self.keys.counts(key)
             if sides is None or len(sides.value) != 2 or (key == "patch_size" and 0 in sides.value):
                 raise self.keys.invalid(key, "must be a number, or height and width")
             return sides
-        side = self._count(key) if self.family.read == "rope" else self._size(key)
+        side = self._count(key) if self.family.read == "rope" else self._noted_size(key)
         return Sourced((side.value, side.value), side.source)
 
     def _base(self) -> Sourced:

@@ -22,7 +22,7 @@ from posenc_cli.budget import check_size
 from posenc_cli.configs.conclusions import Lengths, lengths_of
 from posenc_cli.configs.config import override, resolve
 from posenc_cli.configs.rope_rules import attention_factor
-from posenc_cli.configs.spelling import Spelling, Wanted, exact_rotation, merged, spelling_of
+from posenc_cli.configs.spelling import Spelling, TargetRope, exact_rotation, merged, spelling_of
 from posenc_cli.errors import InvalidInput, PosencError
 from posenc_cli.files.gguf import GGUFHeader
 from posenc_cli.records import Record, replace
@@ -431,7 +431,7 @@ class Planner:
         config = None
         if self.spelling is not None and self.given is not None and overrides:
             config = self.spelling.loaded(self.given, overrides)
-        return Wanted(self.layers, layers, self.to, config, overrides, self.given).flags()
+        return TargetRope(self.layers, layers, self.to, config, overrides, self.given).flags()
 
     def _ends(self, angles: Reals) -> dict[int, int]:
         """The first position with an unseen angle, for each pair that completed no period."""
