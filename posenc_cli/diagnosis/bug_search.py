@@ -38,7 +38,7 @@ MOST_ALIKE = 2
 
 _MOST_RANGES = 6  # of pairs in a sentence
 
-# vllm-project/vllm#48621. llama.cpp multiplies by a factor that it computes, so a caller must divide
+# vllm-project/vllm#48621. llama.cpp multiplies by a factor that it computes; a caller must divide
 # by it first (ggml-org/llama.cpp#17945).
 FACTORS: dict[str, Callable[[float], float]] = {
     "is not applied": lambda _: 1.0,
