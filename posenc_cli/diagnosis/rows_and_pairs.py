@@ -1,4 +1,4 @@
-"""Known bugs of single pairs and rows."""
+"""Propose known bugs of single rows and pairs, and describe unknown differences."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 
 _MOST_RUNS = 6
-"""Of positions, which a sentence can hold."""
+"""The most ranges of positions in a sentence."""
 
 _FEWEST_ROWS = 8
-"""Rows of a run that a cause is looked for: fewer show too little."""
+"""The fewest rows of a run for which a cause is sought; fewer would prove too little."""
 
 _BESIDE = 16
-"""Rows on either side of a run that show whether it ends there."""
+"""Rows on either side of a run that show whether the cause ends there."""
 
 
 def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Dynamic NTK with the base of each row's own length: a cache that is never rotated anew.
+    """Yield the bug of dynamic NTK that each row has the base of its own length.
 
     Decoding token by token with a cache of rotated keys gives such rows
     (github.com/huggingface/transformers/issues/25104).
@@ -59,7 +59,7 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     plain = dynamic_base(reference.params, np.full((1, 1), limit)) ** -exponents
 
     def moved(piece: Sample) -> RealRows:
-        """The positions at which the plain ladder has the angles of each row's own base."""
+        """Return the positions at which plain frequencies give the angles of each row's base."""
         positions = piece.positions[:, None].astype(np.float64)
         base = dynamic_base(reference.params, np.maximum(positions + 1, limit))
         return np.asarray(positions * base**-exponents / plain, np.float64)
@@ -75,12 +75,12 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
 
 def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Positions that are rotated as if they were others, by no rule."""
+    """Yield the bug that positions are rotated as others, by no known rule."""
     if rows_of_any_turn(suspect.sample)[1].mean() < ENOUGH:
         return
 
     def used(piece: Sample) -> Integers:
-        """The positions as which the rows of a piece are rotated."""
+        """Return the positions as which the rows of a piece are rotated."""
         used = piece.positions.copy()
         wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
         if wrong.size:
@@ -94,7 +94,7 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     rows, others = own.size, own != read
     own, read = own[others], read[others]
     if not own.size or (read < 0).any():
-        return  # no position is negative
+        return  # positions are not negative
     message = (
         f"{own.size} of {rows} positions get the rotation of another position, first at {own[0]}"
     )
@@ -109,7 +109,7 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 
 
 def row_range_causes(suspect: Suspect) -> list[Explanation]:
-    """The causes of one run of rows that is wrong, where all other rows are right."""
+    """Return the causes of one run of wrong rows, if all other rows are right."""
     whole, plain = suspect.whole, Claim(Defect(), suspect.sample.reference.scale)
     pieces = [(piece.positions, plain.missed(piece)[1].all(axis=1)) for piece in whole.pieces()]
     positions, right = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
@@ -117,7 +117,7 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     if wrong.size < _FEWEST_ROWS or (np.diff(positions) <= 0).any():
         return []
     start, stop = int(wrong[0]), int(wrong[-1]) + 1
-    before, after = (  # at position 0 any frequencies give the same
+    before, after = (  # at position 0 all frequencies give the same
         rows[positions[rows] != 0]
         for rows in (np.arange(start)[-_BESIDE:], np.arange(stop, whole.count)[:_BESIDE])
     )
@@ -128,7 +128,7 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     part = run.read(_rows_of_a_run(run.count))
     part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
     claims = claims_that_hold(part, nearest_rotations(part))
-    claim = next((claim for claim in claims if _ends_with(run, claim, beside)), None)
+    claim = next((claim for claim in claims if _explains_only(run, claim, beside)), None)
     if claim is None:
         return []
     first, last = int(positions[start]), int(positions[stop - 1])
@@ -144,10 +144,10 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     ]
 
 
-def _ends_with(run: Whole, claim: Claim, beside: list[Sample]) -> bool:
-    """Whether a claim explains a run of rows, and not the rows beside it.
+def _explains_only(run: Whole, claim: Claim, beside: list[Sample]) -> bool:
+    """Return whether a claim explains a run of rows, and not the rows beside it.
 
-    What is nearly right everywhere becomes wrong by and by.
+    If it also fits beside the run, the error grows gradually and does not begin there.
     """
     residual = run.residual(claim)
     nearly = claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells
@@ -155,15 +155,16 @@ def _ends_with(run: Whole, claim: Claim, beside: list[Sample]) -> bool:
 
 
 def _rows_of_a_run(count: int) -> Integers:
-    """Rows that show a run: its first ones, and some up to its last."""
+    """Return rows to sample from a run: the first ones, and evenly spaced ones up to the last."""
     rows = [np.arange(min(count, 96)), np.linspace(0, count - 1, 96).astype(np.int64)]
     return np.unique(np.concatenate(rows))
 
 
 class Extent(Record):
-    """Which pairs are otherwise at which positions: how many, at how many of all positions.
+    """The positions and pairs that are flagged, such as those that differ, and their number.
 
-    ``first`` is the position and the pair of the first, ``last`` the last position of all.
+    ``first`` is the position and pair of the first flag. ``of_positions`` counts all positions, and
+    ``last`` is the last of them.
     """
 
     count: int
@@ -175,7 +176,7 @@ class Extent(Record):
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, Flags]]) -> Extent:
-        """The extent of flags (n, pairs) at positions (n,), piece by piece."""
+        """Return the extent of flags (n, pairs) at positions (n,), given piece by piece."""
         count, rows, last = 0, 0, 0
         first: tuple[int, int] | None = None
         positions: list[Integers] = []
@@ -192,12 +193,12 @@ class Extent(Record):
 
     @property
     def fills(self) -> bool:
-        """Whether all are otherwise at these positions in these pairs: rows, columns, a block."""
+        """Whether all flagged pairs are flagged at all flagged positions."""
         return self.count == self.positions.size * int(np.count_nonzero(self.pairs))
 
     @property
     def place(self) -> str:
-        """The pairs, and the positions, in words; empty where they are all."""
+        """The pairs and the positions in words; empty if they are all of them."""
         texts = []
         if not self.pairs.all():
             texts.append(f"in {pairs_text(np.flatnonzero(self.pairs).tolist(), self.pairs.size)}")
@@ -219,7 +220,7 @@ class Extent(Record):
 
     @property
     def where(self) -> Where | None:
-        """The same as JSON has it, without positions that no few ranges say."""
+        """The place for JSON, without positions that need too many ranges."""
         rows = None
         if self.positions.size == 1 < self.of_positions:
             rows = f"{self.positions[0]}:{self.positions[0] + 1}"
@@ -231,7 +232,7 @@ class Extent(Record):
 
 
 def unknown_cause(suspect: Suspect) -> Explanation:
-    """What no known bug gives: which pairs differ at which positions, and by how much."""
+    """Return an unknown cause: the pairs and positions that differ, and the largest error."""
     reference = suspect.sample.reference
     plain = Claim(Defect(), reference.scale)
     worst = -1.0, 0, 0  # by how much, the position, the pair
@@ -254,12 +255,15 @@ def unknown_cause(suspect: Suspect) -> Explanation:
         f"differ{'s' * (extent.count == 1)}, by up to {most:.2g}: most at position {position}, "
         f"pair {pair}"
     )
-    message = f"values differ {place}{_axes_of(extent.pairs, reference)}"
+    message = f"values differ {place}{_axes_note(extent.pairs, reference)}"
     return Explanation(Cause.UNKNOWN, message, evidence, where=extent.where)
 
 
-def _axes_of(pairs: Flags, reference: Reference) -> str:
-    """Which axes these are all pairs of, to follow other words; empty where they are not."""
+def _axes_note(pairs: Flags, reference: Reference) -> str:
+    """Return the axes whose pairs these are, as the end of a sentence.
+
+    Empty if they are only some of the pairs of an axis, or all pairs of all axes.
+    """
     along = reference.coordinates
     if along is None or along.oblique or pairs.all():
         return ""
