@@ -1,4 +1,4 @@
-"""Causes of nearly right values: rounding, and errors common to all values."""
+"""Find causes of nearly right values: rounding, and small errors of all values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Residual
 
-_SIZES_OF_ANY = 2  # as 0 and the attention factor, where nothing rotates
+_SIZES_OF_ANY = 2  # such as 0 and the attention factor, if nothing rotates
 
 
 def held_to_roundings(suspect: Suspect) -> Suspect:
-    """The suspect, granted no more than what a few roundings of an angle leave at each position."""
+    """Return the suspect with a tolerance of only a few roundings of each angle."""
     tolerance = replace(
         suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
     )
@@ -36,7 +36,7 @@ def held_to_roundings(suspect: Suspect) -> Suspect:
 
 
 def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
-    """The suspect, compared at another tolerance."""
+    """Return the suspect with another tolerance."""
     return replace(
         suspect,
         sample=replace(suspect.sample, tolerance=tolerance),
@@ -45,10 +45,10 @@ def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
 
 
 def lack_of_precision(suspect: Suspect) -> list[Explanation]:
-    """What was computed less precisely than asked for; empty where that is not all that is wrong.
+    """Return the causes of too low a precision; empty if they do not explain everything.
 
-    What float32 code rounds is tried with cosines and sines that are correctly rounded, and with
-    those that float32 libraries give.
+    Roundings to float32 are tried with correctly rounded cosines and sines, then with those of
+    float32 libraries.
     """
     examination = suspect.examination
     asked = examination.tolerance
@@ -72,7 +72,7 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
-    """What is said of entries that are right to what float32 code can show, and not why."""
+    """Return the cause of values that are imprecise for an unknown reason, within float32 error."""
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"requested: {examination.tolerance.reason}"
@@ -89,7 +89,7 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
 
 
 def unexplained_drift(fault: Fault) -> Explanation:
-    """What is said of such errors where nothing makes them."""
+    """Return the cause of phase errors that no single error of a frequency explains."""
     return Explanation(
         Cause.UNKNOWN,
         "no rounding of a frequency and its product with the position gives these phase errors",
@@ -99,14 +99,14 @@ def unexplained_drift(fault: Fault) -> Explanation:
 
 
 def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
-    """The half precision that all values of a subject have, which are stored wider.
+    """Return the half precision that holds every value of a subject stored in a wider format.
 
-    None where there is none, as of frequencies, or of values of two sizes at most, such as 0 and 2:
-    any format may have these.
+    None if there is none, for frequencies, or for values of at most two sizes, such as 0 and 2: any
+    format holds these.
     """
     if subject.frequencies is not None:
         return None
-    # The coarser first: most of its numbers are some of the finer as well.
+    # The coarser format first: the finer one holds most of its numbers too.
     halves = [half for half in HALF_RULES[::-1] if unit(half) > unit(subject.dtype)]
     sizes: set[float] = set()
     for rows in subject.own.places.row_blocks():
@@ -125,7 +125,7 @@ def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
 
 
 def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
-    """That all values have a half precision; ``others`` says whether there are other causes."""
+    """Return the cause of values rounded to ``half``; ``others``: there are other causes."""
     what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
     if subject.returned_half == half:
         what = "all values returned"
@@ -139,7 +139,7 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
 
 
 def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Frequencies by no known rule: those that the wrong pairs have at every position."""
+    """Yield the bug of frequencies by no known rule: those of the wrong pairs at every position."""
     rotations, right = suspect.rotations, suspect.sample.reference.frequencies
     if (
         rotations is None
