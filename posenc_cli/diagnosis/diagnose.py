@@ -30,7 +30,7 @@ from posenc_cli.diagnosis.defects import (
     amplitude_of,
     claims_that_hold,
 )
-from posenc_cli.diagnosis.misplaced_values import mirror_cause
+from posenc_cli.diagnosis.misplaced_values import misplaced_cause
 from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
 from posenc_cli.diagnosis.rounding import (
     half_of,
@@ -293,7 +293,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         residual = suspect.residual(Defect())
         if residual.whole:
             return [with_residual(amplitude, residual)]
-    one_cause = mirror_cause(examination)
+    one_cause = misplaced_cause(examination)
     if one_cause is not None:
         return [one_cause]
     explanations = (
