@@ -1,9 +1,9 @@
-"""Why a subject differs from the reference: each claim is compared with every value.
+"""Explain why a subject differs from the reference; each claim is compared with every value.
 
-Each claim says what the factors of the pairs would be if it held. It is found on a sample of
-positions, at every scale and around the first and the worst that are wrong; then it is compared
-with all rows, and printed with its residual. Claims are tried from the simplest on: one mistake
-before two, the whole before one run of rows. Anything else is unknown, with its place.
+Each claim predicts the factors of the pairs. It is found on a sample of positions: at every scale,
+and around the first and the worst wrong ones. Then it is compared with all rows and reported with
+its residual. Claims are tried simplest first: one mistake before two, all rows before one run of
+rows. Anything else is unknown, with its place.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Examination, Where
 
 _MOST_CELLS = 1 << 24
-"""Entries of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
+"""Entries of a table held at once, 256 MiB: 131072 positions of a head with 256 dimensions."""
 
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
-"""What is said of a width that nothing explains."""
+"""Evidence for a width that nothing explains."""
 
 _NEVER_WRITTEN = Explanation(
     Cause.UNINITIALISED,
@@ -79,11 +79,11 @@ _NEVER_WRITTEN = Explanation(
 )
 
 _FEWER = 2
-"""Times as many entries that one rounding leaves over as another: it was the other."""
+"""One rounding is the cause if another leaves more than this many times as many entries."""
 
 
 def diagnose(examination: Examination) -> tuple[Explanation, ...]:
-    """At most three causes for what the findings found, the likeliest first; none if all hold."""
+    """Return up to three causes of failed findings, likeliest first; empty if all hold."""
     if examination.ok:
         return ()
     subject = examination.subject
@@ -103,7 +103,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
 
 
 def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
-    """The causes by the tolerance of an examination."""
+    """Return the causes at the tolerance of an examination."""
     if examination.ok:
         return ()
     subject = examination.subject
@@ -121,7 +121,7 @@ def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
 
 
 def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
-    """The explanations that differ in their cause or their place, at most three."""
+    """Return at most three explanations that differ in their cause or their place."""
     kept: dict[tuple[Cause, Where | None], Explanation] = {}
     for explanation in explanations:
         kept.setdefault((explanation.cause, explanation.where), explanation)
@@ -129,7 +129,7 @@ def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
 
 
 def _all_causes(suspect: Suspect) -> list[Explanation]:
-    """The causes of a subject all of whose values are numbers; none if nothing explains it."""
+    """Return the causes of a subject whose values are all finite; empty if none is known."""
     if not suspect.sample.stray.any():
         return _causes_of_pairs(suspect)
     within = _suspect(suspect.examination, of_pairs=True)
@@ -151,7 +151,7 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
 
 
 def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
-    """The causes of what happens to the dimension pairs."""
+    """Return the causes of wrong values in the dimension pairs."""
     layout = _layout_cause(suspect)
     if layout is None:
         rounding = _causes_within_tolerance(suspect)
@@ -166,7 +166,7 @@ def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
 
 
 def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation, ...]:
-    """The causes of a function that is no map of each row by its position, each once."""
+    """Return the distinct causes of a function whose rows depend on more than their positions."""
     evidence: dict[tuple[Cause, str], list[str]] = {}
     for one in irregular:
         evidence.setdefault((one.cause, one.message), []).append(one.evidence)
@@ -177,7 +177,7 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
-    """The cause of values that are no numbers, and that others differ as well if they do."""
+    """Return the cause of values that are not finite, and one of wrong finite values, if any."""
     unwritten = unwritten_cause(suspect.examination)
     if unwritten is not None:
         return (unwritten,)
@@ -206,7 +206,7 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
 
 
 def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
-    """The causes where every entry is right to what float32 code can show, none where not."""
+    """Return the causes of errors within the tolerance of float32; empty if some exceed it."""
     fault = suspect.examination.fault
     if fault is None:
         return lack_of_precision(suspect)
@@ -216,9 +216,9 @@ def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
 
 
 def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
-    """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces.
+    """Return a subject, with the pairing of its own code, as a sample and as all its rows.
 
-    With ``of_pairs`` without the columns that no pair has.
+    With ``of_pairs``, columns outside the pairs are left out.
     """
     subject, reference = examination.subject, examination.reference
     tolerance = examination.tolerance
@@ -256,7 +256,7 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
 
 
 def _layout_cause(suspect: Suspect) -> Explanation | None:
-    """The cause where a subject does not pair columns as the reference does."""
+    """Return the cause of a subject that pairs other dimensions than the reference, or None."""
     subject = suspect.examination.subject
     own, right = subject.own.pairing, suspect.examination.reference.pairing
     if subject.own is subject.as_reference or own is None:
@@ -281,7 +281,7 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
 
 
 def _explanations(suspect: Suspect) -> list[Explanation]:
-    """The causes of what explains the subject, if anything does."""
+    """Return the causes that explain a subject; empty if nothing does."""
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         if examination.subject.is_tables:
@@ -318,10 +318,7 @@ def _one_of(explanation: Explanation | None) -> list[Explanation]:
 
 
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
-    """The causes of what explains the whole subject.
-
-    What explains it as well is named beside the first.
-    """
+    """Return the causes that explain all rows at once, with alternatives that fit as well."""
     sample = suspect.sample
     claims = claims_that_hold(sample, suspect.rotations)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
@@ -331,7 +328,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         if residual.whole
         or (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
     ]
-    # Other parameters that change the amplitude to one that the subject has not are no reason.
+    # Rules that imply another amplitude than the subject's are not the cause.
     held = [
         (claim, residual)
         for claim, residual in held
@@ -348,7 +345,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     causes = list(words_of(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
-    others = [  # what gives the same table as no scaling leaves it out, too
+    others = [  # alternatives that imply the same table as missing scaling add nothing
         together(other, suspect, its_residual)
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
@@ -358,7 +355,7 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
 
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
-    """A subject that rotates more or fewer columns than the reference."""
+    """Return the cause of a subject with another rotary dim than the reference."""
     own, far_wider = subject.own, subject.far_wider(reference)
     if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
         return _NEVER_WRITTEN
@@ -380,7 +377,7 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
 
 
 def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
-    """The cause of tables that are right once rows and columns are exchanged."""
+    """Return the cause of tables that are right after a transposition, or None."""
     rows, columns = subject.own.places.count, subject.own.pairs
     paired = subject.own.pairing is not None or reference.coordinates is not None
     fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_CELLS
