@@ -1,4 +1,4 @@
-"""Search for bugs that reproduce every value (:func:`named`), and describe them.
+"""Search for bugs that reproduce every value (:func:`confirmed_causes`), and describe them.
 
 Other files of this folder propose the bugs, from a sample of the rows.
 """
@@ -25,7 +25,7 @@ from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.diagnosis.defects import Whole
+    from posenc_cli.diagnosis.defects import AllRows
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.frequency_rules import Alternative
@@ -59,7 +59,7 @@ class Suspect(Record):
 
     examination: Examination
     sample: Sample
-    whole: Whole
+    whole: AllRows
     rotations: Rotations | None
 
     def residual(self, defect: Defect) -> Residual:
@@ -79,7 +79,7 @@ def with_residual(explanation: Explanation, residual: Residual, *, others: int =
     return replace(explanation, evidence=evidence, residual=residual)
 
 
-def either(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
+def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
     """Return the causes, the first with ``others`` as its possible alternatives."""
     first, *rest = causes
     distinct = {word.message: word for word in others if word.message != first.message}
@@ -93,7 +93,9 @@ class RotaryBug(Record):
     words: Explanation | None = None
 
 
-def named(suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0) -> list[Explanation]:
+def confirmed_causes(
+    suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0
+) -> list[Explanation]:
     """Return the causes of the first bug that reproduces every value.
 
     Up to ``alike`` other bugs that reproduce it too become its alternatives. Each bug is tried on a
@@ -108,31 +110,31 @@ def named(suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0) -> lis
         residual = suspect.whole.residual(bug.claim)
         if residual.whole:
             words = [with_residual(bug.words, residual)] if bug.words else None
-            found.append(words or list(words_of(bug.claim, suspect, residual)))
+            found.append(words or list(claim_causes(bug.claim, suspect, residual)))
             if len(found) > alike:
                 break
-    return either(found[0], [words[0] for words in found[1:]]) if found else []
+    return with_alternatives(found[0], [words[0] for words in found[1:]]) if found else []
 
 
-def words_of(
+def claim_causes(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Iterator[Explanation]:
     """Yield the causes that make up a claim, each with their common residual."""
-    words = list(_words_of_claim(claim, suspect, residual, in_part=in_part))
+    words = list(_causes_of_changes(claim, suspect, residual, in_part=in_part))
     for explanation in words:
         yield with_residual(explanation, residual, others=len(words) - 1)
 
 
-def together(
+def joint_cause(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Explanation:
     """Return one explanation for all causes that make up a claim."""
-    first, *others = _words_of_claim(claim, suspect, residual, in_part=in_part)
+    first, *others = _causes_of_changes(claim, suspect, residual, in_part=in_part)
     message = " and ".join(word.message for word in (first, *others))
     return with_residual(replace(first, message=message), residual)
 
 
-def _words_of_claim(
+def _causes_of_changes(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
 ) -> Iterator[Explanation]:
     """Yield the causes that make up a claim, without its residual."""
@@ -166,12 +168,10 @@ def _words_of_claim(
         )
     if isinstance(defect.moved, PositionMap):
         yield _moved_cause(claim, defect.moved, suspect)
-    yield from _words_of_roundings(defect, suspect, residual)
+    yield from _rounding_causes(defect, suspect, residual)
 
 
-def _words_of_roundings(
-    defect: Defect, suspect: Suspect, residual: Residual
-) -> Iterator[Explanation]:
+def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
     """Yield the causes of a defect's roundings."""
     sample = suspect.sample
     if defect.positions:
@@ -214,10 +214,12 @@ def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanat
     shown: list[str] = []
     ends: list[int] = []
     for piece in suspect.whole.pieces():
-        turned_as = moved.at(piece.positions)
+        rotated_as = moved.at(piece.positions)
         so = claim.missed(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
-        others = np.flatnonzero((turned_as != piece.positions) & so)
-        shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
+        others = np.flatnonzero((rotated_as != piece.positions) & so)
+        shown += [
+            f"{piece.positions[row]} as {rotated_as[row]}" for row in others[: 3 - len(shown)]
+        ]
         ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
         count += others.size
         rows += piece.positions.size
@@ -247,7 +249,7 @@ def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
         are = "is" if len(changed) == 1 else "are"
         evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
     few = 0 < len(changed) <= (_FEW_PAIRS * right.size if rule.message else right.size - 1)
-    where = Where(None, spec(np.array(changed))) if few else None
+    where = Where(None, as_ranges(np.array(changed))) if few else None
     return Explanation(rule.cause, message, evidence, rule.detail, where)
 
 
@@ -350,10 +352,10 @@ def axes_text(axes: list[int]) -> str:
     return f"ax{'i' if len(axes) == 1 else 'e'}s {', '.join(map(str, axes))}"
 
 
-def spec(numbers: Integers) -> str:
+def as_ranges(numbers: Integers) -> str:
     """Return numbers in the syntax of --positions.
 
-    >>> spec(np.array([1, 2, 3, 7]))
+    >>> as_ranges(np.array([1, 2, 3, 7]))
     '1:4,7'
     """
     return ",".join(

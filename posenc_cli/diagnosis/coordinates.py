@@ -18,10 +18,10 @@ import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
     RotaryBug,
+    as_ranges,
     axes_text,
     coordinate_offset,
     pairs_text,
-    spec,
 )
 from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
 from posenc_cli.errors import PosencError
@@ -64,11 +64,11 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         others = np.flatnonzero((axes != own) | (rates != right))
         if not others.size:
             continue
-        defect = Defect(moved=following(reference, axes))
+        defect = Defect(moved=coordinates_on_axes(reference, axes))
         if not np.array_equal(rates, right):
             defect = replace(defect, frequencies=Alternative(Cause.AXIS, "", rates))
         pairs = pairs_text(others.tolist(), own.size)
-        where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
+        where = Where(None, as_ranges(others), tuple(sorted({*own[others].tolist()})))
         exchanged = _exchanges_text(own, axes, token=reference.axes)
         message = description or f"{pairs} follow{'s' * (others.size == 1)} {exchanged}"
         fixed = "every pair matches once this is fixed"
@@ -131,7 +131,7 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
             yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
 
 
-def following(reference: Reference, axes: Integers) -> RowCoordinates:
+def coordinates_on_axes(reference: Reference, axes: Integers) -> RowCoordinates:
     """Return the coordinates of pairs that follow the given axes.
 
     The number after the last axis means the token number.
@@ -153,7 +153,7 @@ def _followed(sample: Sample, own: Integers) -> Integers | None:
     choices_of_all = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
     choices = np.stack(
         [
-            Defect(moved=following(sample.reference, axes)).explained(sample).all(axis=0)
+            Defect(moved=coordinates_on_axes(sample.reference, axes)).explained(sample).all(axis=0)
             for axes in choices_of_all
         ]
     )  # (axes + 2, pairs)
@@ -248,7 +248,7 @@ def _token_orders(
         yield blocks, in_blocks
 
 
-def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     """Yield the bug that scales or shifts the coordinates of wrong rows: normalized, centred."""
     sample = suspect.sample
     coordinates = sample.reference.coordinates
@@ -280,7 +280,7 @@ def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     )
     evidence = evidence if plain.rows < plain.of_rows else "at every position"
     moved_pairs = np.flatnonzero((times != 1) | (off != 0))
-    where = Where(None, spec(moved_pairs)) if moved_pairs.size < off.size else None
+    where = Where(None, as_ranges(moved_pairs)) if moved_pairs.size < off.size else None
     words = Explanation(Cause.POSITION_OFFSET, f"coordinates are {changes}", evidence, where=where)
     yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), words)
 

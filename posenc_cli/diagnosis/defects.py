@@ -107,7 +107,7 @@ class Defect(Record):
         """Whether it emulates a rounding."""
         return bool(self.positions or self.rates or self.angles or self.cells)
 
-    def turned_as(self, sample: Sample) -> Reals:
+    def rotated_as(self, sample: Sample) -> Reals:
         """Return the positions as which rows are rotated: (n,), or (n, pairs) with axes."""
         own = sample.reference.angle_positions(sample.positions)
         where = own if self.moved is None else self.moved.where(sample)
@@ -130,7 +130,7 @@ class Defect(Record):
 
         These are a row's own positions, or those as which it is rotated if they are farther.
         """
-        right, where = sample.reference.frequencies, self.turned_as(sample)
+        right, where = sample.reference.frequencies, self.rotated_as(sample)
         rates = right if self.frequencies is None else self.frequencies.frequencies
         where = where.reshape(where.shape[0], -1)
         followed = np.abs(sample.reference.angle_positions(sample.positions)).astype(np.float64)
@@ -404,7 +404,7 @@ class Claim(Record):
         return sum(value != getattr(plain, name) for name, value in self.defect.as_dict().items())
 
 
-class Whole(Record):
+class AllRows(Record):
     """All rows of a subject, read in any selection or in pieces of ``block`` rows."""
 
     count: int
@@ -420,7 +420,7 @@ class Whole(Record):
         """Return what a claim does not explain, over all entries."""
         return Residual.measure((piece.positions, *claim.missed(piece)) for piece in self.pieces())
 
-    def rows(self, start: int, stop: int) -> Whole:
+    def rows(self, start: int, stop: int) -> AllRows:
         """Return the rows from ``start`` up to, but not including, ``stop``."""
 
         def read(chosen: slice | Integers) -> Sample:
@@ -428,7 +428,7 @@ class Whole(Record):
 
         return replace(self, count=stop - start, read=read)
 
-    def changed(self, change: Callable[[Sample], Sample]) -> Whole:
+    def changed(self, change: Callable[[Sample], Sample]) -> AllRows:
         """Return the same rows, with a change applied to each sample that is read."""
         return replace(self, read=lambda rows: change(self.read(rows)))
 
@@ -458,7 +458,7 @@ def nearest_rotations(sample: Sample) -> Rotations | None:
     return fit(sample.positions, np.where(sample.seen, sample.factors, 0))
 
 
-def claims_that_hold(sample: Sample, rotations: Rotations | None) -> list[Claim]:
+def confirmed_claims(sample: Sample, rotations: Rotations | None) -> list[Claim]:
     """Return the simplest claims that explain every entry of a sample, fewest parts first.
 
     ``rotations`` are those nearest to the sample.

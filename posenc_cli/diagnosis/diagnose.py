@@ -15,30 +15,30 @@ import numpy as np
 from posenc_cli.diagnosis.bug_search import (
     Suspect,
     amplitude_cause,
-    either,
-    named,
-    together,
+    claim_causes,
+    confirmed_causes,
+    joint_cause,
+    with_alternatives,
     with_residual,
-    words_of,
 )
-from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
+from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, scaled_coordinate_bugs
 from posenc_cli.diagnosis.defects import (
     ALIKE,
     ENOUGH,
+    AllRows,
     Defect,
-    Whole,
     amplitude_of,
-    claims_that_hold,
+    confirmed_claims,
 )
 from posenc_cli.diagnosis.misplaced_values import misplaced_cause
-from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
+from posenc_cli.diagnosis.missing import missing_values, uninitialized_cause
 from posenc_cli.diagnosis.rounding import (
-    half_of,
-    held_to_roundings,
-    lack_of_precision,
+    half_precision_of,
     other_frequencies_bugs,
-    stored_wider,
-    unexplained_drift,
+    precision_causes,
+    restricted_to_rounding,
+    stored_wider_cause,
+    unknown_drift,
 )
 from posenc_cli.diagnosis.rows_and_pairs import (
     own_length_bugs,
@@ -87,14 +87,14 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
     if examination.ok:
         return ()
     subject = examination.subject
-    half = None if subject.irregular or examination.otherwise else half_of(subject)
+    half = None if subject.irregular or examination.otherwise else half_precision_of(subject)
     if half is None or examination.tolerance.floor >= unit(half):
         return _distinct_causes(examination)
     coarse = examine(subject, examination.reference, half)
     causes = _distinct_causes(coarse)
     known = all(why.cause != Cause.UNKNOWN for why in causes)
     if known and (causes or subject.vectors is not None):
-        return (*causes[: MOST - 1], stored_wider(half, subject, others=bool(causes)))
+        return (*causes[: MOST - 1], stored_wider_cause(half, subject, others=bool(causes)))
     own = _distinct_causes(examination)
     if known or any(why.cause != Cause.UNKNOWN for why in own):
         return own
@@ -178,7 +178,7 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
     """Return the cause of values that are not finite, and one of wrong finite values, if any."""
-    unwritten = unwritten_cause(suspect.examination)
+    unwritten = uninitialized_cause(suspect.examination)
     if unwritten is not None:
         return (unwritten,)
     missing = missing_values(suspect, survey)
@@ -209,10 +209,10 @@ def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
     """Return the causes of errors within the tolerance of float32; empty if some exceed it."""
     fault = suspect.examination.fault
     if fault is None:
-        return lack_of_precision(suspect)
-    strict = held_to_roundings(suspect)
+        return precision_causes(suspect)
+    strict = restricted_to_rounding(suspect)
     known = [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
-    return known or [unexplained_drift(fault)]
+    return known or [unknown_drift(fault)]
 
 
 def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
@@ -250,7 +250,7 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
     return Suspect(
         examination,
         replace(sample, amplitude=amplitude),
-        Whole(places.count, read, ROWS),
+        AllRows(places.count, read, ROWS),
         rotations,
     )
 
@@ -297,19 +297,19 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     if one_cause is not None:
         return [one_cause]
     explanations = (
-        named(suspect, axis_bugs(suspect))
-        or named(suspect, grid_bugs(suspect), alike=MOST)
+        confirmed_causes(suspect, axis_bugs(suspect))
+        or confirmed_causes(suspect, grid_bugs(suspect), alike=MOST)
         or _causes_of_whole(suspect)
-        or _one_of(unwritten_cause(examination))
+        or _one_of(uninitialized_cause(examination))
     )
     if explanations:
         return [*explanations, *_one_of(amplitude)]
     return (
-        named(suspect, own_length_bugs(suspect))
+        confirmed_causes(suspect, own_length_bugs(suspect))
         or row_range_causes(suspect)
-        or named(suspect, position_bugs(suspect))
-        or named(suspect, stretched_bugs(suspect))
-        or named(suspect, other_frequencies_bugs(suspect))
+        or confirmed_causes(suspect, position_bugs(suspect))
+        or confirmed_causes(suspect, scaled_coordinate_bugs(suspect))
+        or confirmed_causes(suspect, other_frequencies_bugs(suspect))
     )
 
 
@@ -320,7 +320,7 @@ def _one_of(explanation: Explanation | None) -> list[Explanation]:
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     """Return the causes that explain all rows at once, with alternatives that fit as well."""
     sample = suspect.sample
-    claims = claims_that_hold(sample, suspect.rotations)
+    claims = confirmed_claims(sample, suspect.rotations)
     held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
     held = [
         (claim, residual)
@@ -342,16 +342,16 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
         least = min(left.cells for _, left in held)
         held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
     claim, residual = held[0]
-    causes = list(words_of(claim, suspect, residual))
+    causes = list(claim_causes(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
     others = [  # alternatives that imply the same table as missing scaling add nothing
-        together(other, suspect, its_residual)
+        joint_cause(other, suspect, its_residual)
         for other, its_residual in held[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not plain and other.parts == claim.parts
     ]
-    return either(causes, others)
+    return with_alternatives(causes, others)
 
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:

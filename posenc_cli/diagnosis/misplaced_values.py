@@ -65,7 +65,7 @@ def _explained_cells(
     unit = reference.turns.at(block.positions) / size  # (n, pairs)
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
-    for message, (a, b, c, d), fastest in wrong_places(reference, unit.real, unit.imag):
+    for message, (a, b, c, d), fastest in misplaced_entries(reference, unit.real, unit.imag):
         allowed = 2 * examination.tolerance.cells(followed, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
@@ -76,7 +76,7 @@ def _explained_cells(
         yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
 
 
-def wrong_places(
+def misplaced_entries(
     reference: Reference, cos: RealRows, sin: RealRows
 ) -> Iterator[tuple[str, _Entries, Reals]]:
     """Yield each bug's message, its entries of the pairs' matrices, and its highest frequencies.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import spec
+from posenc_cli.diagnosis.bug_search import as_ranges
 from posenc_cli.diagnosis.rows_and_pairs import Extent
 from posenc_cli.inference.causes import Cause
 from posenc_cli.rotary.verdict import Explanation, Where
@@ -53,7 +53,7 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     )
 
 
-def unwritten_cause(examination: Examination) -> Explanation | None:
+def uninitialized_cause(examination: Examination) -> Explanation | None:
     """Return the cause of given frequencies that are not finite, or whose size no rule gives."""
     given, right = examination.subject.frequencies, examination.reference.frequencies
     if given is None or given.shape != right.shape:
@@ -70,5 +70,5 @@ def unwritten_cause(examination: Examination) -> Explanation | None:
         cause,
         f"{count} of the {right.size} frequencies {'is' if count == 1 else 'are'} {what}",
         f"frequency of pair {pair}: {given[pair]:.6g}, not {right[pair]:.6g}",
-        where=Where(None, spec(np.flatnonzero(wrong))),
+        where=Where(None, as_ranges(np.flatnonzero(wrong))),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, named
+from posenc_cli.diagnosis.bug_search import RotaryBug, confirmed_causes
 from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import on_grid
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SIZES_OF_ANY = 2  # such as 0 and the attention factor, if nothing rotates
 
 
-def held_to_roundings(suspect: Suspect) -> Suspect:
+def restricted_to_rounding(suspect: Suspect) -> Suspect:
     """Return the suspect with a tolerance of only a few roundings of each angle."""
     tolerance = replace(
         suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
@@ -44,7 +44,7 @@ def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
     )
 
 
-def lack_of_precision(suspect: Suspect) -> list[Explanation]:
+def precision_causes(suspect: Suspect) -> list[Explanation]:
     """Return the causes of too low a precision; empty if they do not explain everything.
 
     Roundings to float32 are tried with correctly rounded cosines and sines, then with those of
@@ -65,7 +65,7 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
         held = with_tolerance(suspect, tolerance)
-        causes = [] if held.residual(Defect()).whole else named(held, bugs)
+        causes = [] if held.residual(Defect()).whole else confirmed_causes(held, bugs)
         if causes:
             return causes
     return [_unexplained_lack(examination, residual)]
@@ -88,7 +88,7 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     )
 
 
-def unexplained_drift(fault: Fault) -> Explanation:
+def unknown_drift(fault: Fault) -> Explanation:
     """Return the cause of phase errors that no single error of a frequency explains."""
     return Explanation(
         Cause.UNKNOWN,
@@ -98,7 +98,7 @@ def unexplained_drift(fault: Fault) -> Explanation:
     )
 
 
-def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
+def half_precision_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
     """Return the half precision that holds every value of a subject stored in a wider format.
 
     None if there is none, for frequencies, or for values of at most two sizes, such as 0 and 2: any
@@ -124,7 +124,7 @@ def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
     return halves[0] if len(sizes) > _SIZES_OF_ANY else None
 
 
-def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
+def stored_wider_cause(half: str, subject: Subject, *, others: bool) -> Explanation:
     """Return the cause of values rounded to ``half``; ``others``: there are other causes."""
     what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
     if subject.returned_half == half:

@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, axes_text, pairs_text, spec, words_of
+from posenc_cli.diagnosis.bug_search import (
+    RotaryBug,
+    as_ranges,
+    axes_text,
+    claim_causes,
+    pairs_text,
+)
 from posenc_cli.diagnosis.defects import (
     ENOUGH,
     Claim,
     Defect,
     RowCoordinates,
     amplitude_of,
-    claims_that_hold,
+    confirmed_claims,
     nearest_rotations,
 )
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from posenc_cli.diagnosis.bug_search import Suspect
-    from posenc_cli.diagnosis.defects import Whole
+    from posenc_cli.diagnosis.defects import AllRows
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
@@ -127,7 +133,7 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     run = whole.rows(start, stop)
     part = run.read(_rows_of_a_run(run.count))
     part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
-    claims = claims_that_hold(part, nearest_rotations(part))
+    claims = confirmed_claims(part, nearest_rotations(part))
     claim = next((claim for claim in claims if _explains_only(run, claim, beside)), None)
     if claim is None:
         return []
@@ -140,11 +146,11 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     here, where = replace(suspect, sample=part, whole=run), Where(f"{first}:{last + 1}", None)
     return [
         replace(word, message=f"{place}: {word.message}", detail=word.detail or place, where=where)
-        for word in words_of(claim, here, run.residual(claim), in_part=True)
+        for word in claim_causes(claim, here, run.residual(claim), in_part=True)
     ]
 
 
-def _explains_only(run: Whole, claim: Claim, beside: list[Sample]) -> bool:
+def _explains_only(run: AllRows, claim: Claim, beside: list[Sample]) -> bool:
     """Return whether a claim explains a run of rows, and not the rows beside it.
 
     If it also fits beside the run, the error grows gradually and does not begin there.
@@ -226,8 +232,8 @@ class Extent(Record):
             rows = f"{self.positions[0]}:{self.positions[0] + 1}"
         elif self.positions.size < self.of_positions:
             few = len(range_texts(self.positions.tolist())) <= _MOST_RUNS
-            rows = spec(self.positions) if few else None
-        pairs = None if self.pairs.all() else spec(np.flatnonzero(self.pairs))
+            rows = as_ranges(self.positions) if few else None
+        pairs = None if self.pairs.all() else as_ranges(np.flatnonzero(self.pairs))
         return Where(rows, pairs) if rows or pairs else None
 
 
