@@ -105,7 +105,7 @@ def confirmed_causes(
     found: list[list[Explanation]] = []
     few = sample.rows(few_rows(sample.positions))
     for bug in bugs:
-        if not all(bug.claim.missed(part)[1].all() for part in (few, sample)):
+        if not all(bug.claim.errors(part)[1].all() for part in (few, sample)):
             continue
         residual = suspect.whole.residual(bug.claim)
         if residual.whole:
@@ -159,7 +159,7 @@ def _causes_of_changes(
         message = f"coordinates are {offsets}"
         yield Explanation(Cause.POSITION_OFFSET, message, "")
     elif defect.offset:
-        explained = claim.missed(sample)[1].all(axis=1)
+        explained = claim.errors(sample)[1].all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(
             Cause.POSITION_OFFSET,
@@ -215,8 +215,8 @@ def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanat
     ends: list[int] = []
     for piece in suspect.whole.pieces():
         rotated_as = moved.at(piece.positions)
-        so = claim.missed(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
-        others = np.flatnonzero((rotated_as != piece.positions) & so)
+        explained = claim.errors(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
+        others = np.flatnonzero((rotated_as != piece.positions) & explained)
         shown += [
             f"{piece.positions[row]} as {rotated_as[row]}" for row in others[: 3 - len(shown)]
         ]

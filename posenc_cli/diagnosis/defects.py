@@ -115,9 +115,9 @@ class Defect(Record):
 
     def explained(self, sample: Sample) -> Flags:
         """Return which entries of a sample it explains. Shape: (n, pairs)."""
-        return self.missed(sample)[1]
+        return self.errors(sample)[1]
 
-    def missed(self, sample: Sample) -> tuple[RealRows, Flags]:
+    def errors(self, sample: Sample) -> tuple[RealRows, Flags]:
         """Return the error of each entry of a sample, and which entries it explains.
 
         Shape: both (n, pairs).
@@ -196,8 +196,8 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 
 def holds(sample: Sample, defect: Defect) -> bool:
     """Return whether a defect explains the whole sample, including its wrong entries."""
-    missed, explained = defect.missed(sample)
-    if not _reduces_errors(sample, missed, explained, share=_MOST_CELLS if defect.rounds else 1.0):
+    errors, explained = defect.errors(sample)
+    if not _reduces_errors(sample, errors, explained, share=_MOST_CELLS if defect.rounds else 1.0):
         return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
@@ -212,7 +212,7 @@ def holds(sample: Sample, defect: Defect) -> bool:
 
 
 def _reduces_errors(
-    sample: Sample, missed: RealRows, explained: Flags, *, share: float = 1.0
+    sample: Sample, errors: RealRows, explained: Flags, *, share: float = 1.0
 ) -> bool:
     """Return whether a defect explains at least half of the wrong entries, and far better.
 
@@ -222,13 +222,13 @@ def _reduces_errors(
     High-frequency pairs have a wide tolerance at far positions. There, many defects would explain
     one slightly wrong entry, and a number fitted to all others would fail only at that entry.
     """
-    deviation, right = Defect().missed(replace(sample, amplitude=sample.reference.scale))
+    deviation, right = Defect().errors(replace(sample, amplitude=sample.reference.scale))
     if right.all():
         return True
     explained_wrong = explained[~right]
     if 2 * np.count_nonzero(explained_wrong) < explained_wrong.size:
         return False
-    far = np.quantile(missed[~right][explained_wrong], share)
+    far = np.quantile(errors[~right][explained_wrong], share)
     return bool(far <= _NEARER * deviation[~right].max())
 
 
@@ -358,8 +358,8 @@ def _likely_offsets(sample: Sample) -> list[float]:
         own = sample.reference.angle_positions(sample.positions)
         own_angles = (own[:, None] if own.ndim == 1 else own[:, slow]) * right[slow]  # (n, slow)
         for sign in (1, -1):
-            missed = np.angle(np.exp(1j * (sign * angles - own_angles))) / right[slow]
-            known = missed[np.isfinite(missed)]
+            errors = np.angle(np.exp(1j * (sign * angles - own_angles))) / right[slow]
+            known = errors[np.isfinite(errors)]
             middle = float(np.median(known)) if known.size else 0.0
             if abs(middle) < 2**53:
                 likely += [round(middle), round(middle, 2), round(middle) + 1, round(middle) - 1]
@@ -390,12 +390,12 @@ class Claim(Record):
     defect: Defect
     amplitude: float
 
-    def missed(self, piece: Sample) -> tuple[RealRows, Flags]:
+    def errors(self, piece: Sample) -> tuple[RealRows, Flags]:
         """Return the error of each entry of a piece, and which entries it explains.
 
         Shape: both (n, pairs). Entries that could not be seen have an error of 0.
         """
-        return self.defect.missed(replace(piece, amplitude=self.amplitude))
+        return self.defect.errors(replace(piece, amplitude=self.amplitude))
 
     @property
     def parts(self) -> int:
@@ -418,7 +418,7 @@ class AllRows(Record):
 
     def residual(self, claim: Claim) -> Residual:
         """Return what a claim does not explain, over all entries."""
-        return Residual.measure((piece.positions, *claim.missed(piece)) for piece in self.pieces())
+        return Residual.measure((piece.positions, *claim.errors(piece)) for piece in self.pieces())
 
     def rows(self, start: int, stop: int) -> AllRows:
         """Return the rows from ``start`` up to, but not including, ``stop``."""

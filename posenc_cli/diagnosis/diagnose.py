@@ -142,7 +142,7 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
     changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate correctly")
     residual = within.residual(Defect())
     if residual.whole and _layout_cause(within) is None:
-        return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
+        return [with_residual(changed, residual), *_as_list(amplitude_cause(within.sample))]
     others = [why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN]
     evidence = (
         "for the pairs, see the other causes" if others else "the rotated pairs are wrong as well"
@@ -158,7 +158,7 @@ def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
         return rounding or _explanations(suspect)
     residual = suspect.residual(Defect())
     if residual.whole:
-        return [layout, *_one_of(amplitude_cause(suspect.sample))]
+        return [layout, *_as_list(amplitude_cause(suspect.sample))]
     others = _explanations(suspect)
     known = [why for why in others if why.cause not in (Cause.LAYOUT, Cause.UNKNOWN)]
     mostly = 2 * residual.rows > residual.of_rows
@@ -267,11 +267,11 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
         message = "rotated dimensions are returned in another order"
         return with_residual(Explanation(Cause.LAYOUT, message, ""), suspect.residual(Defect()))
     takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
-    named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
+    layout_option = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
-    evidence = f"matches when dimensions {own.text} are paired{named}; {residual.text}"
+    evidence = f"matches when dimensions {own.text} are paired{layout_option}; {residual.text}"
     if 2 * residual.rows > residual.of_rows:
-        evidence = f"the code rotates dimensions {own.text}{named}"
+        evidence = f"the code rotates dimensions {own.text}{layout_option}"
     return Explanation(
         Cause.LAYOUT,
         f"the code pairs dimensions {own.text}; the reference pairs {right.text}",
@@ -300,10 +300,10 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         confirmed_causes(suspect, axis_bugs(suspect))
         or confirmed_causes(suspect, grid_bugs(suspect), alike=MOST)
         or _causes_of_whole(suspect)
-        or _one_of(uninitialized_cause(examination))
+        or _as_list(uninitialized_cause(examination))
     )
     if explanations:
-        return [*explanations, *_one_of(amplitude)]
+        return [*explanations, *_as_list(amplitude)]
     return (
         confirmed_causes(suspect, own_length_bugs(suspect))
         or row_range_causes(suspect)
@@ -313,7 +313,7 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
     )
 
 
-def _one_of(explanation: Explanation | None) -> list[Explanation]:
+def _as_list(explanation: Explanation | None) -> list[Explanation]:
     return [] if explanation is None else [explanation]
 
 
@@ -321,33 +321,33 @@ def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
     """Return the causes that explain all rows at once, with alternatives that fit as well."""
     sample = suspect.sample
     claims = confirmed_claims(sample, suspect.rotations)
-    held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
-    held = [
+    reproducing = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
+    reproducing = [
         (claim, residual)
-        for claim, residual in held
+        for claim, residual in reproducing
         if residual.whole
         or (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
     ]
     # Rules that imply another amplitude than the subject's are not the cause.
-    held = [
+    reproducing = [
         (claim, residual)
-        for claim, residual in held
+        for claim, residual in reproducing
         if has_amplitude(
             claim.defect.frequencies, sample.reference, sample.amplitude, sample.tolerance.floor
         )
-    ] or held
-    if not held:
+    ] or reproducing
+    if not reproducing:
         return []
-    if held[0][0].defect.rounds:
-        least = min(left.cells for _, left in held)
-        held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
-    claim, residual = held[0]
+    if reproducing[0][0].defect.rounds:
+        least = min(left.cells for _, left in reproducing)
+        reproducing.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
+    claim, residual = reproducing[0]
     causes = list(claim_causes(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
     others = [  # alternatives that imply the same table as missing scaling add nothing
         joint_cause(other, suspect, its_residual)
-        for other, its_residual in held[1:]
+        for other, its_residual in reproducing[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not plain and other.parts == claim.parts
     ]

@@ -70,10 +70,10 @@ def _explained_cells(
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
         if block.twist is None:
-            missed = np.abs(turned - z) + np.abs(mirrored - w)
+            errors = np.abs(turned - z) + np.abs(mirrored - w)
         else:
-            missed = np.abs(turned - z - w * block.twist)
-        yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
+            errors = np.abs(turned - z - w * block.twist)
+        yield message, np.where(seen, errors, 0.0), (errors <= allowed) | ~seen
 
 
 def misplaced_entries(

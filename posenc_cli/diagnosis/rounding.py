@@ -64,8 +64,8 @@ def precision_causes(suspect: Suspect) -> list[Explanation]:
         for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
-        held = with_tolerance(suspect, tolerance)
-        causes = [] if held.residual(Defect()).whole else confirmed_causes(held, bugs)
+        strict = with_tolerance(suspect, tolerance)
+        causes = [] if strict.residual(Defect()).whole else confirmed_causes(strict, bugs)
         if causes:
             return causes
     return [_unexplained_lack(examination, residual)]

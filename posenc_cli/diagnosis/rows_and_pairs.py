@@ -117,7 +117,7 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
 def row_range_causes(suspect: Suspect) -> list[Explanation]:
     """Return the causes of one run of wrong rows, if all other rows are right."""
     whole, plain = suspect.whole, Claim(Defect(), suspect.sample.reference.scale)
-    pieces = [(piece.positions, plain.missed(piece)[1].all(axis=1)) for piece in whole.pieces()]
+    pieces = [(piece.positions, plain.errors(piece)[1].all(axis=1)) for piece in whole.pieces()]
     positions, right = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     wrong = np.flatnonzero(~right)
     if wrong.size < _FEWEST_ROWS or (np.diff(positions) <= 0).any():
@@ -157,7 +157,7 @@ def _explains_only(run: AllRows, claim: Claim, beside: list[Sample]) -> bool:
     """
     residual = run.residual(claim)
     nearly = claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells
-    return (residual.whole or nearly) and not any(claim.missed(rows)[1].all() for rows in beside)
+    return (residual.whole or nearly) and not any(claim.errors(rows)[1].all() for rows in beside)
 
 
 def _rows_of_a_run(count: int) -> Integers:
@@ -246,9 +246,9 @@ def unknown_cause(suspect: Suspect) -> Explanation:
     def wrong() -> Iterator[tuple[Integers, Flags]]:
         nonlocal worst
         for piece in suspect.whole.pieces():
-            missed, explained = plain.missed(piece)
-            far = np.where(explained, -1.0, missed)
-            row, pair = divmod(int(np.argmax(far)), missed.shape[1])
+            errors, explained = plain.errors(piece)
+            far = np.where(explained, -1.0, errors)
+            row, pair = divmod(int(np.argmax(far)), errors.shape[1])
             worst = max(worst, (float(far[row, pair]), int(piece.positions[row]), pair))
             yield piece.positions, np.asarray(~explained, bool)
 
