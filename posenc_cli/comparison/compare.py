@@ -60,7 +60,7 @@ class Pair(Record):
 
     @property
     def ratio(self) -> float:
-        """b's wavelength divided by a's."""
+        """Wavelength of b, divided by that of a."""
         return math.inf if self.b == 0 else self.a / self.b
 
     @property
