@@ -427,7 +427,7 @@ class ModelComparer:
                 self.value(_PARAMETERS[parameter], one.layer_type, a, b)
 
     def schemes(self, one: Layers, other: Layers) -> None:
-        """Compare what two different schemes have in common."""
+        """Find how two different schemes differ."""
         label, both = one.layer_type, (one, other)
         a, b = map(_scheme, both)
         schemes = {one.scheme, other.scheme}
