@@ -226,7 +226,6 @@ class Inspection(Record):
     count: int
     properties: tuple[Property, ...]
     random_weights: str | None = None
-    shift: LinearShift | None = None
 
     def property(self, name: str) -> Property:
         """Return the property with this name."""

@@ -30,7 +30,6 @@ from posenc_cli.analysis.inspection.inspected import (
     InspectedEncoding,
     InspectedRows,
     Inspection,
-    LinearShift,
     Property,
     Sampled,
     inspected_array,
@@ -302,7 +301,6 @@ def _inspection(
     inspected = subject.inspected
     extremes = extremes_of(inspected)
     known: dict[str, Property] = {}
-    shift = None
     known["bounded"] = bounded(subject, extremes)
     known["defined-beyond"] = _defined_beyond(subject)
     if extremes.not_finite is None:
@@ -310,8 +308,7 @@ def _inspection(
         known["unique"] = _unique(subject)
         step()
         known["norm"] = _norm(subject, extremes)
-        shifts, shift = _shifts(subject, fit)
-        known |= shifts
+        known |= _shifts(subject, fit)
         step()
         known |= _by_distance(subject)
         for dtype in (FLOAT16, BFLOAT16):
@@ -327,7 +324,6 @@ def _inspection(
         axis=inspected.axis,
         count=inspected.rows.count,
         properties=tuple(known[name] for name in PROPERTIES),
-        shift=shift,
         **fields,
     )
 
@@ -389,9 +385,7 @@ def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
     )
 
 
-def _shifts(
-    subject: InspectedEncoding, fit: int | None
-) -> tuple[dict[str, Property], LinearShift | None]:
+def _shifts(subject: InspectedEncoding, fit: int | None) -> dict[str, Property]:
     """Return whether the next row is a fixed linear map of a row: in fitted rows, and beyond."""
     inspected = subject.inspected
     names = "linear-shift", "linear-shift-held-out"
@@ -404,8 +398,7 @@ def _shifts(
         reason = "there are fewer than three rows"
     if reason:
         evidence: HowKnown = "proved" if inspected.of_scores else "measured"
-        none = {name: Property(name, None, evidence=evidence, reason=reason) for name in names}
-        return none, None
+        return {name: Property(name, None, evidence=evidence, reason=reason) for name in names}
     shift = linear_shift(inspected, fit)
     ends = f"{inspected.axis}s {inspected.place(0)} … {inspected.place(shift.count - 1)}"
     details: dict[str, Any] = {
@@ -436,11 +429,11 @@ def _shifts(
     held = shift.held_out()
     if held is None:
         reason = "every row was used for the fit; none is held out"
-        return {here.name: here, names[1]: Property(names[1], None, reason=reason)}, shift
+        return {here.name: here, names[1]: Property(names[1], None, reason=reason)}
     if shift.trivial:
         reason = f"{shift.count} independent rows fit any map, so they say nothing about other rows"
         beyond = Property(names[1], None, held.value, reason=reason)
-        return {here.name: here, beyond.name: beyond}, shift
+        return {here.name: here, beyond.name: beyond}
     beyond = Property(
         names[1],
         held.rounded,
@@ -449,7 +442,7 @@ def _shifts(
         reason=f"the least-squares map fitted on {ends}, on the rows beyond",
         details={**details, "tolerance": held.allowed},
     )
-    return {here.name: here, beyond.name: beyond}, shift
+    return {here.name: here, beyond.name: beyond}
 
 
 def _rotation_error(subject: InspectedEncoding) -> float:
