@@ -32,7 +32,7 @@ MEANING = (
 
 def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     """Return the cause of values that are not finite, with their place."""
-    deviation, subject = survey.reference, suspect.examination.subject
+    deviation = survey.reference
     extent = Extent.measure(
         (piece.positions, ~np.isfinite(piece.factors)) for piece in suspect.whole.pieces()
     )
@@ -43,8 +43,6 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     position, pair = first or (0, 0)
     total = deviation.rows * suspect.examination.reference.pairs
     evidence = f"{count} of {total} rotations, first at position {position}, pair {pair}"
-    if subject.frequencies is not None:
-        evidence = "; ".join(subject.broken)
     message = f"{'all' if count == total else 'some'} values are NaN or infinite"
     if extent.fills and extent.place:
         message += f": all {extent.place}"
