@@ -211,9 +211,7 @@ def holds(sample: Sample, defect: Defect) -> bool:
     )
 
 
-def _reduces_errors(
-    sample: Sample, errors: RealRows, explained: Flags, *, share: float = 1.0
-) -> bool:
+def _reduces_errors(sample: Sample, errors: RealRows, explained: Flags, *, share: float) -> bool:
     """Return whether a defect explains at least half of the wrong entries, and far better.
 
     At the given ``share`` of these, the error must be below `_NEARER` times the largest original
@@ -285,8 +283,6 @@ def _defects(
     plain = Defect()
     if sample.amplitude != sample.reference.scale:
         yield plain
-        if found:
-            return
     offsets = _likely_offsets(sample)
     yield from (replace(plain, turn=turn) for turn in ("still", "backward", "swapped"))
     yield from (replace(plain, offset=offset) for offset in offsets)
