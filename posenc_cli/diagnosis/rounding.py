@@ -118,9 +118,7 @@ def half_precision_of(subject: Subject) -> Literal["float16", "bfloat16"] | None
         if not halves or not np.isfinite(values).all():
             return None
         if len(sizes) <= _SIZES_OF_ANY:
-            sizes.update(
-                np.unique(np.abs(values[np.isfinite(values)]))[: _SIZES_OF_ANY + 1].tolist()
-            )
+            sizes.update(np.unique(np.abs(values))[: _SIZES_OF_ANY + 1].tolist())
     return halves[0] if len(sizes) > _SIZES_OF_ANY else None
 
 
