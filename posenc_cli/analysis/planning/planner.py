@@ -156,8 +156,7 @@ class Planner:
         self.progress = progress
         check_size("the rotation", int(layers.values()["dim"]), WIDEST, "columns")
         self.trained, self.source, self.plain = self._training()
-        self.frequencies = exact_rotation(self.plain, self.trained).frequencies
-        self.rotating = np.array([float(angle) for angle in self.frequencies if angle != 0])
+        self.rotating = _rotating(exact_rotation(self.plain, self.trained).frequencies)
         self.seen = self.rotating * self.trained
         if (context := self.lengths.context) is not None:
             scaled = _rotating(exact_rotation(layers, context).frequencies)
