@@ -49,7 +49,7 @@ from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.scores import scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
@@ -223,13 +223,13 @@ def _head_decay(
     request: Request, engine: Engine, judged: Verdict, distances: Integers
 ) -> dict[str, Any]:
     """Return the verdict on the scores of all heads, for keys before the query."""
-    content, lookup = request.encoding.bound.content, request.encoding.lookup
+    content = request.encoding.bound.content
     by_key = content.by == "key"
     if content.by == "pair":
         return {"holds": None, "reason": "scores depend on both positions, not on their distance"}
     if by_key and not judged.affine_rows:
         return {"holds": None, "reason": "scores depend on the key, not on a distance"}
-    rule = score_rule(content, lookup, precision=request.precision, engine=engine)
+    rule = score_rule_of(request, engine)
     slowest, worst = 0, None
     with request.scheme.answerable():
         for head in range(content.heads or 0):
