@@ -207,12 +207,12 @@ def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         if table.tobytes() in (at.astype(float).tobytes(), *tables):
             continue
         tables.append(table.tobytes())
-        moved = RowCoordinates(_looked_up(table[:, axes]))
+        moved = RowCoordinates(_coordinate_lookup(table[:, axes]))
         words = Explanation(Cause.POSITION_OFFSET, message, "")
         yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), words)
 
 
-def _looked_up(table: RealRows) -> Callable[[Sample], RealRows]:
+def _coordinate_lookup(table: RealRows) -> Callable[[Sample], RealRows]:
     """Return a function that picks a sample's coordinates (n, pairs) from those of all tokens."""
     return lambda sample: table[sample.positions % len(table)]
 

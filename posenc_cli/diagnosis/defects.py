@@ -297,7 +297,7 @@ def _defects(
     yield from _with_rules(plain, likely, fewest)
     if not found:  # a known rule explains more than a number that is read off
         yield from _with_rules(plain, (rule for rule in rules if rule.read_off), fewest)
-    yield from (_rounded(stages, half) for half in HALVES for stages in _STAGES)
+    yield from (_rounding_defect(stages, half) for half in HALVES for stages in _STAGES)
     if not any(claim.parts <= 1 for claim in found):
         yield from _several_changes(sample, fewest, offsets, likely, rules)
 
@@ -317,7 +317,7 @@ def _several_changes(
     yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)
     for half in HALVES:
         for stages in (*_STAGES, "positions", "rates"):
-            yield replace(_rounded(stages, half), cells=half)
+            yield replace(_rounding_defect(stages, half), cells=half)
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
     restart = -int(sample.positions[0])  # the rows of this part count from 0 again
@@ -335,8 +335,7 @@ _STAGES = (
 """Stages of the computation of angles that are rounded to one format together."""
 
 
-def _rounded(stages: str, kind: str) -> Defect:
-    """Return a defect that rounds some stages of the computation to a format."""
+def _rounding_defect(stages: str, kind: str) -> Defect:
     return replace(Defect(), **dict.fromkeys(stages.split(), kind))
 
 

@@ -117,10 +117,10 @@ def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
     suspect = _suspect(examination)
     if survey is not None and survey.reference.missing_at is not None:
         return _causes_beside_missing(suspect, survey)
-    return _distinct(_all_causes(suspect)) or (unknown_cause(suspect),)
+    return _first_distinct(_all_causes(suspect)) or (unknown_cause(suspect),)
 
 
-def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
+def _first_distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
     """Return at most three explanations that differ in their cause or their place."""
     kept: dict[tuple[Cause, Where | None], Explanation] = {}
     for explanation in explanations:

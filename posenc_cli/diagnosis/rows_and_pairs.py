@@ -131,7 +131,7 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     if not beside:
         return []
     run = whole.rows(start, stop)
-    part = run.read(_rows_of_a_run(run.count))
+    part = run.read(_rows_to_sample(run.count))
     part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
     claims = confirmed_claims(part, nearest_rotations(part))
     claim = next((claim for claim in claims if _explains_only(run, claim, beside)), None)
@@ -160,7 +160,7 @@ def _explains_only(run: AllRows, claim: Claim, beside: list[Sample]) -> bool:
     return (residual.whole or nearly) and not any(claim.errors(rows)[1].all() for rows in beside)
 
 
-def _rows_of_a_run(count: int) -> Integers:
+def _rows_to_sample(count: int) -> Integers:
     """Return rows to sample from a run: the first ones, and evenly spaced ones up to the last."""
     rows = [np.arange(min(count, 96)), np.linspace(0, count - 1, 96).astype(np.int64)]
     return np.unique(np.concatenate(rows))

@@ -132,7 +132,7 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
 
 
 def _pieces(values: RealRows) -> Iterator[RealRows]:
-    """Return an iterator over the rows in blocks, so that no copy of all of them is made."""
+    """Return the rows in blocks, so that no copy of all of them is made."""
     step = max(1, _BLOCK_VALUES // max(1, values.shape[1]))
     return (values[begin : begin + step] for begin in range(0, len(values), step))
 
@@ -168,7 +168,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     held: StoredRows | None = None
     done = 0
     for block in blocks:
-        bits = _bits(block)
+        bits = _comparable_bits(block)
         if held is None:
             held = np.empty((count, bits.shape[1]), bits.dtype)
         held[done : done + len(bits)] = bits
@@ -185,7 +185,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     return DistinctRows(count - int(same.sum()), first)
 
 
-def _bits(block: StoredRows) -> StoredRows:
+def _comparable_bits(block: StoredRows) -> StoredRows:
     """Return the bits of entries, with those of 0 for −0."""
     unsigned = np.dtype(f"u{block.dtype.itemsize}")
     bits = np.ascontiguousarray(block).view(unsigned)

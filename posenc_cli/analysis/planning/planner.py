@@ -177,10 +177,10 @@ class Planner:
         params, lengths = self.layers.params, self.lengths
         if self.layers.scheme == "rope-dynamic":
             limit = params["max_position_embeddings"]
-            return int(limit.value), limit.source, self._with("rope", {})
+            return int(limit.value), limit.source, self._with_rule("rope", {})
         if lengths.trained is not None:
             original = params["original_max_position_embeddings"]
-            return lengths.trained, original.source, self._with("rope", {})
+            return lengths.trained, original.source, self._with_rule("rope", {})
         context = self.layers.derived.get("context")
         if context is None:
             raise InvalidInput(
@@ -189,7 +189,7 @@ class Planner:
             )
         return int(context.value), context.source, self.layers
 
-    def _with(self, scheme: str, more: Mapping[str, Any]) -> Layers:
+    def _with_rule(self, scheme: str, more: Mapping[str, Any]) -> Layers:
         """Return the layers with another rule, and otherwise the same parameters."""
         kept = {
             name: self.layers.params[name]
@@ -312,7 +312,7 @@ class Planner:
         Instead, ``left_out`` gets the reason.
         """
         changes = {**more} if base is None else {**more, "base": base}
-        layers = self._with(scheme, changes)
+        layers = self._with_rule(scheme, changes)
         config, overrides = None, None
         if self.spelling is not None:
             try:
@@ -395,7 +395,7 @@ class Planner:
         frequencies = exact_rotation(layers, self.to).frequencies
         angles = _rotating(frequencies)
         shares = angles / self.rotating
-        ends = self._ends(angles)
+        ends = self._first_unseen(angles)
         unseen = [place for place, end in ends.items() if end < self.to]
         derived = layers.derived
         attention, softmax = (
@@ -437,7 +437,7 @@ class Planner:
             config = self.spelling.loaded(self.given, overrides)
         return Wanted(self.layers, layers, self.to, config, overrides, self.given).flags()
 
-    def _ends(self, angles: Reals) -> dict[int, int]:
+    def _first_unseen(self, angles: Reals) -> dict[int, int]:
         """Return the first position with an unseen angle, for each pair without a full period."""
         return {
             int(place): math.ceil(float(self.seen[place] / angles[place]) * (1 - _SAME))
