@@ -87,7 +87,7 @@ def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> l
 
 
 class RotaryBug(Record):
-    """A claim, and its explanation; None for that of the claim's own changes."""
+    """A claim to try, and its explanation; without one, the claim's changes are described."""
 
     claim: Claim
     words: Explanation | None = None

@@ -58,7 +58,7 @@ _BATCH = 16
 """Rules tried at once. Few, because a rule that is read off the sample is expensive to make."""
 
 _MANY = 1 << 15
-"""Factors from which `Defect._exact_turns` is faster: those of a block of all rows."""
+"""Factors from which `Defect._exact_factors` is faster: those of a block of all rows."""
 
 ENOUGH = 0.97
 """Share of the entries that an emulated rounding must explain. At ties it may round the other
@@ -110,8 +110,8 @@ class Defect(Record):
     def rotated_as(self, sample: Sample) -> Reals:
         """Return the positions as which rows are rotated: (n,), or (n, pairs) with axes."""
         own = sample.reference.angle_positions(sample.positions)
-        where = own if self.moved is None else self.moved.where(sample)
-        return np.asarray(where + self.offset, np.float64)
+        used = own if self.moved is None else self.moved.where(sample)
+        return np.asarray(used + self.offset, np.float64)
 
     def explained(self, sample: Sample) -> Flags:
         """Return which entries of a sample it explains. Shape: (n, pairs)."""
@@ -130,22 +130,22 @@ class Defect(Record):
 
         These are a row's own positions, or those as which it is rotated if they are farther.
         """
-        right, where = sample.reference.frequencies, self.rotated_as(sample)
+        right, used = sample.reference.frequencies, self.rotated_as(sample)
         rates = right if self.frequencies is None else self.frequencies.frequencies
-        where = where.reshape(where.shape[0], -1)
+        used = used.reshape(used.shape[0], -1)
         followed = np.abs(sample.reference.angle_positions(sample.positions)).astype(np.float64)
-        followed = followed.reshape(where.shape[0], -1)
+        followed = followed.reshape(used.shape[0], -1)
         if self.offset or self.moved is not None:
-            followed = np.maximum(followed, np.abs(where))
-        turns = self._exact_turns(sample, where)
-        if turns is not None:
-            return TURNS[self.turn][0](turns), rates, followed
+            followed = np.maximum(followed, np.abs(used))
+        exact = self._exact_factors(sample, used)
+        if exact is not None:
+            return TURNS[self.turn][0](exact), rates, followed
         with np.errstate(all="ignore"):
             if self.rates:
                 rates = round_to_half(rates, self.rates)
             if self.positions:
-                where = round_to_half(where, self.positions)
-            angles = where * rates
+                used = round_to_half(used, self.positions)
+            angles = used * rates
             if self.angles:
                 angles = round_to_half(angles, self.angles)
             factors = np.empty(angles.shape, np.complex128)
@@ -156,21 +156,21 @@ class Defect(Record):
                 factors = round_to_half(parts, self.cells).view(np.complex128)
             return TURNS[self.turn][0](factors), rates, followed
 
-    def _exact_turns(self, sample: Sample, where: Reals) -> ComplexRows | None:
+    def _exact_factors(self, sample: Sample, used: Reals) -> ComplexRows | None:
         """Return the factors of many rows from exact code, which takes a tenth of NumPy's time.
 
         None if there are few factors, or if angles are not multiples of whole positions.
         """
         reference, rule = sample.reference, self.frequencies
-        if self.rounds or where.size * reference.pairs < _MANY:
+        if self.rounds or used.size * reference.pairs < _MANY:
             return None
         if rule is None and self.moved is None and not self.offset:
             return reference.turns.at(sample.positions) * (sample.amplitude / reference.scale)
-        whole = where.shape[1] == 1 and reference.coordinates is None
+        whole = used.shape[1] == 1 and reference.coordinates is None
         if not whole or (rule is not None and rule.frequencies.ndim > 1):
             return None
-        positions = where[:, 0].astype(np.int64)
-        if not np.array_equal(positions, where[:, 0]):
+        positions = used[:, 0].astype(np.int64)
+        if not np.array_equal(positions, used[:, 0]):
             return None
         rates = reference.frequencies if rule is None else rule.frequencies
         return turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
@@ -214,7 +214,7 @@ def holds(sample: Sample, defect: Defect) -> bool:
 def _reduces_errors(sample: Sample, errors: RealRows, explained: Flags, *, share: float) -> bool:
     """Return whether a defect explains at least half of the wrong entries, and far better.
 
-    At the given ``share`` of these, the error must be below `_NEARER` times the largest original
+    For the given ``share`` of these, the error must be at most `_NEARER` times the largest original
     error.
 
     High-frequency pairs have a wide tolerance at far positions. There, many defects would explain
