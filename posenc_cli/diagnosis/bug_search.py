@@ -82,7 +82,7 @@ def with_residual(explanation: Explanation, residual: Residual, *, others: int =
 def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
     """Return the causes, the first with ``others`` as its possible alternatives."""
     first, *rest = causes
-    distinct = {word.message: word for word in others if word.message != first.message}
+    distinct = {other.message: other for other in others if other.message != first.message}
     return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
 
 
@@ -90,7 +90,7 @@ class RotaryBug(Record):
     """A claim to try, and its explanation; without one, the claim's changes are described."""
 
     claim: Claim
-    words: Explanation | None = None
+    explanation: Explanation | None = None
 
 
 def confirmed_causes(
@@ -109,20 +109,20 @@ def confirmed_causes(
             continue
         residual = suspect.whole.residual(bug.claim)
         if residual.whole:
-            words = [with_residual(bug.words, residual)] if bug.words else None
-            found.append(words or list(claim_causes(bug.claim, suspect, residual)))
+            causes = [with_residual(bug.explanation, residual)] if bug.explanation else None
+            found.append(causes or list(claim_causes(bug.claim, suspect, residual)))
             if len(found) > alike:
                 break
-    return with_alternatives(found[0], [words[0] for words in found[1:]]) if found else []
+    return with_alternatives(found[0], [causes[0] for causes in found[1:]]) if found else []
 
 
 def claim_causes(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Iterator[Explanation]:
     """Yield the causes that make up a claim, each with their common residual."""
-    words = list(_causes_of_changes(claim, suspect, residual, in_part=in_part))
-    for explanation in words:
-        yield with_residual(explanation, residual, others=len(words) - 1)
+    causes = list(_causes_of_changes(claim, suspect, residual, in_part=in_part))
+    for cause in causes:
+        yield with_residual(cause, residual, others=len(causes) - 1)
 
 
 def joint_cause(
@@ -130,7 +130,7 @@ def joint_cause(
 ) -> Explanation:
     """Return one explanation for all causes that make up a claim."""
     first, *others = _causes_of_changes(claim, suspect, residual, in_part=in_part)
-    message = " and ".join(word.message for word in (first, *others))
+    message = " and ".join(cause.message for cause in (first, *others))
     return with_residual(replace(first, message=message), residual)
 
 

@@ -75,8 +75,8 @@ def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         evidence = f"{pairs} follow other axes" if description else fixed
         alike = axis_notes(reference, suspect.examination.subject.own.places)
         evidence = "; ".join((evidence, *alike))
-        words = Explanation(Cause.AXIS, message, evidence, where=where)
-        yield RotaryBug(Claim(defect, sample.amplitude), words)
+        explanation = Explanation(Cause.AXIS, message, evidence, where=where)
+        yield RotaryBug(Claim(defect, sample.amplitude), explanation)
 
 
 def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
@@ -208,8 +208,8 @@ def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
             continue
         tables.append(table.tobytes())
         moved = RowCoordinates(_coordinate_lookup(table[:, axes]))
-        words = Explanation(Cause.POSITION_OFFSET, message, "")
-        yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), words)
+        explanation = Explanation(Cause.POSITION_OFFSET, message, "")
+        yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), explanation)
 
 
 def _coordinate_lookup(table: RealRows) -> Callable[[Sample], RealRows]:
@@ -281,8 +281,10 @@ def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     evidence = evidence if plain.rows < plain.of_rows else "at every position"
     moved_pairs = np.flatnonzero((times != 1) | (off != 0))
     where = Where(None, as_ranges(moved_pairs)) if moved_pairs.size < off.size else None
-    words = Explanation(Cause.POSITION_OFFSET, f"coordinates are {changes}", evidence, where=where)
-    yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), words)
+    explanation = Explanation(
+        Cause.POSITION_OFFSET, f"coordinates are {changes}", evidence, where=where
+    )
+    yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), explanation)
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:

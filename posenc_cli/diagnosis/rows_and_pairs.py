@@ -70,14 +70,14 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
         base = dynamic_base(reference.params, np.maximum(positions + 1, limit))
         return np.asarray(positions * base**-exponents / plain, np.float64)
 
-    words = Explanation(
+    explanation = Explanation(
         Cause.FREQUENCY_RULE,
         f"past position {limit - 1} each row uses the base of its own length, m + 1",
         "as with cached keys that are not rotated again while the sequence grows",
     )
     rule = Alternative(Cause.FREQUENCY_RULE, "", plain[0])
     defect = Defect(frequencies=rule, moved=RowCoordinates(moved))
-    yield RotaryBug(Claim(defect, sample.amplitude), words)
+    yield RotaryBug(Claim(defect, sample.amplitude), explanation)
 
 
 def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
@@ -104,14 +104,14 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     message = (
         f"{own.size} of {rows} positions get the rotation of another position, first at {own[0]}"
     )
-    words = Explanation(
+    explanation = Explanation(
         Cause.POSITION_OFFSET,
         message,
         f"position {', '.join(f'{p} as {q}' for p, q in zip(own[:3], read[:3], strict=True))}",
         where=Where(str(own[0]), None) if own.size == 1 else None,
     )
     claim = Claim(Defect(moved=RowCoordinates(used)), suspect.sample.amplitude)
-    yield RotaryBug(claim, words)
+    yield RotaryBug(claim, explanation)
 
 
 def row_range_causes(suspect: Suspect) -> list[Explanation]:
@@ -145,8 +145,10 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
         place = f"up to position {last}"
     here, where = replace(suspect, sample=part, whole=run), Where(f"{first}:{last + 1}", None)
     return [
-        replace(word, message=f"{place}: {word.message}", detail=word.detail or place, where=where)
-        for word in claim_causes(claim, here, run.residual(claim), in_part=True)
+        replace(
+            cause, message=f"{place}: {cause.message}", detail=cause.detail or place, where=where
+        )
+        for cause in claim_causes(claim, here, run.residual(claim), in_part=True)
     ]
 
 
