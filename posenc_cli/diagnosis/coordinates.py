@@ -87,7 +87,7 @@ def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, 
     """
     right = sample.reference.frequencies
     yield from _other_parameters(sample.reference)
-    followed = _followed(sample, own)
+    followed = _followed_axes(sample, own)
     if followed is not None:
         yield "", followed, right
     blocks = {int(axis): np.flatnonzero(own == axis) for axis in own}
@@ -145,16 +145,16 @@ def coordinates_on_axes(reference: Reference, axes: Integers) -> RowCoordinates:
     )
 
 
-def _followed(sample: Sample, own: Integers) -> Integers | None:
+def _followed_axes(sample: Sample, own: Integers) -> Integers | None:
     """Return the axis that each pair follows in the sample, its own if that fits. Shape: (pairs,).
 
     None if a pair follows no axis.
     """
-    choices_of_all = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
+    candidates = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
     choices = np.stack(
         [
             Defect(moved=coordinates_on_axes(sample.reference, axes)).explained(sample).all(axis=0)
-            for axes in choices_of_all
+            for axes in candidates
         ]
     )  # (axes + 2, pairs)
     if not choices.any(axis=0).all():
@@ -171,12 +171,12 @@ def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
     >>> _exchanges_text(np.array([0, 1, 2, 2]), np.array([3, 2, 1, 3]), token=3)
     'token numbers instead of axes 0, 2, axis 2 instead of axis 1, axis 1 instead of axis 2'
     """
-    lost_to: dict[int, list[int]] = {}
+    own_axes: dict[int, list[int]] = {}
     for axis, other in sorted({*zip(own.tolist(), followed.tolist(), strict=True)}):
         if axis != other:
-            lost_to.setdefault(other, []).append(axis)
-    names = {axis: "token numbers" if axis == token else f"axis {axis}" for axis in lost_to}
-    return ", ".join(f"{names[axis]} instead of {axes_text(lost_to[axis])}" for axis in lost_to)
+            own_axes.setdefault(other, []).append(axis)
+    names = {axis: "token numbers" if axis == token else f"axis {axis}" for axis in own_axes}
+    return ", ".join(f"{names[axis]} instead of {axes_text(own_axes[axis])}" for axis in own_axes)
 
 
 def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
@@ -224,19 +224,19 @@ def _token_orders(
     plain, text = tuple(range(len(sizes))), "×".join(map(str, sizes))
     for order in list(itertools.permutations(plain))[1:]:
 
-        def others_first(p: Integers, order: tuple[int, ...] = order) -> tuple[Integers, ...]:
+        def reordered(p: Integers, order: tuple[int, ...] = order) -> tuple[Integers, ...]:
             along = np.unravel_index(p, [sizes[axis] for axis in order])
             return tuple(along[order.index(axis)] for axis in plain)
 
         how = "column by column, not row by row"
         if len(sizes) > 2:
             how = f"along axis {order[-1]} first, then {', then '.join(map(str, order[-2::-1]))}"
-        yield f"tokens of the {text} grid are numbered {how}", others_first
+        yield f"tokens of the {text} grid are numbered {how}", reordered
     if len(sizes) > 2:
         return
     rows, columns = sizes
-    taken = f"grid rows are read as {rows} places long, not {columns}"
-    yield taken, lambda p: (p // rows, p % rows)
+    misread = f"grid rows are read as {rows} places long, not {columns}"
+    yield misread, lambda p: (p // rows, p % rows)
     if rows % _BLOCK == columns % _BLOCK == 0:
 
         def in_blocks(p: Integers) -> tuple[Integers, ...]:
