@@ -109,7 +109,7 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
         if limit is None or limit == math.inf:
             return Property(name, limit is None, largest, at, "proved", reason)
         return Property(name, True, limit, None, "proved", reason)
-    more = subject.content is not None and not _inspects_all(subject)
+    more = not _inspects_all(subject)
     reason = "of the rows sampled" if more else "of all rows"
     return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
 
@@ -145,10 +145,10 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
 def _inspects_all(subject: InspectedEncoding) -> bool:
     """Return whether the inspected positions are all there are."""
     request, content = subject.request, subject.content
-    if request is None or content is None or content.capacity is None:
-        return request is None
-    positions = request.row_positions()
-    return positions.count == content.capacity.positions
+    if request is None or content is None:
+        return True  # a file has only its own rows
+    capacity = content.capacity
+    return capacity is not None and request.row_positions().count == capacity.positions
 
 
 def decay(
