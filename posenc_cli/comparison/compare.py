@@ -447,7 +447,7 @@ def comparison(
             return RotationComparison.of(placed, tolerance)
         rotations = [side.encoding(side.seq_len).bound.rotation for side in placed]
         if len({rotation.layout for rotation in rotations}) > 1:
-            table = "cos-full"  # which follows the layout; cos-sin is the same in any
+            table = "cos-full"  # depends on the layout, unlike cos-sin
     operands = [
         side.operand(other, table=table, head=head, dtype=dtype)
         for side, other in zip(placed, placed[::-1], strict=True)

@@ -176,8 +176,8 @@ class Defect(Record):
         return turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
 
 
-# karpathy/nanochat#489 and trymirai/lalamo#268; GPT-J's tables are (sin, cos), others' (cos, sin);
-# vllm-project/vllm#30413.
+# "backward": karpathy/nanochat#489, trymirai/lalamo#268. "swapped": GPT-J's tables are (sin, cos),
+# others (cos, sin). "still": vllm-project/vllm#30413.
 TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
     "right": (lambda z: z, Cause.UNKNOWN, ""),
     "backward": (

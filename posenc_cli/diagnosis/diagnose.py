@@ -235,7 +235,7 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
         block = block.without_passed() if of_pairs else block
         return sample_of(block, reference, tolerance, amplitude)
 
-    # Rows at every scale, and those around the first and the worst that are wrong.
+    # Rows at every scale, and those around the first and the worst wrong row.
     places, survey = subject.own.places, examination.survey
     rows = places.sample()
     if survey is not None and survey.reference.first_wrong is not None:

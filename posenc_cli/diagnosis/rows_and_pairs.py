@@ -243,7 +243,7 @@ def unknown_cause(suspect: Suspect) -> Explanation:
     """Return an unknown cause: the pairs and positions that differ, and the largest error."""
     reference = suspect.sample.reference
     plain = Claim(Defect(), reference.scale)
-    worst = -1.0, 0, 0  # by how much, the position, the pair
+    worst = -1.0, 0, 0  # error, position, pair
 
     def wrong() -> Iterator[tuple[Integers, Flags]]:
         nonlocal worst
