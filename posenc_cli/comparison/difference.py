@@ -124,7 +124,7 @@ class Difference:
 
     @property
     def counts_units(self) -> bool:
-        """Whether ``max_ulp`` is meaningful: between 0 or other signs, it counts all numbers."""
+        """Whether ``max_ulp`` is meaningful: next to 0, or across signs, it counts all numbers."""
         return self.max_ulp < 2.0 ** (self.unit.precision - 1)
 
     @property

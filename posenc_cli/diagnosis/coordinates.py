@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _BLOCK = 2
-"""Side of the blocks that patches come in: the ``spatial_merge_size`` of Qwen2-VL and others."""
+"""Patches on each side of a block: ``spatial_merge_size`` of Qwen2-VL and others."""
 
 _FEWEST = 4
 """The fewest wrong rows of a sample to which a line is fitted on each axis."""

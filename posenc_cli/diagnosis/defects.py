@@ -68,7 +68,7 @@ _NEARER = 0.5
 """Largest error that a defect may leave, as a share of the original one. A real cause leaves far
 less, and chance rarely leaves as little as half."""
 
-_MOST_CELLS = 0.9
+_SHARE_IMPROVED = 0.9
 """For a rounding, the share of the explained entries whose error must shrink. The others may have
 been rounded the other way, and then differ by a whole step."""
 
@@ -197,7 +197,7 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 def holds(sample: Sample, defect: Defect) -> bool:
     """Return whether a defect explains the whole sample, including its wrong entries."""
     errors, explained = defect.errors(sample)
-    if not _reduces_errors(sample, errors, explained, share=_MOST_CELLS if defect.rounds else 1.0):
+    if not _improves(sample, errors, explained, share=_SHARE_IMPROVED if defect.rounds else 1.0):
         return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
@@ -211,7 +211,7 @@ def holds(sample: Sample, defect: Defect) -> bool:
     )
 
 
-def _reduces_errors(sample: Sample, errors: RealRows, explained: Flags, *, share: float) -> bool:
+def _improves(sample: Sample, errors: RealRows, explained: Flags, *, share: float) -> bool:
     """Return whether a defect explains at least half of the wrong entries, and far better.
 
     For the given ``share`` of these, the error must be at most `_NEARER` times the largest original

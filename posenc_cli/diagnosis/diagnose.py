@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Where
 
-_MOST_CELLS = 1 << 24
+_MOST_ENTRIES = 1 << 24
 """Entries of a table held at once, 256 MiB: 131072 positions of a head with 256 dimensions."""
 
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
@@ -380,7 +380,7 @@ def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | N
     """Return the cause of tables that are right after a transposition, or None."""
     rows, columns = subject.own.places.count, subject.own.pairs
     paired = subject.own.pairing is not None or reference.coordinates is not None
-    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_CELLS
+    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_ENTRIES
     if not subject.is_tables or paired or not fitting:
         return None
     table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)

@@ -37,11 +37,11 @@ def misplaced_cause(examination: Examination) -> Explanation | None:
     block = turning.read(turning.places.sample(96))
     if block.rest is not None and block.rest.max() > examination.tolerance.floor:
         return None
-    for place, (message, _, explained) in enumerate(_explained_cells(block, examination)):
+    for place, (message, _, explained) in enumerate(_explained_entries(block, examination)):
         if not explained.all():
             continue
         pieces = (
-            (part.positions, *[*_explained_cells(part, examination)][place][1:])
+            (part.positions, *[*_explained_entries(part, examination)][place][1:])
             for part in turning.blocks()
         )
         residual = Residual.measure(pieces)
@@ -51,7 +51,7 @@ def misplaced_cause(examination: Examination) -> Explanation | None:
     return None
 
 
-def _explained_cells(
+def _explained_entries(
     block: SubjectBlock, examination: Examination
 ) -> Iterator[tuple[str, RealRows, Flags]]:
     """Yield each bug's message, its error in a block, and the entries that it explains.
