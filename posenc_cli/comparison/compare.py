@@ -252,8 +252,7 @@ class Side(Record):
         """Return the array of the side, computed during the comparison if it was not read.
 
         Computed values are rounded to ``dtype``. The default is the number format of the other
-        side's file, so that a correct file differs in nothing; beside another encoding it is
-        float64.
+        side's file, so that a correct file differs in nothing. For two encodings it is float64.
 
         Raises: InvalidInput if its parts do not go together.
         """

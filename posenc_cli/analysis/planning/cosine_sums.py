@@ -73,14 +73,14 @@ class CosineSums(Record):
         return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(rotating))
 
     @classmethod
-    def of_base(cls, base: float, exponents: Reals, slowed: float = 1.0) -> CosineSums:
-        """Return the sums for the frequencies base^(−u) / slowed of some exponents u."""
+    def of_base(cls, base: float, exponents: Reals, factor: float = 1.0) -> CosineSums:
+        """Return the sums for the frequencies base^(−u) / factor of some exponents u."""
         errors = _UNIT * (2 + exponents * math.log(base))
 
         def exactly() -> exact.Vector:
-            return 1 / (slowed * exact.asarray(base) ** exact.asarray(list(map(float, exponents))))
+            return 1 / (factor * exact.asarray(base) ** exact.asarray(list(map(float, exponents))))
 
-        return cls(base**-exponents / slowed, errors, exactly)
+        return cls(base**-exponents / factor, errors, exactly)
 
     def _error_bound(self, distance: int) -> float:
         """Return a bound on the rounding errors of all sums up to a distance."""
@@ -161,7 +161,7 @@ class QualifyingBases(Record):
     def first_from(self, base: float) -> float | None:
         """Return the smallest qualifying base from ``base`` up whose tried neighbours both qualify.
 
-        Without such a base, return the smallest qualifying one; None if no base qualifies.
+        Without such a base, return the smallest qualifying one from there; None if there is none.
         """
         alone = None
         tried = tried_bases(self.per_decade)
@@ -199,10 +199,10 @@ def qualifying_bases(
     length: int,
     *,
     per_decade: int | None = None,
-    slowed: float = 1.0,
+    factor: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> QualifyingBases:
-    """Return which bases qualify for a length, with frequencies base^(−u) / slowed of exponents u.
+    """Return which bases qualify for a length, with frequencies base^(−u) / factor of exponents u.
 
     ``progress`` is called with the number of bases tried and the total.
 
@@ -223,7 +223,7 @@ def qualifying_bases(
     for done, base in enumerate(bases):
         if progress is not None and done % _STEP == 0:
             progress(done, len(bases))
-        sums = CosineSums.of_base(base, exponents, slowed)
+        sums = CosineSums.of_base(base, exponents, factor)
         found = None if failed is None else sums.negative_near(failed, length)
         if found is None:
             found = sums.first_negative(length)

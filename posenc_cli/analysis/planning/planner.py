@@ -57,9 +57,8 @@ _RAISED = {"rope-ntk": "ntk", "rope-linear": "linear", "rope-proportional": "lin
 class PairShares(Record):
     """The pairs that rotate, counted by the effect of a recipe on their frequency.
 
-    ``kept`` pairs keep it, ``blended`` pairs are slowed by less than the full factor, and
-    ``interpolated`` pairs by all of it. ``smallest`` is the smallest ratio of a pair's frequency to
-    its original.
+    ``kept`` pairs keep it. ``interpolated`` pairs have it divided by the full factor, ``blended``
+    pairs by less. ``smallest`` is the smallest ratio of a frequency to the original.
     """
 
     kept: int
@@ -234,12 +233,12 @@ class Planner:
         proportional = self.plain.scheme == "rope-proportional"
         ladder_pairs = int(values["dim"]) // 2 if proportional else len(self.rotating)
         exponents = np.arange(len(self.rotating)) / ladder_pairs
-        slowed = float(values.get("factor") or 1.0)
+        factor = float(values.get("factor") or 1.0)
         return qualifying_bases(
             exponents,
             self.to,
             per_decade=self.per_decade,
-            slowed=slowed,
+            factor=factor,
             progress=self.progress,
         )
 
@@ -307,9 +306,9 @@ class Planner:
     def _written(
         self, name: str, scheme: str, more: Mapping[str, Any], base: float | None
     ) -> Iterator[Recipe]:
-        """Yield a recipe, as read from the config it is written into; nothing if it cannot be.
+        """Yield a recipe, as read from the config it is written into.
 
-        Instead, ``left_out`` gets the reason.
+        If that fails, yield nothing; ``left_out`` gets the reason.
         """
         changes = {**more} if base is None else {**more, "base": base}
         layers = self._with_rule(scheme, changes)
