@@ -53,6 +53,14 @@ _SHOWN = 1e-5
 _FEW_PAIRS = 0.25
 """Share of the pairs up to which the changed pairs are reported as the place of a cause."""
 
+_FIRST_LOST = {
+    "bfloat16": 257,
+    CUT_BFLOAT16: 257,
+    "float16": 2049,
+    "float32": 2**24 + 1,
+}
+"""First positive integer that a format cannot represent."""
+
 
 class Suspect(Record):
     """The subject of a diagnosis: a sample of its rows, all of them, and its nearest rotations."""
@@ -175,7 +183,12 @@ def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> It
     """Yield the causes of a defect's roundings."""
     sample = suspect.sample
     if defect.positions:
-        yield _collision_cause(defect.positions)
+        first = _FIRST_LOST[defect.positions]
+        yield Explanation(
+            Cause.POSITION_PRECISION,
+            f"positions were rounded to {defect.positions}",
+            f"positions collide from {first} on: {defect.positions} cannot represent {first}",
+        )
     if defect.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
@@ -267,21 +280,6 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
     shown = distinct_digits(value, wanted)[0]
     times = distinct_digits(value / wanted if wanted else math.inf, 1.0, digits=4)[0]
     return f"frequency of pair {pair}: {shown}, {times} times the right one"
-
-
-_FIRST_LOST = {
-    "bfloat16": 257,
-    CUT_BFLOAT16: 257,
-    "float16": 2049,
-    "float32": 2**24 + 1,
-}
-"""First positive integer that a format cannot represent."""
-
-
-def _collision_cause(dtype: str) -> Explanation:
-    first = _FIRST_LOST[dtype]
-    evidence = f"positions collide from {first} on: {dtype} cannot represent {first}"
-    return Explanation(Cause.POSITION_PRECISION, f"positions were rounded to {dtype}", evidence)
 
 
 def amplitude_cause(sample: Sample) -> Explanation | None:
