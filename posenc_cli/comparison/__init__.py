@@ -1,6 +1,6 @@
-"""Two of a kind, compared: arrays, rotations, models, checkpoints, engines.
+"""Compare two arrays, rotations, models, checkpoints or engines.
 
-In: two arrays, encodings or model files. Out: what differs, by how much, and where.
+In: two arrays, encodings or model files. Out: the differences, their size, and where they are.
 Start reading in :mod:`posenc_cli.comparison.compare` (arrays and encodings) and
-:mod:`posenc_cli.comparison.losses` (what a converted model file has lost).
+:mod:`posenc_cli.comparison.losses` (settings that a converted model file lost).
 """

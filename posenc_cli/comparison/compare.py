@@ -1,6 +1,6 @@
-"""Two arrays or encodings, compared at the same rows and lengths.
+"""Compare two arrays or encodings at the same rows and lengths.
 
-Rotations are compared pair by pair, in amplitude, and in which dimensions form a pair.
+Rotations are compared pair by pair, in amplitude, and in the dimensions that form a pair.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 
 _PLACES = 1 << 20
-"""Positions whose places are compared: those of any grid that an image has."""
+"""Positions whose coordinates are compared: as many as any image's grid has."""
 
 
 class Pair(Record):
-    """A pair of dimensions that two rotations rotate at different speeds (radians per position).
+    """A dimension pair whose frequency differs between two rotations, in radians per position.
 
-    Frequencies are correctly rounded to float64. A pair that stands still has the frequency 0.
+    Frequencies are correctly rounded to float64. A pair that does not rotate has the frequency 0.
     """
 
     index: int
@@ -54,27 +54,27 @@ class Pair(Record):
 
     @property
     def wavelengths(self) -> tuple[float, float]:
-        """Positions per turn, infinite for a pair that stands still."""
+        """Positions per period, infinite for a pair that does not rotate."""
         first, second = (math.inf if f == 0 else 2 * math.pi / abs(f) for f in (self.a, self.b))
         return first, second
 
     @property
     def ratio(self) -> float:
-        """How many times longer b's wavelength is than a's."""
+        """Wavelength of b, divided by that of a."""
         return math.inf if self.b == 0 else self.a / self.b
 
     @property
     def apart(self) -> float:
-        """The factor, at least 1, by which the wavelengths differ; infinite if one is."""
+        """The factor, at least 1, by which the wavelengths differ; infinite if one of them is."""
         return max(abs(self.ratio), 1 / abs(self.ratio)) if self.ratio else math.inf
 
 
 class RotationDifference(Record):
-    """How rotation b differs from a of as many pairs.
+    """The difference between two rotations, a and b, of equally many pairs.
 
     ``pairs`` are those whose frequencies differ. ``scales`` multiply cosines and sines of a and b,
-    and so logits by their squares. ``layouts`` name the dimensions of a pair, ``alike`` says
-    whether these and the axes that pairs follow are the same.
+    so logits are multiplied by their squares. ``layouts`` name the dimensions that form a pair.
+    ``alike`` says whether these and the axes of the pairs are the same.
     """
 
     count: int
@@ -95,7 +95,7 @@ class RotationDifference(Record):
 
     @property
     def counts_units(self) -> bool:
-        """Whether ``max_ulp`` says anything: beside 0 it counts all numbers."""
+        """Whether ``max_ulp`` is meaningful: next to 0, it counts all numbers."""
         return self.max_ulp < 2.0**52
 
     @property
@@ -108,16 +108,16 @@ class RotationDifference(Record):
         )
 
     def within(self, tolerance: float) -> bool:
-        """Whether frequencies and amplitudes are relatively no further apart than that."""
+        """Return whether frequencies and amplitudes differ by at most a relative ``tolerance``."""
         numbers = [(pair.a, pair.b) for pair in self.pairs] + [self.scales]
         return self.alike and all(abs(a - b) <= tolerance * max(abs(a), abs(b)) for a, b in numbers)
 
 
 def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
-    """The difference of two rotations.
+    """Return the difference of two rotations.
 
-    Raises: InvalidInput when they have different numbers of pairs, amplitudes that change with
-    the position, or pairs with no one frequency.
+    Raises: InvalidInput if they have different numbers of pairs, amplitudes that change with the
+    position, or pairs with several frequencies.
 
     >>> from posenc_cli.catalogue import find
     >>> plain, linear = (find(name).bind({"dim": 4}).content for name in ("rope", "rope-linear"))
@@ -154,7 +154,7 @@ def rotation_difference(a: Rotation, b: Rotation) -> RotationDifference:
 
 
 def _same_axes(a: Rotation, b: Rotation) -> bool:
-    """Whether pairs follow the same axes, and positions lie at the same places on them."""
+    """Return whether pairs follow the same axes, and positions have the same coordinates."""
     first, second = a.waves.coordinates, b.waves.coordinates
     if first is None or second is None:
         return first is second
@@ -171,19 +171,19 @@ def _same_axes(a: Rotation, b: Rotation) -> bool:
     return all(np.array_equal(x, y) for x, y in zip(first.at(where), second.at(where), strict=True))
 
 
-_OF_AXES = ("sections", "interleaved", "order")
-"""Parameters of schemes of several axes that say which pairs follow which."""
+_AXIS_PARAMETERS = ("sections", "interleaved", "order")
+"""Parameters that assign pairs to axes."""
 _IDENTIFIED = 1 << 20
-"""Values of a file that is identified, without being asked to, where it differs: a second."""
-_ROUNDING = 1e-12  # what two ways of writing one factor leave
+"""The most values of a file that is identified without a request if it differs: a second."""
+_ROUNDING = 1e-12  # between two formulas for one factor
 
 
 class Side(Record):
     """One side of a comparison: an array that was read, or an encoding to compute.
 
-    ``given`` are the parameters of the encoding. ``sources`` says of those of a config where each
-    comes from, ``layer_type`` which of its layers were chosen, if they are of several types.
-    ``softmax`` is what multiplies the scores of these beside the rotation.
+    ``given`` are the parameters of the encoding. For a config, ``sources`` gives the source of each
+    parameter. ``layer_type`` names the chosen layers, if there are several types. ``softmax`` is a
+    factor on their logits beside the rotation.
     """
 
     name: str
@@ -199,42 +199,42 @@ class Side(Record):
 
     @property
     def title(self) -> str:
-        """What the side is, for a reader."""
+        """Its name, as text."""
         known = self.name in catalogue.BUILT_IN or self.name in library.names()
         name = self.name if known else quoted_name(self.name)
         return name if self.runtime is None else f"{name} as {self.runtime}"
 
     @property
     def is_rotary(self) -> bool:
-        """Whether it is a rotary encoding, which has frequencies to compare."""
+        """Whether it is a rotary encoding, with frequencies to compare."""
         return self.scheme is not None and self.scheme.kind == "rotary"
 
     @property
     def seq_len(self) -> int | None:
-        """The length of the sequence that its positions need."""
+        """The sequence length that its positions need."""
         return self.positions.length if self.positions else None
 
     def encoding(self, seq_len: int | None) -> Encoding:
-        """The encoding for a sequence of a length; one that was given stays."""
+        """Return the encoding for a sequence of a length; a length in ``given`` has priority."""
         assert self.scheme is not None
         return Encoding.of(self.scheme, self.given, seq_len=seq_len)
 
     @property
     def random_weights(self) -> str | None:
-        """Which weights were drawn for lack of a file; None where none were."""
+        """The weights that are randomly initialized because no file was given, or None."""
         if self.scheme is None:
             return None
         last = self.positions.length - 1 if self.positions else None
         return self.encoding(self.seq_len).bound.random_weights(last)
 
     def length_rule(self) -> LengthRule:
-        """At which lengths the frequencies of a rotation change; never those of anything else."""
+        """Return the lengths at which its frequencies change; none if it is not rotary."""
         if self.scheme is None or not self.is_rotary:
             return LengthRule()
         return length_rule(self.scheme, self.given)
 
     def at(self, positions: Positions | None, other: Side, head: int | None) -> Side:
-        """The side at some positions, else at as many as the file of the other side holds."""
+        """Return the side at some positions, by default as many as the other side's file has."""
         loaded = other.loaded
         if self.scheme is None:
             return self
@@ -249,12 +249,12 @@ class Side(Record):
     def operand(
         self, other: Side, *, table: str | None, head: int | None, dtype: DType | None
     ) -> Operand:
-        """The array of the side, which is computed while it is compared unless it was read.
+        """Return the array of the side, computed during the comparison if it was not read.
 
-        What is computed is rounded to ``dtype``: by default to the number format of the other
-        side's file, so that a right file differs in nothing, and float64 beside another encoding.
+        Computed values are rounded to ``dtype``. The default is the number format of the other
+        side's file, so that a correct file differs in nothing. For two encodings it is float64.
 
-        Raises: InvalidInput when its parts do not go together.
+        Raises: InvalidInput if its parts do not go together.
         """
         if self.loaded is not None:
             return Operand.of_array(self.loaded.values, self.loaded.dtype)
@@ -274,9 +274,9 @@ class Side(Record):
 
 
 class Identities(Record):
-    """What the files of a comparison are, by side, and the settings in which A and B differ.
+    """The identified files of a comparison, by side, and the settings in which A and B differ.
 
-    ``differing`` has the text of each side, where both show the setting.
+    ``differing`` has the texts of both sides, for each setting that both have.
     """
 
     summaries: Mapping[str, str]
@@ -284,9 +284,9 @@ class Identities(Record):
 
 
 class ArrayComparison(Record):
-    """How two arrays differ.
+    """The comparison of two arrays.
 
-    ``not_compared`` says of sides that change with the length of a sequence at which it was.
+    ``not_compared`` has a sentence for each side that changes with the sequence length.
     """
 
     kind: ClassVar[str] = "arrays"
@@ -299,18 +299,18 @@ class ArrayComparison(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether they are no further apart than allowed, and some value is a number."""
+        """Whether they differ by at most the tolerance, and not all values are NaN."""
         return self.difference.within(self.tolerance) and not self.difference.all_nan
 
     @property
     def is_small(self) -> bool:
-        """Whether at most one side is a file, of so few values that it is identified unasked."""
+        """Whether at most one side is a file, small enough to identify without a request."""
         files = [side.loaded for side in self.sides if side.loaded is not None]
         return len(files) < 2 and all(file.values.size <= _IDENTIFIED for file in files)
 
     @cached_property
     def identities(self) -> Identities:
-        """What each file is, compared with every value of it, and in what the sides differ."""
+        """The identity of each file, checked with all its values, and the differing settings."""
         from posenc_cli.identification.search import identify_files, settings_of
 
         summaries: dict[str, str] = {}
@@ -326,13 +326,13 @@ class ArrayComparison(Record):
         first, second = known
         shown = [name for name in first if first[name] and second.get(name)]
         names = [name for name in shown if first[name] != second[name]]
-        if "scheme" in names:  # whose parameters mean other things
+        if "scheme" in names:  # parameters of another scheme mean something else
             names = ["scheme"]
         return Identities(summaries, {name: (first[name], second[name]) for name in names})
 
     @property
     def position(self) -> float | None:
-        """The position that the row of the difference stands for, if a side knows it."""
+        """The position of the row with the difference, if a side knows it."""
         at = self.difference.at
         for side in self.sides:
             if side.scheme is None or side.positions is None or at is None or len(at) != 2:
@@ -345,7 +345,7 @@ class ArrayComparison(Record):
 
 
 class LengthDifference(Record):
-    """How two rotary encodings differ for sequences of a length; None where none was settled."""
+    """The difference of two rotary encodings at a sequence length, None if none has an effect."""
 
     seq_len: int | None
     bounds: Sequence[Bound]
@@ -353,16 +353,16 @@ class LengthDifference(Record):
 
     @classmethod
     def of(cls, sides: Sequence[Side], seq_len: int | None) -> LengthDifference:
-        """The difference at one length.
+        """Return the difference at one length.
 
-        Raises: InvalidInput when they have different numbers of pairs.
+        Raises: InvalidInput if they have different numbers of pairs.
         """
         bounds = [side.encoding(seq_len).bound for side in sides]
         return cls(seq_len, bounds, rotation_difference(*(bound.rotation for bound in bounds)))
 
     @property
-    def far(self) -> tuple[bool, float, int]:
-        """What sorts lengths: the largest factor by which pairs differ, then how many do."""
+    def sort_key(self) -> tuple[bool, float, int]:
+        """A sort key: whether more than frequencies differ, the largest factor, the count."""
         difference = self.difference
         scales = difference.scales[0] != difference.scales[1] or not difference.alike
         factor = difference.worst.apart if difference.worst else 1.0
@@ -370,9 +370,9 @@ class LengthDifference(Record):
 
 
 class RotationComparison(Record):
-    """How two rotary encodings differ, whatever the position, at each length that matters.
+    """The comparison of two rotary encodings at every position, at each length that matters.
 
-    A rule that ``goes_on`` may have other frequencies at lengths that were not compared.
+    If a rule ``goes_on``, frequencies may differ at lengths that were not compared.
     """
 
     kind: ClassVar[str] = "rotations"
@@ -384,9 +384,9 @@ class RotationComparison(Record):
 
     @classmethod
     def of(cls, sides: Sequence[Side], tolerance: float) -> RotationComparison:
-        """The comparison of two rotary encodings, on both sides of each switch of their rules.
+        """Return the comparison of two rotary encodings, on both sides of each switch.
 
-        Raises: InvalidInput when they have different numbers of pairs.
+        Raises: InvalidInput if they have different numbers of pairs.
         """
         rules = [] if _same_encoding(sides) else [side.length_rule() for side in sides]
         switched = sorted({length for rule in rules for length in rule.lengths})
@@ -396,30 +396,30 @@ class RotationComparison(Record):
     @property
     def worst(self) -> LengthDifference:
         """The length at which they differ most."""
-        return max(self.lengths, key=lambda length: length.far)
+        return max(self.lengths, key=lambda length: length.sort_key)
 
     @property
     def softmax_factors(self) -> tuple[float, float]:
-        """What multiplies scores beside the rotation: mscale² of latent attention, else 1."""
+        """Factors on the logits beside the rotation: mscale² of latent attention, else 1."""
         first, second = (side.softmax.value if side.softmax else 1.0 for side in self.sides)
         return first, second
 
     @property
     def same_softmax(self) -> bool:
-        """Whether those are no further apart than allowed."""
+        """Whether these differ by at most the tolerance."""
         return math.isclose(*self.softmax_factors, rel_tol=max(self.tolerance, _ROUNDING))
 
     @property
     def same_axes(self) -> bool:
-        """Whether pairs follow the same axes, which text, with one position on all, hides."""
+        """Whether pairs follow the same axes. Text, with one position on all axes, hides that."""
         first, second = self.worst.bounds
         if first.scheme is not second.scheme:
             return True
-        return all(first.params.get(name) == second.params.get(name) for name in _OF_AXES)
+        return all(first.params.get(name) == second.params.get(name) for name in _AXIS_PARAMETERS)
 
     @property
     def ok(self) -> bool:
-        """Whether they are no further apart than allowed at every length, and pair alike."""
+        """Whether they differ by at most the tolerance at every length, with the same pairs."""
         alike = all(length.difference.within(self.tolerance) for length in self.lengths)
         return alike and self.same_softmax and self.same_axes
 
@@ -433,9 +433,11 @@ def comparison(
     dtype: DType | None,
     tolerance: float,
 ) -> ArrayComparison | RotationComparison:
-    """How two sides differ: their arrays, or the rotations that both are where nothing says where.
+    """Return the comparison of two sides: as rotations if both are and no positions are given.
 
-    Raises: InvalidInput where they cannot be compared.
+    Otherwise their arrays are compared.
+
+    Raises: InvalidInput if they cannot be compared.
     """
     first, second = sides
     placed = first.at(positions, second, head), second.at(positions, first, head)
@@ -444,7 +446,7 @@ def comparison(
             return RotationComparison.of(placed, tolerance)
         rotations = [side.encoding(side.seq_len).bound.rotation for side in placed]
         if len({rotation.layout for rotation in rotations}) > 1:
-            table = "cos-full"  # which follows the layout; cos-sin is the same in any
+            table = "cos-full"  # depends on the layout, unlike cos-sin
     operands = [
         side.operand(other, table=table, head=head, dtype=dtype)
         for side, other in zip(placed, placed[::-1], strict=True)
@@ -455,7 +457,7 @@ def comparison(
 
 
 def _same_encoding(sides: Sequence[Side]) -> bool:
-    """Whether both sides are one scheme with the same parameters, and so the same at any length."""
+    """Return whether both sides are one scheme with the same parameters, at any length."""
     first, second = sides
     if first.scheme is None or first.scheme is not second.scheme:
         return False
@@ -463,7 +465,7 @@ def _same_encoding(sides: Sequence[Side]) -> bool:
 
 
 def _not_compared(sides: Sequence[Side]) -> Iterator[str]:
-    """What arrays at some positions do not show: that sides change with the length."""
+    """Yield how sides change with the length, which arrays at some positions do not show."""
     if _same_encoding(sides):
         return
     for key, side in zip("AB", sides, strict=True):
@@ -484,13 +486,13 @@ def _not_compared(sides: Sequence[Side]) -> Iterator[str]:
 
 
 def _engine(plan: Plan) -> Engine:
-    """What suits a plan: exact values are the same bytes on every engine."""
+    """Return the engine for a plan; exact values are the same bytes on every engine."""
     backend = registry.choose("auto", device=None, values=plan.kernel_values).backend
     return Engine(backend=backend, threads=threads_for(plan.values, None))
 
 
 def _table_of(loaded: Loaded | None) -> str | None:
-    """The rotary table that a file seems to hold, where its numbers tell."""
+    """Return the rotary table that a file seems to hold, or None if its values do not show it."""
     if loaded is None:
         return None
     if loaded.values.ndim == 1:

@@ -1,7 +1,8 @@
-"""The difference of two arrays: in value, in units in the last place, and where.
+"""Measure the difference of two arrays: in value, in units in the last place, and where.
 
-Owns the comparison of two arrays that are given block by block, so that neither needs to fit in
-memory. Imported only where arrays are compared, so NumPy is imported here at module level.
+Arrays are compared block by block, so neither needs to fit in memory.
+
+Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 BLOCK_VALUES = 1 << 13
-"""Values compared at a time: their arrays stay in the cache and, at 64 KiB each, are small enough
+"""Values compared at a time. Their arrays stay in the cache and, at 64 KiB each, are small enough
 that malloc does not map fresh pages for them. Twice as many take four times as long."""
 _RELEASED = 1 << 18
-"""Values after which the memory of a mapped file is given back."""
+"""Values after which the memory of a mapped file is released."""
 
 _EXPONENT = 0x7FF << 52
-"""The bits of a float64 that hold its exponent: alone they are the power of two below it."""
+"""The exponent bits of a float64; alone they are the largest power of two that is not above it."""
 
 _FORMATS = {**REAL_DTYPES, "complex64": COMPLEX64, "complex128": COMPLEX128}
 
@@ -40,8 +41,8 @@ _FORMATS = {**REAL_DTYPES, "complex64": COMPLEX64, "complex128": COMPLEX128}
 class Operand(Record):
     """One of two arrays to compare.
 
-    ``dtype`` names the number format its values were stored in. ``blocks()`` starts a fresh pass
-    over consecutive pieces of any size, in C order, of float or complex numbers.
+    ``dtype`` names the number format of its values. ``blocks()`` starts a new pass over consecutive
+    pieces of any size, in C order, of float or complex numbers.
     """
 
     shape: tuple[int, ...]
@@ -50,7 +51,7 @@ class Operand(Record):
 
     @classmethod
     def of_array(cls, values: NumberArray, dtype: str) -> Operand:
-        """An array in memory, or mapped into it."""
+        """Return the operand of an array in memory or of a mapped one."""
         flat = values.reshape(-1)
 
         def blocks() -> Iterator[NumberArray]:
@@ -63,7 +64,7 @@ class Operand(Record):
 
     @classmethod
     def of_matrix(cls, matrix: Matrix) -> Operand:
-        """A matrix that is computed while it is compared."""
+        """Return the operand of a matrix that is computed while it is compared."""
 
         def blocks() -> Iterator[NumberArray]:
             for block in matrix.blocks():
@@ -74,15 +75,17 @@ class Operand(Record):
 
 @dataclass
 class Difference:
-    """How two arrays of the same shape differ, as far as they were compared.
+    """The difference of two arrays of the same shape, as far as they were compared.
 
-    ``max_abs`` is over the entries where both are finite. ``max_ulp`` is the largest
-    difference in units in the last place of ``unit``, the coarser of the two formats: a unit is the
-    step from the larger of the two values to the next number towards zero, so that neighbours are 1
-    apart. ``at`` is the entry of the first difference that no number measures (one is NaN or
-    infinite, the other is not the same), else of the largest; None where nothing differs. ``a`` and
-    ``b`` are its values. ``unmatched`` counts the entries that no number measures, and ``both_nan``
-    those that are NaN in both arrays, which are equal.
+    ``max_abs`` is the maximum absolute error of finite values. ``max_ulp`` is the largest
+    difference in units in the last place of ``unit``, the coarser of the two formats. A unit is the
+    step from the larger of two values to the next number towards zero, so neighbours differ by 1.
+
+    Values are unmatched if one is NaN or infinite, and the other is not the same. ``unmatched``
+    counts them. ``both_nan`` counts entries that are NaN in both arrays, which are equal.
+
+    ``at`` is the index of the first unmatched entry, else of the largest difference, and None if
+    nothing differs. ``a`` and ``b`` are its values.
     """
 
     shape: tuple[int, ...]
@@ -99,12 +102,12 @@ class Difference:
 
     @property
     def all_nan(self) -> bool:
-        """Whether all entries are NaN in both arrays: neither holds a result."""
+        """Whether all entries are NaN in both arrays, so that neither holds a result."""
         return 0 < self.both_nan == self.cells
 
     @property
     def at(self) -> tuple[int, ...] | None:
-        """The entry whose values are ``a`` and ``b``."""
+        """The index of the entry with the values ``a`` and ``b``."""
         if self._place is None:
             return None
         return tuple(map(int, np.unravel_index(self._place, self.shape)))
@@ -116,21 +119,21 @@ class Difference:
 
     @property
     def cells(self) -> int:
-        """How many entries were compared."""
+        """Number of entries."""
         return math.prod(self.shape)
 
     @property
     def counts_units(self) -> bool:
-        """Whether ``max_ulp`` says anything: beside 0, or of other signs, it counts all numbers."""
+        """Whether ``max_ulp`` is meaningful: next to 0, or across signs, it counts all numbers."""
         return self.max_ulp < 2.0 ** (self.unit.precision - 1)
 
     @property
     def measured(self) -> int:
-        """How many of the entries that differ a number measures."""
+        """Number of differing entries with a finite difference."""
         return self.differing - self.unmatched
 
     def within(self, tolerance: float) -> bool:
-        """Whether no two values are further apart than ``tolerance``; NaN equals NaN."""
+        """Return whether no two values differ by more than ``tolerance``; NaN equals NaN."""
         return self.unmatched == 0 and self.max_abs <= tolerance
 
     def take(self, left: NumberArray, right: NumberArray) -> None:
@@ -139,28 +142,28 @@ class Difference:
         kind = np.complex128 if parts == 2 else np.float64
         x, y = (block.astype(kind, copy=False).view(np.float64) for block in (left, right))
         with np.errstate(all="ignore"):
-            apart = x - y  # (cells · parts,)
-            np.abs(apart, out=apart)
-            if not apart.max(initial=0) < np.inf:
+            errors = x - y  # (cells · parts,)
+            np.abs(errors, out=errors)
+            if not errors.max(initial=0) < np.inf:
                 x, y = x.copy(), y.copy()
-                bad = self._not_measured(*(each.reshape(-1, parts) for each in (x, y, apart)))
+                bad = self._unmatched_entries(*(each.reshape(-1, parts) for each in (x, y, errors)))
                 if bad.size and not self.unmatched:
                     self._mark(int(bad[0]), left, right)
                 self.unmatched += bad.size
                 self.differing += bad.size
-        sizes = apart if parts == 1 else np.hypot(apart[::2], apart[1::2])  # (cells,)
+        sizes = errors if parts == 1 else np.hypot(errors[::2], errors[1::2])  # (cells,)
         largest = int(np.argmax(sizes)) if left.size else 0
         if left.size and sizes[largest]:
             self.differing += int(np.count_nonzero(sizes != 0))
-            self.max_ulp = max(self.max_ulp, _most_ulps(x, y, apart, self.unit))
+            self.max_ulp = max(self.max_ulp, _most_ulps(x, y, errors, self.unit))
             if sizes[largest] > self.max_abs:
                 self.max_abs = float(sizes[largest])
                 if not self.unmatched:
                     self._mark(largest, left, right)
         self._compared += left.size
 
-    def _not_measured(self, x: RealRows, y: RealRows, apart: RealRows) -> Integers:
-        """The entries that differ by no number (NaN, infinity); their difference is set to 0.
+    def _unmatched_entries(self, x: RealRows, y: RealRows, errors: RealRows) -> Integers:
+        """Return the entries whose difference is not finite, and set their difference to 0.
 
         All arguments have the shape (cells, parts).
         """
@@ -169,8 +172,8 @@ class Difference:
         same = (x == y) | nan
         infinite = ~(np.isfinite(x) & np.isfinite(y))
         bad = infinite.any(axis=1) & ~same.all(axis=1)
-        np.minimum(apart, np.finfo(np.float64).max, out=apart)
-        apart[same | bad[:, None]] = 0
+        np.minimum(errors, np.finfo(np.float64).max, out=errors)
+        errors[same | bad[:, None]] = 0
         x[infinite], y[infinite] = 0, 0
         return np.flatnonzero(bad)
 
@@ -180,9 +183,9 @@ class Difference:
 
 
 def difference(a: Operand, b: Operand) -> Difference:
-    """The difference of two arrays, NaN in both being equal, and so 0 and −0.
+    """Return the difference of two arrays; NaN equals NaN, and 0 equals −0.
 
-    Raises: InvalidInput when their shapes differ.
+    Raises: InvalidInput if their shapes differ.
 
     >>> table = np.array([[1.0, 2.0]], np.float32)
     >>> found = difference(
@@ -198,14 +201,14 @@ def difference(a: Operand, b: Operand) -> Difference:
             hint="for a scheme, --len, --dim, --head and --table choose the array",
         )
     formats = (_format(operand.dtype) for operand in (a, b))
-    tally = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))
+    found = Difference(a.shape, min(formats, key=lambda dtype: dtype.precision))
     for left, right in aligned_blocks(a, b):
-        tally.take(left, right)
-    return tally
+        found.take(left, right)
+    return found
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
-    """A shape as messages show it.
+    """Return a shape as messages show it.
 
     >>> shape_text((4096, 64)), shape_text((32,))
     ('4096 × 64', '32')
@@ -214,15 +217,15 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def _format(name: str) -> DType:
-    """The format of a name; integers, which are compared exactly, as float64."""
+    """Return the format of a name; integers are compared exactly, as float64."""
     return _FORMATS.get(name, FLOAT64)
 
 
-def _most_ulps(x: RealRows, y: RealRows, apart: RealRows, unit: DType) -> float:
-    """The most that values are apart, in units in the last place of the larger one, towards zero.
+def _most_ulps(x: RealRows, y: RealRows, errors: RealRows, unit: DType) -> float:
+    """Return the largest difference in units in the last place of the larger value, towards zero.
 
-    Numbers just below a power of two lie half as far apart as those above it: the exponent is that
-    of the largest float64 below the value.
+    Numbers just below a power of two are half as far apart as those above it. So the exponent is
+    that of the next float64 towards zero.
     """
     larger = np.abs(x)
     np.maximum(larger, np.abs(y), out=larger)
@@ -231,12 +234,12 @@ def _most_ulps(x: RealRows, y: RealRows, apart: RealRows, unit: DType) -> float:
     bits &= _EXPONENT
     np.maximum(bits, (1023 + unit.min_exponent) << 52, out=bits)
     np.subtract(_EXPONENT, bits, out=bits)  # 2 over the power of two, and 0 where both are 0
-    larger *= apart
+    larger *= errors
     return math.ldexp(float(larger.max()), unit.precision - 2)
 
 
 def aligned_blocks(a: Operand, b: Operand) -> Iterator[tuple[NumberArray, NumberArray]]:
-    """The same entries of both, flat, a block at a time."""
+    """Yield the same entries of both arrays, flat, a block at a time."""
     left, right = a.blocks(), b.blocks()
     x = y = np.empty(0)
     while True:

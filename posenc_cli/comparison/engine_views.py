@@ -1,8 +1,9 @@
-"""Which engines read one config differently, compared pair by pair.
+"""Find the engines that read one config differently, compared pair by pair.
 
-Engines that agree share a view. They are said to agree only where their rotations were compared,
-at every length at which either changes, or are one rule with the same parameters; two that follow
-the length for ever are kept apart though no compared length shows a difference.
+Engines that agree share a view. They agree only if their rotations were compared at every length at
+which one changes, or if they apply one rule with the same parameters. Two engines that depend on
+the length without end stay separate, even if no compared length shows a difference.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -26,22 +27,22 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Departure, Layers, Resolved
 
 SAME = 1e-12
-"""How far frequencies and amplitudes may be apart, relatively, and be the same: what is left where
-two formulas for one number are each rounded to float64."""
+"""Relative difference of equal frequencies or amplitudes: two formulas for one number are each
+rounded to float64."""
 
-_SEEING = "mrope"  # its pairs follow several axes, which positions of text alone hide
+_SEVERAL_AXES = "mrope"  # its pairs follow several axes, which text positions do not show
 
-_STANDS = "they do not both rotate"
+_NOT_BOTH_ROTATE = "they do not both rotate"
 
 COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
-"""What of two rotations is compared."""
+"""The compared parts of two rotations."""
 
 
 class EngineReading(Record):
-    """What an engine makes of a config: its reading, else why there is none.
+    """An engine's reading of a config, or the reason why it has none.
 
-    The engine is ``traced`` unless its code was not read for this config; ``otherwise`` says that
-    it runs the model with other layers rotated than the config says.
+    ``traced`` is false if the engine's code was not read for this config. ``otherwise`` is true if
+    it rotates other layers than the config says.
     """
 
     runtime: Runtime
@@ -52,15 +53,15 @@ class EngineReading(Record):
 
     @property
     def departures(self) -> tuple[Departure, ...]:
-        """Where the reading leaves transformers'."""
+        """The differences between its reading and that of transformers."""
         return self.resolved.departures if self.resolved else ()
 
 
 class EngineView(Record):
-    """What engines that agree make of some layers: ``layers`` as the first of them has these.
+    """The common reading of some layers by engines that agree.
 
-    ``apart`` is how they rotate beside the first view, None of that itself; where they cannot be
-    compared, ``why_not`` says why.
+    ``layers`` is the first engine's reading. ``apart`` compares its rotation with the first view's,
+    and is None for the first view. ``why_not`` says why they cannot be compared.
     """
 
     engines: tuple[str, ...]
@@ -70,28 +71,28 @@ class EngineView(Record):
 
 
 class LayerViews(Record):
-    """The views of the layers of one kind, that of transformers first."""
+    """The views of one kind of layers, that of transformers first."""
 
     layers: Layers
     views: tuple[EngineView, ...]
 
 
 class EngineViews(Record):
-    """What every engine makes of a config, that of transformers first."""
+    """Every engine's reading of a config, that of transformers first."""
 
     readings: tuple[EngineReading, ...]
     kinds: tuple[LayerViews, ...]
 
     @property
     def own(self) -> Resolved:
-        """What transformers makes of it, or posenc where that has no such model type."""
+        """The reading of transformers, or of posenc if transformers lacks the model type."""
         resolved = self.readings[0].resolved
         assert resolved is not None
         return resolved
 
     @property
     def agree(self) -> bool | None:
-        """Whether all engines that read it make the same of it; None where one alone does."""
+        """Whether all engines that read it agree; None if only one reads it."""
         if any(reading.otherwise for reading in self.readings):
             return False
         if sum(reading.resolved is not None for reading in self.readings) == 1:
@@ -102,9 +103,9 @@ class EngineViews(Record):
 def engine_views(
     config: Mapping[str, Any] | GGUFHeader, *, name: str, given: Mapping[str, object]
 ) -> EngineViews:
-    """What every engine makes of a config, with the parameters ``given`` in place of its own.
+    """Return every engine's reading of a config, with the parameters ``given`` replacing its own.
 
-    Raises: InvalidInput where transformers cannot read it, or one engine alone could.
+    Raises: InvalidInput if transformers cannot read it, or if only one engine could.
     """
     if isinstance(config, GGUFHeader):
         raise InvalidInput(f"--as {ALL}: {name} is a GGUF file, which only llama.cpp reads")
@@ -113,7 +114,7 @@ def engine_views(
         raise InvalidInput(
             f"--as {ALL}: {name} is a diffusers config, which none of these engines reads"
         )
-    readings = [EngineReading(_first(own), own)]
+    readings = [EngineReading(_own_runtime(own), own)]
     for runtime in RUNTIMES.values():
         if runtime.name == TRANSFORMERS:
             continue
@@ -126,11 +127,11 @@ def engine_views(
             readings.append(EngineReading(runtime, None, reason, traced, otherwise))
         else:
             readings.append(EngineReading(runtime, resolved))
-    return EngineViews(tuple(readings), tuple(_kinds(readings)))
+    return EngineViews(tuple(readings), tuple(_layer_views(readings)))
 
 
-def _first(own: Resolved) -> Runtime:
-    """Whose reading posenc's own is: transformers', unless that has no such model type."""
+def _own_runtime(own: Resolved) -> Runtime:
+    """Return the engine that posenc reads as: transformers, unless it lacks the model type."""
     if own.model_type in families.remotes():
         return Runtime("the model's own code", "as posenc read it", {})
     if "model_type" in own.defaulted:
@@ -138,30 +139,32 @@ def _first(own: Resolved) -> Runtime:
     return RUNTIMES[TRANSFORMERS]
 
 
-def _kinds(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
-    """The views of each kind of layers, which every reading has in the same order."""
-    having = [(each.runtime.name, each.resolved.layers) for each in readings if each.resolved]
-    for index, layers in enumerate(having[0][1]):
-        own = [EngineView((engine,), kinds[index]) for engine, kinds in having]
+def _layer_views(readings: Sequence[EngineReading]) -> Iterator[LayerViews]:
+    """Yield the views of each kind of layers; every reading has these kinds in the same order."""
+    layers_by_engine = [
+        (each.runtime.name, each.resolved.layers) for each in readings if each.resolved
+    ]
+    for index, layers in enumerate(layers_by_engine[0][1]):
+        own = [EngineView((engine,), kinds[index]) for engine, kinds in layers_by_engine]
         groups = grouped(own, _agree)
         views = (_view(own[0], alike) for alike in groups)
         yield LayerViews(layers, tuple(views))
 
 
 def _agree(view: EngineView, other: EngineView) -> bool:
-    """Whether layers are the same as a view's: as was compared, at every length that matters."""
-    apart = _apart(view, other)
+    """Return whether two views have the same rotation at every length that matters."""
+    apart = _rotation_comparison(view, other)
     if isinstance(apart, str):
-        return apart == _STANDS and view.layers.same_encoding(other.layers)
+        return apart == _NOT_BOTH_ROTATE and view.layers.same_encoding(other.layers)
     return apart.ok and not apart.goes_on
 
 
-def _apart(view: EngineView, other: EngineView) -> RotationComparison | str:
-    """How layers rotate beside a view's, else why the two cannot be compared."""
-    if (view.layers.scheme == _SEEING) != (other.layers.scheme == _SEEING):
+def _rotation_comparison(view: EngineView, other: EngineView) -> RotationComparison | str:
+    """Return the comparison of two views' rotations, or why they cannot be compared."""
+    if (view.layers.scheme == _SEVERAL_AXES) != (other.layers.scheme == _SEVERAL_AXES):
         return "one of the two follows three axes"
     if not (view.layers.is_rotary and other.layers.is_rotary):
-        return _STANDS
+        return _NOT_BOTH_ROTATE
     try:
         return RotationComparison.of((_side(view), _side(other)), SAME)
     except InvalidInput as error:
@@ -169,11 +172,11 @@ def _apart(view: EngineView, other: EngineView) -> RotationComparison | str:
 
 
 def _view(first: EngineView, alike: Sequence[EngineView]) -> EngineView:
-    """The view of engines that agree, compared with the first."""
+    """Return the view of engines that agree, compared with the first view."""
     own = replace(alike[0], engines=tuple(each.engines[0] for each in alike))
     if alike[0] is first:
         return own
-    apart = _apart(first, alike[0])
+    apart = _rotation_comparison(first, alike[0])
     if isinstance(apart, str):
         return replace(own, why_not=apart)
     return replace(own, apart=apart)

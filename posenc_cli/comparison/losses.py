@@ -1,8 +1,9 @@
-"""Which settings a converted model file lost, key by key.
+"""Find the settings that a converted model file lost, key by key.
 
-Two readings are compared layer by layer. Frequencies and amplitude decide whether a
-rotation is the same, whatever its spelling; where they are not, the parameters that differ are
-named. GGUF keeps numbers in float32, which is why numbers agree within :data:`CLOSE`.
+Two readings are compared layer by layer. Frequencies and amplitudes decide whether two rotations
+are the same, however they are configured. If they differ, the parameters that differ are reported.
+GGUF stores float32, so numbers may differ by :data:`CLOSE`.
+
 Imports NumPy: import it only where something is computed.
 """
 
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers, Resolved
 
 CLOSE = 1e-5
-"""The relative error that float32 leaves: of a factor 6e-8, of divisors that the converter computes
-from a power of the base in float32 up to 1e-5."""
+"""Relative error due to float32: 6e-8 for a factor, up to 1e-5 for divisors that the converter
+computes from a power of the base in float32."""
 
 NAMES = {
     "architecture": "the architecture, which decides whether q and k are permuted",
@@ -82,7 +83,7 @@ NAMES = {
     "frequencies": "frequencies, for another reason",
     "other-keys": "rotary keys of two GGUF files that llama.cpp does not read, or without effect",
 }
-"""Every name of a loss, and what it is of."""
+"""Every name of a loss, and its meaning."""
 
 _PARAMETERS = {
     "factor": "factor",
@@ -97,7 +98,7 @@ _PARAMETERS = {
     "sections": "sections",
     "interleaved": "axes-order",
 }
-"""By a parameter of rotary schemes, the name of its loss."""
+"""The name of the loss for each parameter of rotary schemes."""
 
 WITHOUT_ROTATION = {
     "alibi": {"heads": "heads", "max_bias": "max-bias"},
@@ -111,25 +112,26 @@ WITHOUT_ROTATION = {
     "t5": {"heads": "heads", "num_buckets": "buckets", "max_distance": "max-distance"},
     "nope": {},
 }
-"""The parameters of schemes that do not rotate; ALiBi's form is the same to every softmax."""
+"""Parameters of schemes that do not rotate, with the names of their losses. ALiBi's form is not
+compared: it is the same to every softmax."""
 
 _LATENT = (
     *("short_factor", "long_factor", ORIGINAL),
     *("sections", "interleaved"),
 )
-"""Parameters that may wait for another length than was compared, or for images."""
+"""Parameters that may matter only at another length than was compared, or for images."""
 
-_OWN_OF_DRAFTERS = {"head-dim", "layout", "softmax-factor"}
-"""What a drafter has of its own: its weights were trained with these."""
+_IGNORED_OF_DRAFTERS = {"head-dim", "layout", "softmax-factor"}
+"""Losses to ignore for a drafter: its weights were trained with its own values."""
 
 _LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL)
 _ABSENT = Sourced(None, "not there")
 
 
 class Loss(Record):
-    """A value that two readings do not share: its name, of which layers, and both of it.
+    """A value that differs between two readings: its name, its layers, and both values.
 
-    ``layers`` is the label of the layers, None where all are alike.
+    ``layers`` is the type of the layers, None if all have one type.
     """
 
     name: str
@@ -139,10 +141,10 @@ class Loss(Record):
 
 
 class Model(Record):
-    """A reading to be compared, and what messages call it.
+    """A reading to compare, and its name in messages.
 
-    ``stored`` are the frequencies that a checkpoint stores, which has nothing else. A ``drafter``
-    proposes tokens to another model, at that one's positions.
+    ``stored`` are the frequencies in a checkpoint; a checkpoint has no other settings. A
+    ``drafter`` proposes tokens to another model, at the same positions.
     """
 
     name: str
@@ -152,17 +154,17 @@ class Model(Record):
     drafter: bool = False
 
 
-_CUT = (
+_CUT_TABLE = (
     "one table lacks {} rows, the first ones if a converter cut it: the values of the rows were "
     "not compared"
 )
-"""Why the first row of a cut table is not known."""
+"""Reason why the first row of a cut table is unknown."""
 
 
 class ModelComparison(Record):
-    """Which values two models share, by name, and which they do not.
+    """The compared values of two models, by name, and those that differ.
 
-    ``unknown`` are those that no key tells and that no values were compared for, with why.
+    ``unknown`` gives a reason for each value that could not be compared.
     """
 
     models: Sequence[Model]
@@ -173,16 +175,16 @@ class ModelComparison(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is lost."""
+        """Whether no value was lost."""
         return not self.losses
 
 
 def compare_models(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelComparison:
-    """What two models share and do not.
+    """Return which settings two models share, and which differ.
 
-    Numbers may differ by the relative ``tolerance``, and by what float32 leaves.
+    Numbers may differ by the relative ``tolerance``, and by the rounding of float32.
     """
-    comparing = Comparing(max(tolerance, CLOSE))
+    comparing = ModelComparer(max(tolerance, CLOSE))
     if a.drafter or b.drafter:
         comparing.drafters(a, b)
     else:
@@ -192,8 +194,8 @@ def compare_models(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
     return ModelComparison((a, b), compared, tuple(losses), comparing.tolerance, comparing.unknown)
 
 
-class Comparing:
-    """A comparison as it goes on: what was compared, and what was lost."""
+class ModelComparer:
+    """A comparison in progress: what was compared, and what was lost."""
 
     def __init__(self, tolerance: float) -> None:
         self.tolerance = tolerance
@@ -221,7 +223,7 @@ class Comparing:
             self.groups(one, other)
 
     def contexts(self, a: Model, b: Model, file: Model, config: Model) -> None:
-        """Compare the contexts, unless the file has the one that its converter puts in its place.
+        """Compare the contexts, unless the file has a value that its converter substitutes.
 
         Source: conversion/command_r.py of llama.cpp, which reads model_max_length first.
         """
@@ -239,10 +241,10 @@ class Comparing:
             self.known("context", None, *contexts)
 
     def drafters(self, a: Model, b: Model) -> None:
-        """Compare rotations alone: a drafter has layers, heads and weights of its own.
+        """Compare only rotations: a drafter has its own layers, heads and weights.
 
-        It rotates alike if it rotates as any of its verifier's layers do; else it is compared with
-        those that see everything.
+        It must rotate like any of its verifier's layers. If it does not, it is compared with those
+        that see all positions.
         """
         first, second = ([group for group in m.reading.layers if group.is_rotary] for m in (a, b))
         if not first or not second:
@@ -255,15 +257,15 @@ class Comparing:
         self.compared |= nearest.compared
         self.losses += nearest.losses
 
-    def _drafted(self, one: Layers, other: Layers) -> Comparing:
-        trial = Comparing(self.tolerance)
+    def _drafted(self, one: Layers, other: Layers) -> ModelComparer:
+        trial = ModelComparer(self.tolerance)
         trial.rotations(one, other)
-        trial.compared -= _OWN_OF_DRAFTERS
-        trial.losses = [loss for loss in trial.losses if loss.name not in _OWN_OF_DRAFTERS]
+        trial.compared -= _IGNORED_OF_DRAFTERS
+        trial.losses = [loss for loss in trial.losses if loss.name not in _IGNORED_OF_DRAFTERS]
         return trial
 
     def architectures(self, a: Model, b: Model, file: Model, config: Model) -> None:
-        """Compare the architecture of a file with the model type of a config, where it is known."""
+        """Compare the architecture of a file with the model type of a config, if that is known."""
         expected = OF_MODEL_TYPES.get(config.reading.model_type)
         if expected is None:
             return
@@ -276,7 +278,7 @@ class Comparing:
             self.losses.append(Loss("architecture", None, *types))
 
     def layer_sets(self, first: Sequence[Layers], second: Sequence[Layers]) -> None:
-        """Compare which layers there are, which slide and which do not rotate."""
+        """Compare the number of layers, and which of them slide or do not rotate."""
         counts = [sum(len(group.layers) for group in groups) for groups in (first, second)]
         if not all(counts):
             return
@@ -285,31 +287,33 @@ class Comparing:
         )
         if counts[0] != counts[1]:
             return
-        turning = all(any(group.is_rotary for group in groups) for groups in (first, second))
+        rotating = all(any(group.is_rotary for group in groups) for groups in (first, second))
         for name, is_known, member in (
             ("sliding-layers", not self.sees_all, lambda group: group.slides),
-            ("unturned-layers", turning, lambda group: group.scheme == "nope"),
+            ("unturned-layers", rotating, lambda group: group.scheme == "nope"),
         ):
-            a, b = (Sourced(_layers_of(groups, member), "its layers") for groups in (first, second))
+            a, b = (
+                Sourced(_layer_numbers(groups, member), "its layers") for groups in (first, second)
+            )
             if is_known and (a.value or b.value):
                 self.value(name, None, a, b)
 
     def windows(self, a: Model, b: Model, pairs: Sequence[tuple[Layers, Layers]]) -> None:
-        """Compare how many positions layers see, as far as both readings say it."""
+        """Compare how many positions layers see, if both readings state it."""
         if a.reading.windows_unread or b.reading.windows_unread:
             unread = a if a.reading.windows_unread else b
             self.unknown["window"] = WINDOWS_UNREAD.format(unread.runtime)
             return
         for one, other in pairs:
             label, windows = one.layer_type or other.layer_type, (_window(one), _window(other))
-            # where llama.cpp's own code sees all positions, the file lost nothing
+            # If llama.cpp's code ignores the window, the file lost nothing.
             if self.converted:
                 self.known("window", label, *windows)
             elif any(window.value for window in windows):
                 self.value("window", label, *windows)
 
     def latent(self, first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
-        """Compare the rotary keys of two GGUF files that change nothing in llama.cpp."""
+        """Compare the rotary keys of two GGUF files that have no effect in llama.cpp."""
         if self.converted:
             return
         for key in dict.fromkeys((*first, *second)):
@@ -318,7 +322,7 @@ class Comparing:
             )
 
     def groups(self, one: Layers, other: Layers) -> None:
-        """Compare the layers of one kind in both."""
+        """Compare corresponding layers of two models."""
         label = one.layer_type or other.layer_type
         self.scores(one, other)
         if one.is_rotary and other.is_rotary:
@@ -335,16 +339,17 @@ class Comparing:
             elif one.scheme == "t5":
                 self.known("bias-tables", label, *(_derived(g, BIAS_TABLES) for g in (one, other)))
             for parameter, name in WITHOUT_ROTATION.get(one.scheme, {}).items():
-                self.value(name, label, *(_settled(group, parameter) for group in (one, other)))
+                self.value(name, label, *(_effective(group, parameter) for group in (one, other)))
 
     def tables(self, one: Layers, other: Layers) -> None:
         """Compare which rows of trained tables positions read.
 
-        llama.cpp's converter drops the rows before the first position's: a GGUF file with as many
-        rows as the config has positions begins at that row, and one with all rows at row 0.
+        llama.cpp's converter drops the rows before that of the first position. So a GGUF file with
+        as many rows as the config has positions begins at that row. One with all rows begins at row
+        0.
         """
         label, both = one.layer_type, (one, other)
-        offsets = [_settled(group, "offset") for group in both]
+        offsets = [_effective(group, "offset") for group in both]
         tables = [group.params["max_len"] for group in both]
         usable = [
             Sourced(
@@ -361,10 +366,10 @@ class Comparing:
         elif shifted and whole:
             self.compared.add("first-row")
         elif shifted:
-            self.unknown["first-row"] = _CUT.format(abs(tables[0].value - tables[1].value))
+            self.unknown["first-row"] = _CUT_TABLE.format(abs(tables[0].value - tables[1].value))
 
     def scores(self, one: Layers, other: Layers) -> None:
-        """Compare what scores are multiplied by and capped at, where either says it."""
+        """Compare the factors and the cap of scores, if either model states them."""
         both = one, other
         for derived in SCORES:
             if any(derived in group.derived for group in both):
@@ -373,7 +378,7 @@ class Comparing:
                     self.value(derived.replace("_", "-"), one.layer_type, a, b)
 
     def rotations(self, one: Layers, other: Layers) -> None:
-        """Compare two rotations: whether they are the same, and what differs if they are not."""
+        """Compare two rotations; if they differ, find the parameters that differ."""
         label, both = one.layer_type, (one, other)
         before = len(self.losses)
         for derived, name in (
@@ -383,7 +388,7 @@ class Comparing:
             self.value(name, label, *(_derived(group, derived, 1.0) for group in both))
         self.value("layout", label, *map(_layout, both))
         self.known("head-dim", label, *map(_head, both))
-        self.value("rotary-width", label, *(_width(group) for group in both))
+        self.value("rotary-width", label, *(_rotary_dim(group) for group in both))
         same = self.same_frequencies(one, other)
         self.compared |= {"frequencies", "base", "scaling-type"}
         if same:
@@ -393,36 +398,36 @@ class Comparing:
                 self.value("sections", label, _sections(one), _sections(other))
             return
         if len(self.losses) > before and self.losses[-1].name == "rotary-width":
-            before -= 1  # frequencies of other widths differ for that reason alone
+            before -= 1  # another rotary dim alone makes the frequencies differ
         self.causes(one, other)
-        # An engine may choose between LongRoPE's factors by its context, not by the text.
+        # An engine may choose LongRoPE's factors by its context instead of the text's length.
         once = all(g.scheme == "rope-longrope" and "seq_len" in g.params for g in both)
         if len(self.losses) == before and once:
-            self.value("taken-factors", label, *(_taken(group) for group in both))
+            self.value("taken-factors", label, *(_selected_factors(group) for group in both))
         if len(self.losses) == before:
             self.losses.append(Loss("frequencies", label, _scheme(one), _scheme(other)))
 
     def causes(self, one: Layers, other: Layers) -> None:
-        """Name the parameters for which frequencies differ."""
+        """Find the parameters that make frequencies differ."""
         first, second = (group.params.get("base") for group in (one, other))
-        if first is not None and second is not None:  # rotations along axes may have several
+        if first is not None and second is not None:  # rotations on axes may have several bases
             self.value("sliding-base" if one.slides else "base", one.layer_type, first, second)
         if one.scheme == other.scheme:
             self.parameters(one, other, tuple(_PARAMETERS))
-        # By another base the same divisors are those of no rule.
-        elif not self.alike(_divided_by(one), _divided_by(other)):
+        # If only the base differs, the divisors are the same.
+        elif not self.alike(_pair_divisors(one), _pair_divisors(other)):
             self.schemes(one, other)
 
     def parameters(self, one: Layers, other: Layers, names: Sequence[str]) -> None:
-        """Compare the parameters that both have."""
+        """Compare parameters of one scheme."""
         known = catalogue.find(one.scheme).parameters
         for parameter in names:
             if parameter in known:
-                a, b = (_settled(group, parameter) for group in (one, other))
+                a, b = (_effective(group, parameter) for group in (one, other))
                 self.value(_PARAMETERS[parameter], one.layer_type, a, b)
 
     def schemes(self, one: Layers, other: Layers) -> None:
-        """Say what two schemes do not share."""
+        """Find how two different schemes differ."""
         label, both = one.layer_type, (one, other)
         a, b = map(_scheme, both)
         schemes = {one.scheme, other.scheme}
@@ -437,30 +442,30 @@ class Comparing:
             return
         self.value("scaling-type", label, a, b)
         if any("factor" in group.params for group in both):
-            factors = (group.params.get("factor") or _unstretched(group) for group in both)
+            factors = (group.params.get("factor") or _unscaled(group) for group in both)
             self.value("factor", label, *factors)
         if all(ORIGINAL in group.params for group in both):
             self.value("original-length", label, *(group.params[ORIGINAL] for group in both))
 
     def same_frequencies(self, one: Layers, other: Layers) -> bool:
-        """Whether frequencies agree at every length at which either changes."""
+        """Return whether frequencies agree at every length at which either model changes them."""
         rules = [
             length_rule(catalogue.find(group.scheme), group.values()) for group in (one, other)
         ]
         lengths = sorted({length for rule in rules for length in rule.lengths})
         for length in lengths or (None,):
-            a, b = (turning_frequencies(group, length) for group in (one, other))
+            a, b = (rotating_frequencies(group, length) for group in (one, other))
             if a.shape != b.shape or not np.allclose(a, b, rtol=self.tolerance, atol=0):
                 return False
         return True
 
     def known(self, name: str, label: str | None, a: Sourced, b: Sourced) -> None:
-        """Compare a value where both say it."""
+        """Compare a value if both models state it."""
         if a.value is not None and b.value is not None:
             self.value(name, label, a, b)
 
     def value(self, name: str, label: str | None, a: Sourced, b: Sourced) -> None:
-        """Compare a value of both."""
+        """Compare a value, and note a loss if it differs."""
         self.compared.add(name)
         if not self.alike(a.value, b.value):
             loss = Loss(name, label, a, b)
@@ -468,7 +473,7 @@ class Comparing:
                 self.losses.append(loss)
 
     def alike(self, a: Any, b: Any) -> bool:
-        """Whether two values are the same, or numbers that are close."""
+        """Return whether two values are equal, or numbers within the tolerance."""
         if isinstance(a, tuple | list) and isinstance(b, tuple | list):
             return len(a) == len(b) and all(map(self.alike, a, b))
         if isinstance(a, float | int) and isinstance(b, float | int):
@@ -478,7 +483,7 @@ class Comparing:
 
 
 def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[Layers, Layers]]:
-    """The kinds of layers that stand for each other: of the same layers, else of one label."""
+    """Yield corresponding groups of layers: with common layers, else of one type, else all."""
     labels = [{group.layer_type for group in groups} for groups in (first, second)]
     if labels[0] == labels[1] == {"encoder", "decoder"}:
         for group in first:
@@ -496,36 +501,36 @@ def _pairs(first: Sequence[Layers], second: Sequence[Layers]) -> Iterator[tuple[
 
 
 def _divisors(group: Layers) -> Sourced:
-    """What divides frequencies: the numbers of Llama 3.1's rule, or factors, or nothing."""
+    """Return what divides frequencies: Llama 3.1's numbers, a list of factors, or the scheme."""
     if group.scheme == "rope-llama3":
         numbers = [group.params[name] for name in _LLAMA3]
         return Sourced(tuple(number.value for number in numbers), numbers[0].source)
     return group.params.get("short_factor") or group.derived.get("divisors") or _scheme(group)
 
 
-def _divided_by(group: Layers) -> object:
-    """The numbers that divide frequencies, pair by pair, of Llama 3.1's rule too."""
+def _pair_divisors(group: Layers) -> object:
+    """Return the numbers that divide frequencies, pair by pair, also for Llama 3.1's rule."""
     if group.scheme != "rope-llama3":
         return _divisors(group).value
-    frequencies = turning_frequencies(group, None)  # (pairs,)
+    frequencies = rotating_frequencies(group, None)  # (pairs,)
     exponents = np.arange(frequencies.size) / frequencies.size
     return tuple((float(group.params["base"].value) ** -exponents / frequencies).tolist())
 
 
-def _taken(group: Layers) -> Sourced:
-    length, original = group.params["seq_len"], _settled(group, ORIGINAL)
+def _selected_factors(group: Layers) -> Sourced:
+    length, original = group.params["seq_len"], _effective(group, ORIGINAL)
     longer = length.value > original.value
-    factors = _settled(group, "long_factor" if longer else "short_factor")
+    factors = _effective(group, "long_factor" if longer else "short_factor")
     return Sourced(factors.value, f"{factors.source} at {length.value} positions")
 
 
-def _unstretched(group: Layers) -> Sourced:
+def _unscaled(group: Layers) -> Sourced:
     stated = group.derived.get("scaling_factor")
     return Sourced(1.0, stated.source if stated else "by default")
 
 
 def _scheme(group: Layers) -> Sourced:
-    """The scheme, and the key that states it."""
+    """Return the scheme, with the key that states it as source."""
     source = (
         group.derived.get("rope_type")
         or group.derived.get("scaling_type")
@@ -540,15 +545,15 @@ def _derived(group: Layers, name: str, usual: Any = None) -> Sourced:
 
 
 def _score(group: Layers, derived: str) -> Sourced:
-    """What is said of scores; their scale is 1/√d where nothing is."""
+    """Return a factor or the cap of scores; an unstated scale of rotary layers is 1/√d."""
     if derived != "attention_scale" or derived in group.derived or not group.is_rotary:
         return _derived(group, derived)
     head = _head(group)
     return Sourced(head.value and head.value**-0.5, f"1/√d of {head.source}")
 
 
-def _settled(group: Layers, parameter: str) -> Sourced:
-    """A parameter as it holds: as it is given, else by default."""
+def _effective(group: Layers, parameter: str) -> Sourced:
+    """Return a parameter as given, else its default."""
     if parameter in group.params:
         return group.params[parameter]
     bound = catalogue.find(group.scheme).bind(group.values())
@@ -560,8 +565,8 @@ def _sections(group: Layers) -> Sourced:
 
 
 def _layout(group: Layers) -> Sourced:
-    """The pairs as the checkpoint had them, before a converter permuted q and k."""
-    layout = _settled(group, "layout")
+    """Return the layout of the checkpoint, before a converter permuted q and k."""
+    layout = _effective(group, "layout")
     if "permuted" not in group.derived:
         return layout
     before = "half" if layout.value == "interleaved" else "interleaved"
@@ -569,7 +574,7 @@ def _layout(group: Layers) -> Sourced:
 
 
 def _head(group: Layers) -> Sourced:
-    """The columns of a head; of latent attention those of the slice and beside it."""
+    """Return the head dim; for latent attention, the rotated slice plus the other dimensions."""
     beside, dim = group.derived.get("beside_slice"), group.params["dim"]
     if beside is None:
         return dim
@@ -578,8 +583,7 @@ def _head(group: Layers) -> Sourced:
     return Sourced(dim.value + beside.value, f"{dim.source} + {beside.source}")
 
 
-def _width(group: Layers) -> Sourced:
-    """How many dimensions rotate."""
+def _rotary_dim(group: Layers) -> Sourced:
     dim = group.params["dim"]
     share = group.params.get("partial")
     if share is None:
@@ -587,19 +591,18 @@ def _width(group: Layers) -> Sourced:
     return Sourced(2 * int(dim.value * share.value / 2 + 1e-9), share.source)
 
 
-def turning_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
-    """The frequencies of the pairs that rotate, at a length, (pairs,)."""
+def rotating_frequencies(group: Layers, seq_len: int | None) -> np.ndarray[Any, Any]:
+    """Return the frequencies of the pairs that rotate, at a length. Shape: (pairs,)."""
     bound = catalogue.find(group.scheme).bind(group.values(), seq_len=seq_len)
     frequencies: np.ndarray[Any, Any] = np.asarray(bound.rotation.waves.frequencies(np))
-    turning: np.ndarray[Any, Any] = frequencies[frequencies != 0]
-    return turning
+    rotating: np.ndarray[Any, Any] = frequencies[frequencies != 0]
+    return rotating
 
 
-def _layers_of(groups: Sequence[Layers], member: Callable[[Layers], bool]) -> tuple[int, ...]:
-    """The numbers of the layers of some groups."""
+def _layer_numbers(groups: Sequence[Layers], member: Callable[[Layers], bool]) -> tuple[int, ...]:
     return tuple(sorted(layer for group in groups if member(group) for layer in group.layers))
 
 
 def _window(group: Layers) -> Sourced:
-    """The window of layers, of the value None where they see all positions."""
+    """Return the window of layers; its value is None if they see all positions."""
     return next((group.derived[name] for name in WINDOWS if name in group.derived), _ABSENT)

@@ -1,8 +1,10 @@
-"""Frequencies stored in a checkpoint, compared with those of its config.
+"""Compare the frequencies stored in a checkpoint with those of its config.
 
-What a number format leaves is no difference, but it is said: float16 and bfloat16 move
-low-frequency pairs by a percent. What is one is identified, so that its name is that of the
-parameter which made it. Imports NumPy: import it only where something is computed.
+Rounding to the number format is not a difference, but a warning states it: float16 and bfloat16
+change low-frequency pairs by a percent. If frequencies differ, they are identified, so that the
+loss can name the parameter that made them.
+
+Imports NumPy: import it only where something is computed.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import numpy as np
 from posenc_cli import catalogue
 from posenc_cli.comparison.losses import (
     CLOSE,
-    Comparing,
     Loss,
     Model,
+    ModelComparer,
     ModelComparison,
-    turning_frequencies,
+    rotating_frequencies,
 )
 from posenc_cli.comparison.stored_tensors import StoredFrequencies
 from posenc_cli.configs.resolved import Layers, Resolved, Sourced
@@ -39,7 +41,7 @@ NOUN = "stored frequencies"
 
 
 def stored_model(path: str, names: Sequence[StoredName]) -> Model:
-    """A checkpoint as a model to be compared, of the frequencies that were found in its headers.
+    """Return a checkpoint as a model to compare, with the frequencies found in its headers.
 
     Raises: InvalidInput, Unavailable: a tensor cannot be read.
     """
@@ -64,9 +66,9 @@ def stored_model(path: str, names: Sequence[StoredName]) -> Model:
 
 
 def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelComparison:
-    """What the frequencies of a checkpoint, one of the models, do not share with the other's.
+    """Return how the frequencies of a checkpoint, one of the models, differ from the other's.
 
-    Raises: InvalidInput where that has no rotation, or both are checkpoints.
+    Raises: InvalidInput if that has no rotation, or if both are checkpoints.
     """
     if a.stored and b.stored:
         raise InvalidInput(
@@ -79,7 +81,7 @@ def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
         raise InvalidInput(
             f"{quoted_name(model.name)} has no rotation, and the checkpoint stores frequencies"
         )
-    comparing = _ComparingStored(max(tolerance, CLOSE))
+    comparing = _StoredComparer(max(tolerance, CLOSE))
     for stored in checkpoint.stored:
         comparing.stored(rotary, stored)
     losses, models = comparing.losses, (model, comparing.as_model(checkpoint))
@@ -89,8 +91,8 @@ def compare_stored(a: Model, b: Model, *, tolerance: float = 0.0) -> ModelCompar
     return ModelComparison(models, tuple(comparing.compared), tuple(losses), comparing.tolerance)
 
 
-class _ComparingStored:
-    """A comparison of a config with a checkpoint as it goes on."""
+class _StoredComparer:
+    """A comparison of a config with a checkpoint in progress."""
 
     def __init__(self, tolerance: float) -> None:
         self.tolerance = tolerance
@@ -100,7 +102,7 @@ class _ComparingStored:
         self.identified: list[Layers] = []
 
     def as_model(self, checkpoint: Model) -> Model:
-        """The checkpoint with the layers that its frequencies were found to be of."""
+        """Return the checkpoint with the layers that its frequencies were identified as."""
         warnings = tuple(dict.fromkeys(self.warnings))
         layers = tuple(self.identified)
         return replace(
@@ -108,8 +110,8 @@ class _ComparingStored:
         )
 
     def stored(self, rotary: Sequence[Layers], stored: StoredFrequencies) -> None:
-        """Compare what some layers store with what the config gives these."""
-        groups = _of_layers(rotary, stored)
+        """Compare the frequencies stored for some layers with those of the config."""
+        groups = _candidate_groups(rotary, stored)
         if any(self.same(group, stored) for group in groups):
             return
         different = groups if stored.layers else groups[:1]
@@ -117,7 +119,10 @@ class _ComparingStored:
             self.different(group, stored)
 
     def same(self, group: Layers, stored: StoredFrequencies) -> bool:
-        """Whether these are the frequencies of a group, at a length; notes what rounding left."""
+        """Return whether stored frequencies are those of a group at some length.
+
+        Warns if the number format changed them.
+        """
         values, dtype = stored.values, stored.loaded.dtype
         relative = max(self.tolerance, unit(dtype) * (1 + self.tolerance))
         for expected in _expected(group):
@@ -130,21 +135,21 @@ class _ComparingStored:
         return False
 
     def note_format(self, expected: Reals, stored: StoredFrequencies) -> None:
-        """Warn of frequencies that a narrow format moved."""
-        turning = expected != 0
-        apart = np.abs(stored.values[turning] / expected[turning] - 1)
+        """Warn if a narrow number format changed the frequencies."""
+        rotating = expected != 0
+        apart = np.abs(stored.values[rotating] / expected[rotating] - 1)
         if apart.max() > self.tolerance:
-            pair = int(np.flatnonzero(turning)[int(apart.argmax())])
+            pair = int(np.flatnonzero(rotating)[int(apart.argmax())])
             self.warnings.append(
                 f"{stored.label}: {stored.loaded.dtype} moves the stored frequency of pair {pair} "
                 f"by {100 * apart.max():.2g} %; code that loads it rotates by the stored value"
             )
 
     def different(self, group: Layers, stored: StoredFrequencies) -> None:
-        """Say by name how stored frequencies differ from those of a group."""
-        known, size = [*_expected(group)], stored.values.size
-        expected = next((each for each in known if each.size == size), known[0])
-        comparing = Comparing(max(self.tolerance, unit(stored.loaded.dtype)))
+        """Find the parameters in which stored frequencies differ from those of a group."""
+        candidates, size = [*_expected(group)], stored.values.size
+        expected = next((each for each in candidates if each.size == size), candidates[0])
+        comparing = ModelComparer(max(self.tolerance, unit(stored.loaded.dtype)))
         part = stored.layers and set(stored.layers) < set(group.layers)
         label = stored.label if part else group.layer_type
         widths = (
@@ -165,8 +170,8 @@ class _ComparingStored:
         self.losses += comparing.losses
 
 
-def _of_layers(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Layers]:
-    """The kinds of layers that stored frequencies may be of."""
+def _candidate_groups(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Layers]:
+    """Return the groups of layers that stored frequencies may belong to."""
     kind = stored.layer_type
     named = [group for group in rotary if kind is not None and group.layer_type == kind]
     numbered = [group for group in rotary if {*group.layers} & {*stored.layers}]
@@ -174,24 +179,24 @@ def _of_layers(rotary: Sequence[Layers], stored: StoredFrequencies) -> list[Laye
 
 
 def _expected(group: Layers) -> Iterator[Reals]:
-    """The frequencies of a group at each length at which they change, with those that are 0."""
+    """Yield the frequencies of a group at each length that changes them, with and without zeros."""
     scheme = catalogue.find(group.scheme)
     rule = length_rule(scheme, group.values())
     for length in rule.lengths or (None,):
         waves = scheme.bind(group.values(), seq_len=length).rotation.waves
         yield np.asarray(waves.frequencies(np), np.float64)
-        yield turning_frequencies(group, length)
+        yield rotating_frequencies(group, length)
 
 
 def _identified(group: Layers, stored: StoredFrequencies) -> Layers | None:
-    """What stored frequencies are by themselves, None where nothing fits."""
+    """Return the layers that stored frequencies fit, or None."""
     if stored.values.size < 2 or not np.isfinite(stored.values).all():
         return None
     match = identify_files([stored.loaded]).match
     if match is None or match.forms or match.multiplied != 1 or "base" not in match.params:
         return None
-    known = catalogue.find(match.scheme)
-    if known.kind != "rotary":
+    scheme = catalogue.find(match.scheme)
+    if scheme.kind != "rotary":
         return None
     params = {name: Sourced(value, stored.name) for name, value in match.params.items()}
     return Layers(group.layer_type, stored.layers, match.scheme, params)

@@ -1,7 +1,7 @@
-"""Which tensors of a checkpoint are the text model's frequencies, by name and shape.
+"""Find the tensors of a checkpoint that are the text model's frequencies, by name and shape.
 
-Older code kept ``inv_freq`` with the weights; transformers and vLLM compute their own and leave
-such a tensor aside, and code that loads it rotates by it.
+Older code saved ``inv_freq`` with the weights. transformers and vLLM ignore such a tensor and
+compute the frequencies; code that loads it rotates by its values.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _LAYER = re.compile(r"[./](\d+)[./]")
 _OTHER_PARTS = re.compile(
     r"(?:^|[./])(?:vis|visual|vision\w*|image\w*|video\w*|vit|audio\w*|speech\w*|mm_\w+)[./]"
 )
-"""Parts of models of text and something else that are no text model."""
-_ORIGINAL = "original"  # what dynamic rules keep beside what they made of it
+"""Parts of multimodal models that are not the text model."""
+_ORIGINAL = "original"  # dynamic rules keep the original frequencies beside the current ones
 _MOST_PAIRS = 1 << 15
 _LARGEST_FILE = 8 << 30
 
 
 class StoredName(Record):
-    """A tensor of frequencies: its file, its name, and of which layer or kind of layers it is.
+    """A tensor of frequencies: its file, its name, and the layer or type of layers it belongs to.
 
-    ``layer`` is None of what all layers share, ``layer_type`` where its name tells no kind.
+    ``layer`` is None if all layers share it, and ``layer_type`` if its name states no type.
     """
 
     file: str
@@ -44,10 +44,9 @@ class StoredName(Record):
 
 
 class StoredFrequencies(Record):
-    """Frequencies as layers of a checkpoint share them: the first tensor's name, and their numbers.
+    """Frequencies that layers of a checkpoint share: the name of the first tensor, and its values.
 
-    ``layers`` are those that store them, empty of what the model has but once; ``values`` has the
-    shape (pairs,), of the number format ``dtype``.
+    ``layers`` are those that store them; empty if the model stores them once.
     """
 
     name: str
@@ -57,28 +56,28 @@ class StoredFrequencies(Record):
 
     @property
     def values(self) -> Reals:
-        """The frequencies, (pairs,), in float64."""
+        """The frequencies in float64. Shape: (pairs,)."""
         return self.loaded.values.astype("float64")
 
     @property
     def label(self) -> str:
-        """Which layers these are, for a reader."""
+        """The layers, as text."""
         if not self.layers:
             return self.layer_type or self.name
         return f"layer{'s' * (len(self.layers) > 1)} {', '.join(range_texts(self.layers))}"
 
 
 def stored_names(files: Sequence[str]) -> list[StoredName]:
-    """The frequencies that .safetensors files store, from their headers; no value is read.
+    """Return the tensors of frequencies in .safetensors files, from their headers alone.
 
     Raises:
         InvalidInput: a file is malformed.
         Unavailable: it cannot be opened.
     """
-    return [name for file in files for name in _in_file(file)]
+    return [name for file in files for name in _names_in_file(file)]
 
 
-def _in_file(file: str) -> list[StoredName]:
+def _names_in_file(file: str) -> list[StoredName]:
     source = open_source(file, max_bytes=_LARGEST_FILE)
     with source.file:
         headers = safetensors.headers(source)
@@ -91,11 +90,11 @@ def _in_file(file: str) -> list[StoredName]:
             continue
         kind = (match["kind"] or "").rstrip("_")
         if kind != _ORIGINAL and not _OTHER_PARTS.search(header.name):
-            names.append(_named(file, header.name, kind))
+            names.append(_stored_name(file, header.name, kind))
     return names
 
 
-def _named(file: str, name: str, kind: str) -> StoredName:
+def _stored_name(file: str, name: str, kind: str) -> StoredName:
     layer = _LAYER.search(name)
     layer_type = kind or None
     if layer_type is None and re.search(r"rotary_emb_local|local_rotary", name):

@@ -1,6 +1,6 @@
-"""Why a subject differs from its reference.
+"""Explain why a subject differs from its reference.
 
 In: a subject and its findings. Out: a cause that reproduces every wrong value, or ``unknown``.
-A known bug is proposed from a sample of rows, then compared with all (`bug_search.named`).
+Known bugs are proposed from a sample of rows, then compared with all of them.
 Start reading in :mod:`posenc_cli.diagnosis.diagnose`.
 """

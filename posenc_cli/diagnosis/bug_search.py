@@ -1,6 +1,6 @@
-"""The search for bugs that reproduce every value (:func:`named`), and their sentences.
+"""Search for bugs that reproduce every value (:func:`confirmed_causes`), and describe them.
 
-Finders in the other files of this folder propose the bugs, from a sample of the rows.
+Other files of this folder propose the bugs, from a sample of the rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from posenc_cli.rotary.verdict import Explanation, Where, distinct_digits
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from posenc_cli.diagnosis.defects import Whole
+    from posenc_cli.diagnosis.defects import AllRows
     from posenc_cli.formulas.declare import Coordinates
     from posenc_cli.inference.fitting import Rotations
     from posenc_cli.inference.frequency_rules import Alternative
@@ -34,41 +34,52 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Examination, Residual
 
 MOST_ALIKE = 2
-"""Explanations that are named beside one that they equal."""
+"""The most alternatives listed beside an explanation that implies the same table."""
 
-_MOST_RANGES = 6  # of pairs, which a sentence can hold
+_MOST_RANGES = 6  # of pairs in a sentence
 
-# vllm-project/vllm#48621; llama.cpp multiplies by a factor of its own, which code around it has to
-# divide out first (ggml-org/llama.cpp#17945).
+# vllm-project/vllm#48621. llama.cpp multiplies by a factor that it computes; a caller must divide
+# by it first (ggml-org/llama.cpp#17945).
 FACTORS: dict[str, Callable[[float], float]] = {
     "is not applied": lambda _: 1.0,
     "is applied twice": lambda right: right * right,
     "divides, not multiplies": lambda right: 1 / right,
 }
-"""What is done with an attention factor in place of multiplying by it, and what that comes to."""
+"""Misuses of an attention factor, each with the factor that results from the correct one."""
 
 _SHOWN = 1e-5
-"""Of a number that is shown with six digits: what it may err by without saying so."""
+"""Relative error that a number shown with six digits may have without a stated uncertainty."""
 
 _FEW_PAIRS = 0.25
-"""Of all pairs: where a rule changes no more of them, these are where the cause is."""
+"""Share of the pairs up to which the changed pairs are reported as the place of a cause."""
+
+_FIRST_LOST = {
+    "bfloat16": 257,
+    CUT_BFLOAT16: 257,
+    "float16": 2049,
+    "float32": 2**24 + 1,
+}
+"""First positive integer that a format cannot represent."""
 
 
 class Suspect(Record):
-    """What is diagnosed: a sample of the rows of a subject, all of them, and its rotations."""
+    """The subject of a diagnosis: a sample of its rows, all of them, and its nearest rotations."""
 
     examination: Examination
     sample: Sample
-    whole: Whole
+    whole: AllRows
     rotations: Rotations | None
 
     def residual(self, defect: Defect) -> Residual:
-        """What a defect leaves over of all entries."""
+        """Return what a defect does not explain, over all entries."""
         return self.whole.residual(Claim(defect, self.sample.amplitude))
 
 
 def with_residual(explanation: Explanation, residual: Residual, *, others: int = 0) -> Explanation:
-    """The explanation, its residual in its evidence too, which it may share with others."""
+    """Return an explanation with a residual, which its evidence states too.
+
+    ``others`` counts the other causes that leave this residual together with it.
+    """
     text = residual.text
     if others:
         text = f"together with the other cause{'s' * (others > 1)}: {text}"
@@ -76,62 +87,65 @@ def with_residual(explanation: Explanation, residual: Residual, *, others: int =
     return replace(explanation, evidence=evidence, residual=residual)
 
 
-def either(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
-    """The causes, the first with those beside it that may be the reason in its place."""
+def with_alternatives(causes: list[Explanation], others: list[Explanation]) -> list[Explanation]:
+    """Return the causes, the first with ``others`` as its possible alternatives."""
     first, *rest = causes
-    distinct = {word.message: word for word in others if word.message != first.message}
+    distinct = {other.message: other for other in others if other.message != first.message}
     return [replace(first, alike=tuple(distinct.values())[:MOST_ALIKE]), *rest]
 
 
 class RotaryBug(Record):
-    """What it makes of the right factors, and its words; None for those of the change itself."""
+    """A claim to try, and its explanation; without one, the claim's changes are described."""
 
     claim: Claim
-    words: Explanation | None = None
+    explanation: Explanation | None = None
 
 
-def named(suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0) -> list[Explanation]:
-    """The first bug that reproduces every value, with at most so many that do so as well.
+def confirmed_causes(
+    suspect: Suspect, bugs: Iterable[RotaryBug], *, alike: int = 0
+) -> list[Explanation]:
+    """Return the causes of the first bug that reproduces every value.
 
-    Each is tried on a few rows, then on the sample, then on all rows.
+    Up to ``alike`` other bugs that reproduce it too become its alternatives. Each bug is tried on a
+    few rows, then on the sample, then on all rows.
     """
     sample = suspect.sample
     found: list[list[Explanation]] = []
     few = sample.rows(few_rows(sample.positions))
     for bug in bugs:
-        if not all(bug.claim.missed(part)[1].all() for part in (few, sample)):
+        if not all(bug.claim.errors(part)[1].all() for part in (few, sample)):
             continue
         residual = suspect.whole.residual(bug.claim)
         if residual.whole:
-            words = [with_residual(bug.words, residual)] if bug.words else None
-            found.append(words or list(words_of(bug.claim, suspect, residual)))
+            causes = [with_residual(bug.explanation, residual)] if bug.explanation else None
+            found.append(causes or list(claim_causes(bug.claim, suspect, residual)))
             if len(found) > alike:
                 break
-    return either(found[0], [words[0] for words in found[1:]]) if found else []
+    return with_alternatives(found[0], [causes[0] for causes in found[1:]]) if found else []
 
 
-def words_of(
+def claim_causes(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Iterator[Explanation]:
-    """The causes of a claim, in words, each with the residual of all together."""
-    words = list(_words_of_claim(claim, suspect, residual, in_part=in_part))
-    for explanation in words:
-        yield with_residual(explanation, residual, others=len(words) - 1)
+    """Yield the causes that make up a claim, each with their common residual."""
+    causes = list(_causes_of_changes(claim, suspect, residual, in_part=in_part))
+    for cause in causes:
+        yield with_residual(cause, residual, others=len(causes) - 1)
 
 
-def together(
+def joint_cause(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool = False
 ) -> Explanation:
-    """The causes of a claim, in words, as one."""
-    first, *others = _words_of_claim(claim, suspect, residual, in_part=in_part)
-    message = " and ".join(word.message for word in (first, *others))
+    """Return one explanation for all causes that make up a claim."""
+    first, *others = _causes_of_changes(claim, suspect, residual, in_part=in_part)
+    message = " and ".join(cause.message for cause in (first, *others))
     return with_residual(replace(first, message=message), residual)
 
 
-def _words_of_claim(
+def _causes_of_changes(
     claim: Claim, suspect: Suspect, residual: Residual, *, in_part: bool
 ) -> Iterator[Explanation]:
-    """The causes of the parts of a claim, in words, without what it leaves over."""
+    """Yield the causes that make up a claim, without its residual."""
     defect, sample = claim.defect, suspect.sample
     if claim.amplitude == 0:
         cause = Cause.UNINITIALISED if in_part else Cause.UNKNOWN
@@ -153,7 +167,7 @@ def _words_of_claim(
         message = f"coordinates are {offsets}"
         yield Explanation(Cause.POSITION_OFFSET, message, "")
     elif defect.offset:
-        explained = claim.missed(sample)[1].all(axis=1)
+        explained = claim.errors(sample)[1].all(axis=1)
         first = int(sample.positions[int(np.argmax(explained))])
         yield Explanation(
             Cause.POSITION_OFFSET,
@@ -162,16 +176,19 @@ def _words_of_claim(
         )
     if isinstance(defect.moved, PositionMap):
         yield _moved_cause(claim, defect.moved, suspect)
-    yield from _words_of_roundings(defect, suspect, residual)
+    yield from _rounding_causes(defect, suspect, residual)
 
 
-def _words_of_roundings(
-    defect: Defect, suspect: Suspect, residual: Residual
-) -> Iterator[Explanation]:
-    """The causes of what was rounded, in words."""
+def _rounding_causes(defect: Defect, suspect: Suspect, residual: Residual) -> Iterator[Explanation]:
+    """Yield the causes of a defect's roundings."""
     sample = suspect.sample
     if defect.positions:
-        yield _collision_cause(defect.positions)
+        first = _FIRST_LOST[defect.positions]
+        yield Explanation(
+            Cause.POSITION_PRECISION,
+            f"positions were rounded to {defect.positions}",
+            f"positions collide from {first} on: {defect.positions} cannot represent {first}",
+        )
     if defect.rates:
         yield Explanation(
             Cause.INV_FREQ_PRECISION,
@@ -202,18 +219,20 @@ def _words_of_roundings(
 
 
 def _moved_cause(claim: Claim, moved: PositionMap, suspect: Suspect) -> Explanation:
-    """Positions that are rotated as others: how many of all are, and the first of them.
+    """Explain positions that are rotated as others: how many there are, and the first three.
 
-    Where these begin past as many as the first call of a function had, that may be why.
+    If the first of them follows exactly the rows of a function's first call, the evidence says so.
     """
     count = rows = 0
     shown: list[str] = []
     ends: list[int] = []
     for piece in suspect.whole.pieces():
-        turned_as = moved.at(piece.positions)
-        so = claim.missed(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
-        others = np.flatnonzero((turned_as != piece.positions) & so)
-        shown += [f"{piece.positions[row]} as {turned_as[row]}" for row in others[: 3 - len(shown)]]
+        rotated_as = moved.at(piece.positions)
+        explained = claim.errors(piece)[1].all(axis=1) | claim.defect.rounds  # (n,)
+        others = np.flatnonzero((rotated_as != piece.positions) & explained)
+        shown += [
+            f"{piece.positions[row]} as {rotated_as[row]}" for row in others[: 3 - len(shown)]
+        ]
         ends += piece.positions[others[[0, -1]]].tolist() if others.size else []
         count += others.size
         rows += piece.positions.size
@@ -243,12 +262,12 @@ def _frequency_cause(rule: Alternative, sample: Sample) -> Explanation:
         are = "is" if len(changed) == 1 else "are"
         evidence = f"{pairs_text(changed, right.size)} {are} not scaled: {evidence}"
     few = 0 < len(changed) <= (_FEW_PAIRS * right.size if rule.message else right.size - 1)
-    where = Where(None, spec(np.array(changed))) if few else None
+    where = Where(None, as_ranges(np.array(changed))) if few else None
     return Explanation(rule.cause, message, evidence, rule.detail, where)
 
 
 def ratio_text(frequencies: Reals, sample: Sample) -> str:
-    """The pair whose frequency is farthest from the right one, in numbers."""
+    """Describe the pair whose frequency differs most from the reference."""
     right = sample.reference.frequencies
     changed = ~np.isclose(frequencies, right, rtol=1e-12, atol=0)
     with np.errstate(all="ignore"):
@@ -263,31 +282,15 @@ def ratio_text(frequencies: Reals, sample: Sample) -> str:
     return f"frequency of pair {pair}: {shown}, {times} times the right one"
 
 
-_FIRST_LOST = {
-    "bfloat16": 257,
-    CUT_BFLOAT16: 257,
-    "float16": 2049,
-    "float32": 2**24 + 1,
-}
-"""The first whole number that a format has not."""
-
-
-def _collision_cause(dtype: str) -> Explanation:
-    """The cause of positions in a format."""
-    first = _FIRST_LOST[dtype]
-    evidence = f"positions collide from {first} on: {dtype} cannot represent {first}"
-    return Explanation(Cause.POSITION_PRECISION, f"positions were rounded to {dtype}", evidence)
-
-
 def amplitude_cause(sample: Sample) -> Explanation | None:
-    """The attention factor, where it is another and the size of all factors."""
+    """Return the cause of a wrong attention factor, or None if the amplitude is right or varies."""
     amplitude, right = sample.amplitude, sample.reference.scale
     if amplitude in (right, 0.0):
         return None
     sizes = np.abs(sample.factors[sample.seen])  # (cells,)
     if abs(amplitude - right) <= SCATTERS * np.subtract(*np.percentile(sizes, [95, 5])):
-        return None  # as of values that were cut
-    # One size, within some roundings of cosine, sine and factor each.
+        return None  # truncated values differ by as little
+    # One amplitude, up to the roundings of cosine, sine and factor.
     if np.mean(np.abs(sizes - amplitude) <= 8 * sample.tolerance.floor) < ENOUGH:
         return None
     how = next(
@@ -318,10 +321,7 @@ def amplitude_cause(sample: Sample) -> Explanation | None:
 
 
 def coordinate_offset(along: Coordinates, offset: float, axis: int) -> str:
-    """By how much coordinates are off on an axis: as a file has them, else in patches of a grid.
-
-    Where a patch is one coordinate from the next, its number says that.
-    """
+    """Return the offset of coordinates on an axis, in patches if these are not one unit apart."""
     step = 1 if along.steps is None else along.steps[axis]
     number = offset / step
     if step in (1, along.denominator):
@@ -330,7 +330,7 @@ def coordinate_offset(along: Coordinates, offset: float, axis: int) -> str:
 
 
 def offsets_text(along: Coordinates, offset: float, followed: Integers) -> str:
-    """That coordinates are off, on the axes that some pairs follow, in words that follow "are"."""
+    """Describe the offset of coordinates on the axes that pairs follow, for "coordinates are …"."""
     texts: dict[str, list[int]] = {}
     for axis in np.unique(followed).tolist():
         texts.setdefault(coordinate_offset(along, offset, axis), []).append(axis)
@@ -342,7 +342,7 @@ def offsets_text(along: Coordinates, offset: float, followed: Integers) -> str:
 
 
 def axes_text(axes: list[int]) -> str:
-    """Some axes by their numbers.
+    """Return axes by their numbers, as text.
 
     >>> axes_text([1]), axes_text([0, 2])
     ('axis 1', 'axes 0, 2')
@@ -350,10 +350,10 @@ def axes_text(axes: list[int]) -> str:
     return f"ax{'i' if len(axes) == 1 else 'e'}s {', '.join(map(str, axes))}"
 
 
-def spec(numbers: Integers) -> str:
-    """Some numbers as --positions takes them.
+def as_ranges(numbers: Integers) -> str:
+    """Return numbers in the syntax of --positions.
 
-    >>> spec(np.array([1, 2, 3, 7]))
+    >>> as_ranges(np.array([1, 2, 3, 7]))
     '1:4,7'
     """
     return ",".join(
@@ -363,7 +363,7 @@ def spec(numbers: Integers) -> str:
 
 
 def pairs_text(pairs: list[int], count: int) -> str:
-    """Some of so many pairs, as the subject of a sentence.
+    """Return pairs by their numbers, as the subject of a sentence.
 
     >>> pairs_text([7], 32), pairs_text([1, 2], 32)
     ('pair 7 of 32', 'pairs 1–2 of 32')

@@ -1,9 +1,9 @@
-"""Known bugs of coordinates: pairs on the wrong axis, tokens in another order.
+"""Propose known bugs of coordinates: pairs on a wrong axis, tokens in another order.
 
-Each gives what angles are multiples of. Such bugs are public: rows and columns exchanged
-(huggingface/pytorch-image-models#2541, Meituan-AutoML/VisionLLaMA#4), axes in blocks for axes dealt
-out (alibaba/MNN#4133, vllm-project/vllm-omni#1784), patches in the 2×2 blocks that a merger reads
-taken for patches row by row (vllm-project/vllm#52932, lablup/mlxcel#1610), and coordinates that are
+Each bug gives the coordinates that angles are multiples of. Such bugs are public: rows and columns
+exchanged (huggingface/pytorch-image-models#2541, Meituan-AutoML/VisionLLaMA#4), axes in blocks
+instead of alternating (alibaba/MNN#4133, vllm-project/vllm-omni#1784), patches in the 2×2 blocks of
+a merger read row by row (vllm-project/vllm#52932, lablup/mlxcel#1610), and coordinates that are
 centred, normalized or resized (huggingface/pytorch-image-models#2692).
 """
 
@@ -18,10 +18,10 @@ import numpy as np
 
 from posenc_cli.diagnosis.bug_search import (
     RotaryBug,
+    as_ranges,
     axes_text,
     coordinate_offset,
     pairs_text,
-    spec,
 )
 from posenc_cli.diagnosis.defects import Claim, Defect, RowCoordinates
 from posenc_cli.errors import PosencError
@@ -41,53 +41,53 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _BLOCK = 2
-"""Side of the blocks that patches come in: the ``spatial_merge_size`` of Qwen2-VL and others."""
+"""Patches on each side of a block: ``spatial_merge_size`` of Qwen2-VL and others."""
 
 _FEWEST = 4
-"""Wrong rows of a sample that a line on each axis is read off."""
+"""The fewest wrong rows of a sample to which a line is fitted on each axis."""
 
 _TIMES, _OFF = 1e-6, 1e-4
-"""What the two numbers of a line may err that is fitted to the rows of a float32 table."""
+"""Errors allowed for the slope and the offset of a line fitted to the rows of a float32 table."""
 
 _LARGEST = 512
-"""Denominator of such a number: images have no more places a side."""
+"""Largest denominator of a slope or an offset: images have no more patches per side."""
 
 
 def axis_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Pairs that follow another coordinate than that of their own axis, or the token number."""
+    """Yield bugs whose pairs follow another axis than their own, or the token number."""
     sample = suspect.sample
     reference, coordinates = sample.reference, sample.reference.coordinates
     if coordinates is None or coordinates.oblique:
         return
     own, right = np.array(coordinates.axes), reference.frequencies  # (pairs,) both
-    for known, axes, rates in _other_axes(sample, own):
+    for description, axes, rates in _other_axes(sample, own):
         others = np.flatnonzero((axes != own) | (rates != right))
         if not others.size:
             continue
-        defect = Defect(moved=following(reference, axes))
+        defect = Defect(moved=coordinates_on_axes(reference, axes))
         if not np.array_equal(rates, right):
             defect = replace(defect, frequencies=Alternative(Cause.AXIS, "", rates))
         pairs = pairs_text(others.tolist(), own.size)
-        where = Where(None, spec(others), tuple(sorted({*own[others].tolist()})))
+        where = Where(None, as_ranges(others), tuple(sorted({*own[others].tolist()})))
         exchanged = _exchanges_text(own, axes, token=reference.axes)
-        message = known or f"{pairs} follow{'s' * (others.size == 1)} {exchanged}"
-        mended = "every pair matches once this is fixed"
-        evidence = f"{pairs} follow other axes" if known else mended
+        message = description or f"{pairs} follow{'s' * (others.size == 1)} {exchanged}"
+        fixed = "every pair matches once this is fixed"
+        evidence = f"{pairs} follow other axes" if description else fixed
         alike = axis_notes(reference, suspect.examination.subject.own.places)
         evidence = "; ".join((evidence, *alike))
-        words = Explanation(Cause.AXIS, message, evidence, where=where)
-        yield RotaryBug(Claim(defect, sample.amplitude), words)
+        explanation = Explanation(Cause.AXIS, message, evidence, where=where)
+        yield RotaryBug(Claim(defect, sample.amplitude), explanation)
 
 
 def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, Reals]]:
-    """What may be wrong in words, and the axes and rates that pairs have then.
+    """Yield other axes of pairs: a description, the axes, and the frequencies.
 
-    One parameter; then the axis of each pair, without words; then the order of the axes, each with
-    its own pairs and rates.
+    First come other values of one parameter, then the axes that pairs follow in the sample, without
+    a description. The last are the axes in another order, each with its own pairs and frequencies.
     """
     right = sample.reference.frequencies
     yield from _other_parameters(sample.reference)
-    followed = _followed(sample, own)
+    followed = _followed_axes(sample, own)
     if followed is not None:
         yield "", followed, right
     blocks = {int(axis): np.flatnonzero(own == axis) for axis in own}
@@ -98,15 +98,15 @@ def _other_axes(sample: Sample, own: Integers) -> Iterator[tuple[str, Integers, 
 
 
 def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Reals]]:
-    """What one other value of a parameter gives: it in words, the axes of pairs, and their rates.
+    """Yield a description, the axes and the frequencies of pairs for another value of a parameter.
 
-    Of flags, of words, and of the shares that axes have of the pairs, in every order; what other
-    models do is no mistake of one parameter.
+    Flags, choices, and the sections of axes in every order are tried. A ``convention`` is not:
+    following another model is not one wrong parameter.
     """
     scheme, coordinates = reference.encoding.bound.scheme, reference.coordinates
     assert coordinates is not None
     params = {name: value for name, value in reference.params.items() if value is not None}
-    if "grid" not in params:  # else it may leave out which axes pairs follow
+    if "grid" not in params:  # otherwise a scheme may bind without coordinates
         params.setdefault("axes", "some")
     for name, parameter in scheme.parameters.items():
         own = params.get(name)
@@ -125,14 +125,17 @@ def _other_parameters(reference: Reference) -> Iterator[tuple[str, Integers, Rea
             if own in (None, value) or len(axes) != len(coordinates.axes):
                 continue
             rates = reference.frequencies
-            if name == "sections":  # an axis may have a ladder of its own, as long as its share
+            if name == "sections":  # an axis may have its own frequencies, as many as its section
                 exactly = [float(rate) for rate in waves.frequencies(exact)]
                 rates = np.array(exactly) / coordinates.denominator
             yield f"{value_text(name, value, own)} ({parameter.rules.help})", np.array(axes), rates
 
 
-def following(reference: Reference, axes: Integers) -> RowCoordinates:
-    """Pairs that follow these of the coordinates, of which the number of the token is the last."""
+def coordinates_on_axes(reference: Reference, axes: Integers) -> RowCoordinates:
+    """Return the coordinates of pairs that follow the given axes.
+
+    The number after the last axis means the token number.
+    """
     coordinates = reference.coordinates
     assert coordinates is not None
     assert coordinates.at is not None
@@ -142,44 +145,44 @@ def following(reference: Reference, axes: Integers) -> RowCoordinates:
     )
 
 
-def _followed(sample: Sample, own: Integers) -> Integers | None:
-    """The coordinate that each pair follows, its own where that does; None where one follows none.
+def _followed_axes(sample: Sample, own: Integers) -> Integers | None:
+    """Return the axis that each pair follows in the sample, its own if that fits. Shape: (pairs,).
 
-    Shape: (pairs,).
+    None if a pair follows no axis.
     """
-    choices_of_all = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
+    candidates = [own, *(np.full_like(own, axis) for axis in range(sample.reference.axes + 1))]
     choices = np.stack(
         [
-            Defect(moved=following(sample.reference, axes)).explained(sample).all(axis=0)
-            for axes in choices_of_all
+            Defect(moved=coordinates_on_axes(sample.reference, axes)).explained(sample).all(axis=0)
+            for axes in candidates
         ]
     )  # (axes + 2, pairs)
     if not choices.any(axis=0).all():
         return None
-    # What explains most pairs is likelier for each of them than what explains few.
+    # Axes that explain many pairs are likelier for each of them.
     order = np.argsort(-choices[1:].sum(axis=1), kind="stable")
     best = order[np.argmax(choices[1:][order], axis=0)]
     return np.where(choices[0], own, best)
 
 
 def _exchanges_text(own: Integers, followed: Integers, *, token: int) -> str:
-    """Which coordinates pairs follow in place of which; ``token`` is the number of the token.
+    """Describe the axes that pairs follow instead of their own; ``token`` means the token number.
 
     >>> _exchanges_text(np.array([0, 1, 2, 2]), np.array([3, 2, 1, 3]), token=3)
     'token numbers instead of axes 0, 2, axis 2 instead of axis 1, axis 1 instead of axis 2'
     """
-    lost_to: dict[int, list[int]] = {}
+    own_axes: dict[int, list[int]] = {}
     for axis, other in sorted({*zip(own.tolist(), followed.tolist(), strict=True)}):
         if axis != other:
-            lost_to.setdefault(other, []).append(axis)
-    names = {axis: "token numbers" if axis == token else f"axis {axis}" for axis in lost_to}
-    return ", ".join(f"{names[axis]} instead of {axes_text(lost_to[axis])}" for axis in lost_to)
+            own_axes.setdefault(other, []).append(axis)
+    names = {axis: "token numbers" if axis == token else f"axis {axis}" for axis in own_axes}
+    return ", ".join(f"{names[axis]} instead of {axes_text(own_axes[axis])}" for axis in own_axes)
 
 
 def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Tokens of a grid that are counted in another order: by columns, with H for W, in blocks.
+    """Yield bugs that number the tokens of a grid in another order: by columns, in blocks.
 
-    Only of grids whose tokens stand in row-major order, at equal steps on each axis.
+    The reference must number them in row-major order, at equal steps on each axis.
     """
     sample = suspect.sample
     coordinates, sizes = sample.reference.coordinates, sample.reference.params.get("grid")
@@ -189,7 +192,7 @@ def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if not 2 <= len(sizes) <= 3 or min(sizes) < 2 or sample.positions.min(initial=0) < 0:
         return
     if coordinates.capacity is None or coordinates.capacity.positions != count:
-        return  # they come from a file
+        return  # the coordinates come from a file
     at = np.stack(coordinates.at(np.arange(count)), axis=1)  # (count, axes)
     right, axes = np.stack(np.unravel_index(np.arange(count), sizes), axis=1), [*coordinates.axes]
     if at.shape != right.shape:
@@ -198,42 +201,42 @@ def grid_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     if not np.array_equal(at, at[0] + steps * right):
         return
     tables: list[bytes] = []
-    for message, places in _orders(sizes):
+    for message, places in _token_orders(sizes):
         table = at[0] + steps * np.stack(places(np.arange(count)), axis=1)
-        # What puts all tokens where the right order or another rule has them says nothing else.
+        # Skip an order that gives the same table as the right one or an earlier one.
         if table.tobytes() in (at.astype(float).tobytes(), *tables):
             continue
         tables.append(table.tobytes())
-        moved = RowCoordinates(_looked_up(table[:, axes]))
-        words = Explanation(Cause.POSITION_OFFSET, message, "")
-        yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), words)
+        moved = RowCoordinates(_coordinate_lookup(table[:, axes]))
+        explanation = Explanation(Cause.POSITION_OFFSET, message, "")
+        yield RotaryBug(Claim(Defect(moved=moved), sample.amplitude), explanation)
 
 
-def _looked_up(table: RealRows) -> Callable[[Sample], RealRows]:
-    """The coordinates (n, pairs) of the tokens of a sample, of those of all (count, pairs)."""
+def _coordinate_lookup(table: RealRows) -> Callable[[Sample], RealRows]:
+    """Return a function that picks a sample's coordinates (n, pairs) from those of all tokens."""
     return lambda sample: table[sample.positions % len(table)]
 
 
-def _orders(
+def _token_orders(
     sizes: tuple[int, ...],
 ) -> Iterator[tuple[str, Callable[[Integers], tuple[Integers, ...]]]]:
-    """Orders that tokens may be counted in, the plainest first, as places of token numbers."""
+    """Yield orders of the tokens of a grid, simplest first, as functions of the token numbers."""
     plain, text = tuple(range(len(sizes))), "×".join(map(str, sizes))
     for order in list(itertools.permutations(plain))[1:]:
 
-        def others_first(p: Integers, order: tuple[int, ...] = order) -> tuple[Integers, ...]:
+        def reordered(p: Integers, order: tuple[int, ...] = order) -> tuple[Integers, ...]:
             along = np.unravel_index(p, [sizes[axis] for axis in order])
             return tuple(along[order.index(axis)] for axis in plain)
 
         how = "column by column, not row by row"
         if len(sizes) > 2:
             how = f"along axis {order[-1]} first, then {', then '.join(map(str, order[-2::-1]))}"
-        yield f"tokens of the {text} grid are numbered {how}", others_first
+        yield f"tokens of the {text} grid are numbered {how}", reordered
     if len(sizes) > 2:
         return
     rows, columns = sizes
-    taken = f"grid rows are read as {rows} places long, not {columns}"
-    yield taken, lambda p: (p // rows, p % rows)
+    misread = f"grid rows are read as {rows} places long, not {columns}"
+    yield misread, lambda p: (p // rows, p % rows)
     if rows % _BLOCK == columns % _BLOCK == 0:
 
         def in_blocks(p: Integers) -> tuple[Integers, ...]:
@@ -245,8 +248,8 @@ def _orders(
         yield blocks, in_blocks
 
 
-def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Coordinates of wrong rows that are scaled or shifted on an axis: normalized, centred."""
+def scaled_coordinate_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
+    """Yield the bug that scales or shifts the coordinates of wrong rows: normalized, centred."""
     sample = suspect.sample
     coordinates = sample.reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
@@ -254,7 +257,7 @@ def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     wrong = ~Defect().explained(sample).all(axis=1)  # (n,)
     if np.count_nonzero(wrong) < _FEWEST:
         return
-    lines = _lines(sample.rows(np.flatnonzero(wrong)), np.array(coordinates.axes))
+    lines = _fitted_lines(sample.rows(np.flatnonzero(wrong)), np.array(coordinates.axes))
     texts: dict[str, list[int]] = {}
     for axis, line in lines.items():
         if line != (1.0, 0.0):
@@ -264,12 +267,12 @@ def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     times, off = np.array([lines[axis] for axis in coordinates.axes]).T  # (pairs,) both
 
     def moved(piece: Sample) -> RealRows:
-        """The coordinates of pairs; rows that are right keep theirs."""
+        """Return the coordinates of pairs; right rows keep theirs."""
         own = piece.reference.angle_positions(piece.positions).astype(np.float64)  # (n, pairs)
         right = Defect().explained(piece).all(axis=1, keepdims=True)
         return np.where(right, own, own * times + off)
 
-    said = ", and ".join(f"{text} on {axes_text(those)}" for text, those in texts.items())
+    changes = ", and ".join(f"{text} on {axes_text(of_axes)}" for text, of_axes in texts.items())
     plain = suspect.residual(Defect())
     evidence = (
         f"at {plain.rows} of {plain.of_rows} positions, first at {plain.first}; the other "
@@ -277,13 +280,15 @@ def stretched_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     )
     evidence = evidence if plain.rows < plain.of_rows else "at every position"
     moved_pairs = np.flatnonzero((times != 1) | (off != 0))
-    where = Where(None, spec(moved_pairs)) if moved_pairs.size < off.size else None
-    words = Explanation(Cause.POSITION_OFFSET, f"coordinates are {said}", evidence, where=where)
-    yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), words)
+    where = Where(None, as_ranges(moved_pairs)) if moved_pairs.size < off.size else None
+    explanation = Explanation(
+        Cause.POSITION_OFFSET, f"coordinates are {changes}", evidence, where=where
+    )
+    yield RotaryBug(Claim(Defect(moved=RowCoordinates(moved)), sample.amplitude), explanation)
 
 
 def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
-    """What happens to the coordinates of an axis, in words that follow "are".
+    """Describe the scale and offset of an axis' coordinates, for "coordinates are …".
 
     >>> from posenc_cli.formulas.declare import Coordinates
     >>> along = Coordinates((0, 1), steps=(1, 2))
@@ -295,11 +300,11 @@ def _line_text(line: tuple[float, float], along: Coordinates, axis: int) -> str:
     return " and ".join(texts + [f"off by {coordinate_offset(along, off, axis)}"] * (off != 0))
 
 
-def _lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:
-    """By what the coordinates of each axis are multiplied, and are off.
+def _fitted_lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:
+    """Return the scale and the offset of each axis' coordinates, fitted to wrong rows.
 
-    Empty if that is unseen, or multiplied by no quotient of sizes and not off: frequencies that are
-    so many times too large, as of another ladder, give the same.
+    Empty if an axis is not seen, or if it is only scaled, by a number that is not a quotient of
+    sizes: wrong frequencies, as of another base, give the same.
     """
     own = wrong.reference.angle_positions(wrong.positions)  # (n, pairs)
     lines = {}
@@ -314,16 +319,16 @@ def _lines(wrong: Sample, axes: Integers) -> dict[int, tuple[float, float]]:
         times, off = 1.0, float(np.median(read - right))
         if np.unique(right).size > 1:
             times, off = (float(number) for number in np.polyfit(right, read, 1))
-        lines[axis] = scale, shift = _short(times, _TIMES), _short(off, _OFF)
+        lines[axis] = scale, shift = _nearest_quotient(times, _TIMES), _nearest_quotient(off, _OFF)
         if shift == 0 and scale == times != 1:
             return {}
     return lines
 
 
-def _short(value: float, error: float) -> float:
-    """The quotient of small whole numbers that a value is within an error, else the value.
+def _nearest_quotient(value: float, error: float) -> float:
+    """Return the quotient of small integers within ``error`` of a value, else the value.
 
-    >>> _short(0.58333333, 1e-6) == 7 / 12, _short(-1e-7, 1e-4)
+    >>> _nearest_quotient(0.58333333, 1e-6) == 7 / 12, _nearest_quotient(-1e-7, 1e-4)
     (True, 0.0)
     """
     near = float(Fraction(value).limit_denominator(_LARGEST))

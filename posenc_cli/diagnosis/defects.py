@@ -1,8 +1,8 @@
-"""Possible defects of a subject, each with the factors it predicts for the pairs.
+"""Predict the factors of pairs under possible defects, and find the defects that explain a sample.
 
-A claim is a defect with the size of the factors. It is found on a few rows, tried on more, and
-printed only with its residual: the largest difference between the table that it implies and the
-subject over every entry of the part that it speaks of.
+A claim is a defect with an amplitude. It is found on a few rows and tried on more. It is reported
+only with its residual: the largest difference between the table that it implies and the subject,
+over every entry of the part that it is about.
 """
 
 from __future__ import annotations
@@ -43,46 +43,54 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, Integers, RealRows, Reals
 
 _FEW = 56
-"""Rows on which defects are tried first; those that survive are tried on the whole sample."""
+"""Rows on which defects are tried first. Those that survive are tried on the whole sample."""
 
 _FEWEST, _FEWEST_EXPLAINED = 8, 0.4
-"""Rows that most roundings are ruled out by, and the share of their entries that one must explain.
-What explains 0.92 of the entries of the few rows explains as much of these, wherever the rest
-is."""
+"""Rows that rule out most roundings, and the share of their entries that a rounding must explain. A
+rounding that explains 0.92 of the entries of the `_FEW` rows explains at least this share, wherever
+the other entries are."""
 
 _FEWEST_ROWS = 0.25
-"""Of the same rows: what a rule must explain of them that explains nearly all of the few."""
+"""Share of the `_FEWEST` rows that a rule must explain. A rule that explains nearly all of the
+`_FEW` rows explains as many."""
 
 _BATCH = 16
-"""Rules that are tried at once: few, since rules that are read off are dear to make."""
+"""Rules tried at once. Few, because a rule that is read off the sample is expensive to make."""
 
 _MANY = 1 << 15
-"""Factors that are worth a computation of their own: those of a block of all rows."""
+"""Factors from which `Defect._exact_factors` is faster: those of a block of all rows."""
 
 ENOUGH = 0.97
-"""Of the entries: a rounding that is emulated may fall the other way at ties."""
+"""Share of the entries that an emulated rounding must explain. At ties it may round the other
+way."""
 
 _NEARER = 0.5
-"""Of what is wrong: a cause leaves far less over, and chance seldom half."""
+"""Largest error that a defect may leave, as a share of the original one. A real cause leaves far
+less, and chance rarely leaves as little as half."""
 
-_MOST_CELLS = 0.9
-"""Of those that a rounding explains: others may have fallen the other way, a whole step off."""
+_SHARE_IMPROVED = 0.9
+"""For a rounding, the share of the explained entries whose error must shrink. The others may have
+been rounded the other way, and then differ by a whole step."""
 
-_MENDED = 0.8
-"""Of as many entries as are wrong: many others may be right whatever was rounded, and what makes as
-many wrong as it explains is chance."""
+_LEAST_REDUCTION = 0.8
+"""Share by which a rounding must reduce the number of wrong entries. Many others may be right
+whatever was rounded. By chance, a rounding makes as many entries wrong as it explains."""
 
 
 class RowCoordinates(Record):
-    """What angles are multiples of, (n,) or (n, pairs), in place of a row's own positions."""
+    """Positions or coordinates that angles are multiples of, in place of the rows' own.
+
+    ``where(sample)`` has the shape (n,) or (n, pairs).
+    """
 
     where: Callable[[Sample], Reals | Integers]
 
 
 class Defect(Record):
-    """Changes of the right factors, each of which has a cause; at most one of each kind.
+    """Changes to the reference's factors, at most one of each kind; each kind has its own cause.
 
-    ``moved`` says as which positions the rows are rotated.
+    ``turn`` is a key of `TURNS`. ``moved`` gives the positions as which rows are rotated. The last
+    four fields name the number format that these values are rounded to.
     """
 
     frequencies: Alternative | None = None
@@ -99,42 +107,45 @@ class Defect(Record):
         """Whether it emulates a rounding."""
         return bool(self.positions or self.rates or self.angles or self.cells)
 
-    def turned_as(self, sample: Sample) -> Reals:
-        """The positions as which rows are rotated, (n,), or (n, pairs) where pairs follow axes."""
+    def rotated_as(self, sample: Sample) -> Reals:
+        """Return the positions as which rows are rotated: (n,), or (n, pairs) with axes."""
         own = sample.reference.angle_positions(sample.positions)
-        where = own if self.moved is None else self.moved.where(sample)
-        return np.asarray(where + self.offset, np.float64)
+        used = own if self.moved is None else self.moved.where(sample)
+        return np.asarray(used + self.offset, np.float64)
 
     def explained(self, sample: Sample) -> Flags:
-        """Which entries of a sample it explains. Shape: (n, pairs)."""
-        return self.missed(sample)[1]
+        """Return which entries of a sample it explains. Shape: (n, pairs)."""
+        return self.errors(sample)[1]
 
-    def missed(self, sample: Sample) -> tuple[RealRows, Flags]:
-        """The error of each entry of a sample, and which are explained: (n, pairs) both."""
-        with np.errstate(invalid="ignore"):  # of frequencies that a half precision lacks
+    def errors(self, sample: Sample) -> tuple[RealRows, Flags]:
+        """Return the error of each entry of a sample, and which entries it explains.
+
+        Shape: both (n, pairs).
+        """
+        with np.errstate(invalid="ignore"):  # frequencies may overflow a half precision
             return sample.compared(*self.prediction(sample))
 
     def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals, Reals]:
-        """The factors and the frequencies if it held, and what the tolerance of angles follows.
+        """Return its factors, its frequencies, and the positions that the tolerance depends on.
 
-        That are a row's own positions, or farther ones as which it is rotated.
+        These are a row's own positions, or those as which it is rotated if they are farther.
         """
-        right, where = sample.reference.frequencies, self.turned_as(sample)
+        right, used = sample.reference.frequencies, self.rotated_as(sample)
         rates = right if self.frequencies is None else self.frequencies.frequencies
-        where = where.reshape(where.shape[0], -1)
+        used = used.reshape(used.shape[0], -1)
         followed = np.abs(sample.reference.angle_positions(sample.positions)).astype(np.float64)
-        followed = followed.reshape(where.shape[0], -1)
+        followed = followed.reshape(used.shape[0], -1)
         if self.offset or self.moved is not None:
-            followed = np.maximum(followed, np.abs(where))
-        turns = self._exact_turns(sample, where)
-        if turns is not None:
-            return TURNS[self.turn][0](turns), rates, followed
+            followed = np.maximum(followed, np.abs(used))
+        exact = self._exact_factors(sample, used)
+        if exact is not None:
+            return TURNS[self.turn][0](exact), rates, followed
         with np.errstate(all="ignore"):
             if self.rates:
                 rates = round_to_half(rates, self.rates)
             if self.positions:
-                where = round_to_half(where, self.positions)
-            angles = where * rates
+                used = round_to_half(used, self.positions)
+            angles = used * rates
             if self.angles:
                 angles = round_to_half(angles, self.angles)
             factors = np.empty(angles.shape, np.complex128)
@@ -145,28 +156,28 @@ class Defect(Record):
                 factors = round_to_half(parts, self.cells).view(np.complex128)
             return TURNS[self.turn][0](factors), rates, followed
 
-    def _exact_turns(self, sample: Sample, where: Reals) -> ComplexRows | None:
-        """The factors of many rows, as exact code computes them in a tenth of the time of NumPy's.
+    def _exact_factors(self, sample: Sample, used: Reals) -> ComplexRows | None:
+        """Return the factors of many rows from exact code, which takes a tenth of NumPy's time.
 
-        None where that is not worth it, or angles are no multiples of whole positions.
+        None if there are few factors, or if angles are not multiples of whole positions.
         """
         reference, rule = sample.reference, self.frequencies
-        if self.rounds or where.size * reference.pairs < _MANY:
+        if self.rounds or used.size * reference.pairs < _MANY:
             return None
         if rule is None and self.moved is None and not self.offset:
             return reference.turns.at(sample.positions) * (sample.amplitude / reference.scale)
-        whole = where.shape[1] == 1 and reference.coordinates is None
+        whole = used.shape[1] == 1 and reference.coordinates is None
         if not whole or (rule is not None and rule.frequencies.ndim > 1):
             return None
-        positions = where[:, 0].astype(np.int64)
-        if not np.array_equal(positions, where[:, 0]):
+        positions = used[:, 0].astype(np.int64)
+        if not np.array_equal(positions, used[:, 0]):
             return None
         rates = reference.frequencies if rule is None else rule.frequencies
         return turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
 
 
-# karpathy/nanochat#489 and trymirai/lalamo#268; GPT-J's tables are (sin, cos), others' (cos, sin);
-# vllm-project/vllm#30413.
+# "backward": karpathy/nanochat#489, trymirai/lalamo#268. "swapped": GPT-J's tables are (sin, cos),
+# others (cos, sin). "still": vllm-project/vllm#30413.
 TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
     "right": (lambda z: z, Cause.UNKNOWN, ""),
     "backward": (
@@ -184,9 +195,9 @@ TURNS: dict[str, tuple[Callable[[Any], Any], Cause, str]] = {
 
 
 def holds(sample: Sample, defect: Defect) -> bool:
-    """Whether a defect explains the whole sample, and what is wrong in it."""
-    missed, explained = defect.missed(sample)
-    if not _mends(sample, missed, explained, share=_MOST_CELLS if defect.rounds else 1.0):
+    """Return whether a defect explains the whole sample, including its wrong entries."""
+    errors, explained = defect.errors(sample)
+    if not _improves(sample, errors, explained, share=_SHARE_IMPROVED if defect.rounds else 1.0):
         return False
     if not defect.rounds or not sample.seen.any():
         return bool(explained.all())
@@ -196,31 +207,31 @@ def holds(sample: Sample, defect: Defect) -> bool:
     return bool(
         wrong.any()
         and left <= (1 - ENOUGH) * np.count_nonzero(sample.seen)
-        and left <= (1 - _MENDED) * np.count_nonzero(wrong)
+        and left <= (1 - _LEAST_REDUCTION) * np.count_nonzero(wrong)
     )
 
 
-def _mends(sample: Sample, missed: RealRows, explained: Flags, *, share: float = 1.0) -> bool:
-    """Whether what is missed is less than by what is right in most of the entries that are wrong.
+def _improves(sample: Sample, errors: RealRows, explained: Flags, *, share: float) -> bool:
+    """Return whether a defect explains at least half of the wrong entries, and far better.
 
-    It is far less in so large a ``share`` of those that are explained.
+    For the given ``share`` of these, the error must be at most `_NEARER` times the largest original
+    error.
 
-    High-frequency pairs are granted much at far positions: one entry that is wrong by little would
-    be within that of many a mistake, and a number fitted to all others would leave out just that
-    entry.
+    High-frequency pairs have a wide tolerance at far positions. There, many defects would explain
+    one slightly wrong entry, and a number fitted to all others would fail only at that entry.
     """
-    deviation, right = Defect().missed(replace(sample, amplitude=sample.reference.scale))
+    deviation, right = Defect().errors(replace(sample, amplitude=sample.reference.scale))
     if right.all():
         return True
-    mended = explained[~right]
-    if 2 * np.count_nonzero(mended) < mended.size:
+    explained_wrong = explained[~right]
+    if 2 * np.count_nonzero(explained_wrong) < explained_wrong.size:
         return False
-    far = np.quantile(missed[~right][mended], share)
+    far = np.quantile(errors[~right][explained_wrong], share)
     return bool(far <= _NEARER * deviation[~right].max())
 
 
 def few_rows(positions: Integers) -> Integers:
-    """Rows for a first trial: some of the first, some at every scale, the last."""
+    """Return rows for a first trial: the first ones, and evenly spaced ones up to the last."""
     count = positions.size
     if count <= _FEW:
         return np.arange(count)
@@ -231,10 +242,10 @@ def few_rows(positions: Integers) -> Integers:
 def likely_defects(
     sample: Sample, rotations: Rotations | None, found: Sequence[Claim] = ()
 ) -> Iterator[Defect]:
-    """What is tried, from the simplest on; nothing that a few rows rule out.
+    """Yield the defects to try, simplest first, without those that a few rows rule out.
 
-    ``rotations`` are those that the sample comes nearest to: bases and factors are read off them.
-    ``found`` are the claims that hold so far, which say what need not be tried any more.
+    ``rotations`` are those nearest to the sample; bases and factors are read off them. The caller
+    may add confirmed claims to ``found`` meanwhile, which makes some later trials unnecessary.
     """
     chosen = few_rows(sample.positions)
     fewest = sample.rows(chosen[:: -(-chosen.size // _FEWEST)])
@@ -245,9 +256,10 @@ def likely_defects(
 
 
 def _with_rules(plain: Defect, rules: Iterable[Alternative], fewest: Sample) -> Iterator[Defect]:
-    """A defect with each of some rules besides, but for those that the fewest rows rule out.
+    """Yield a defect combined with each rule that the fewest rows do not rule out.
 
-    Many at once: a rule must explain some of the rows, or some of the pairs, wholly.
+    Rules are tried in batches. A rule must explain some rows, or some pairs, completely; with a
+    rounding, enough entries.
     """
     seen = fewest.seen.any(axis=0)  # (pairs,)
     rules = iter(rules)
@@ -271,22 +283,21 @@ def _defects(
     plain = Defect()
     if sample.amplitude != sample.reference.scale:
         yield plain
-        if found:
-            return
-    offsets = _offsets(sample)
+    offsets = _likely_offsets(sample)
     yield from (replace(plain, turn=turn) for turn in ("still", "backward", "swapped"))
     yield from (replace(plain, offset=offset) for offset in offsets)
     yield from (replace(plain, moved=positions) for positions in position_maps(sample))
     for coarse in (*HALVES, "float32"):
         yield replace(plain, positions=coarse)
-    if sample.tolerance.floor < unit("float16") * sample.amplitude:  # else a rounding is granted
+    # Otherwise the tolerance allows for such a rounding.
+    if sample.tolerance.floor < unit("float16") * sample.amplitude:
         yield from (replace(plain, cells=coarse) for coarse in COARSE)
     likely = likely_alternatives(sample.reference)
     rules = Remembered(alternatives(sample.reference, rotations))
     yield from _with_rules(plain, likely, fewest)
-    if not found:  # a known rule says more than a number that is read off
+    if not found:  # a known rule explains more than a number that is read off
         yield from _with_rules(plain, (rule for rule in rules if rule.read_off), fewest)
-    yield from (_rounded(stages, half) for half in HALVES for stages in _STAGES)
+    yield from (_rounding_defect(stages, half) for half in HALVES for stages in _STAGES)
     if not any(claim.parts <= 1 for claim in found):
         yield from _several_changes(sample, fewest, offsets, likely, rules)
 
@@ -298,7 +309,7 @@ def _several_changes(
     likely: Iterable[Alternative],
     rules: Iterable[Alternative],
 ) -> Iterator[Defect]:
-    """Two changes and more at once, of which one may be a rule."""
+    """Yield defects of two or more changes, one of which may be a rule."""
     plain = Defect()
     for turn, offset in itertools.product(("backward", "swapped"), offsets):
         yield replace(plain, turn=turn, offset=offset)
@@ -306,11 +317,11 @@ def _several_changes(
     yield from _with_rules(replace(plain, turn="swapped"), rules, fewest)
     for half in HALVES:
         for stages in (*_STAGES, "positions", "rates"):
-            yield replace(_rounded(stages, half), cells=half)
+            yield replace(_rounding_defect(stages, half), cells=half)
         yield from _with_rules(replace(plain, rates=half), likely, fewest)
         yield from _with_rules(replace(plain, positions=half), rules, fewest)
-    restart = -int(sample.positions[0])  # of a part of a subject, whose rows count from 0 again
-    for offset in [*_SMALL[:4], *([restart] if restart else [])]:
+    restart = -int(sample.positions[0])  # the rows of this part count from 0 again
+    for offset in [*_COMMON_OFFSETS[:4], *([restart] if restart else [])]:
         yield from _with_rules(replace(plain, offset=offset), rules, fewest)
 
 
@@ -321,20 +332,19 @@ _STAGES = (
     "positions rates",
     "rates angles",
 )
-"""What is rounded to one format where angles are computed."""
+"""Stages of the computation of angles that are rounded to one format together."""
 
 
-def _rounded(stages: str, kind: str) -> Defect:
-    """Some stages of the computation rounded to a format."""
+def _rounding_defect(stages: str, kind: str) -> Defect:
     return replace(Defect(), **dict.fromkeys(stages.split(), kind))
 
 
-_SMALL = (1, -1, 2, -2, 3, 4)
-"""Offsets of the position that are common, the commonest first."""
+_COMMON_OFFSETS = (1, -1, 2, -2, 3, 4)
+"""Common offsets of positions, the most common first."""
 
 
-def _offsets(sample: Sample) -> list[float]:
-    """Offsets of the position that are likely: what low-frequency pairs say, and small ones."""
+def _likely_offsets(sample: Sample) -> list[float]:
+    """Return likely offsets of positions: read off low-frequency pairs, then common ones."""
     likely: list[float] = []
     right = sample.reference.frequencies
     slow = np.flatnonzero(right > 0)[-8:]
@@ -343,88 +353,90 @@ def _offsets(sample: Sample) -> list[float]:
         own = sample.reference.angle_positions(sample.positions)
         own_angles = (own[:, None] if own.ndim == 1 else own[:, slow]) * right[slow]  # (n, slow)
         for sign in (1, -1):
-            missed = np.angle(np.exp(1j * (sign * angles - own_angles))) / right[slow]
-            known = missed[np.isfinite(missed)]
+            errors = np.angle(np.exp(1j * (sign * angles - own_angles))) / right[slow]
+            known = errors[np.isfinite(errors)]
             middle = float(np.median(known)) if known.size else 0.0
             if abs(middle) < 2**53:
                 likely += [round(middle), round(middle, 2), round(middle) + 1, round(middle) - 1]
-    return [offset for offset in dict.fromkeys((*likely, *_SMALL)) if offset]
+    return [offset for offset in dict.fromkeys((*likely, *_COMMON_OFFSETS)) if offset]
 
 
 MOST_CLAIMS = 6
-"""Claims that are kept of those that hold on a few rows: more rows tell them apart."""
+"""The most claims to keep of those that a sample confirms; all rows decide between them."""
 
 ALIKE = 2.0
-"""Times the least residual: what is no larger fits as well."""
+"""A claim fits as well as another if its error is at most this many times as large."""
 
-_CONFIRMED = 3
-"""Pairs, or entries, that must share a number read off them: one gives it, and two confirm it."""
+_FEWEST_CONFIRMING = 3
+"""Entries that must share a number read off them: one gives it, and two confirm it."""
 
 _TIES = 0.1
-"""Of the entries of few rows: a rounding that is emulated may fall the other way in some."""
+"""Share of the entries of few rows that an emulated rounding may miss. At ties it may round the
+other way."""
 
 SCATTERS = 1.5
-"""Times what sizes scatter by: cells that were all cut toward zero are shorter by less."""
+"""Multiple of the amplitudes' scatter by which their median must differ from the reference. Entries
+that were truncated toward zero have smaller amplitudes, but by less than that."""
 
 
 class Claim(Record):
-    """A defect, and the size of the factors with it."""
+    """A defect, and the amplitude of the factors with it."""
 
     defect: Defect
     amplitude: float
 
-    def missed(self, piece: Sample) -> tuple[RealRows, Flags]:
-        """By how much each entry of a piece is missed, and which are explained. Shape: (n, pairs).
+    def errors(self, piece: Sample) -> tuple[RealRows, Flags]:
+        """Return the error of each entry of a piece, and which entries it explains.
 
-        Entries that could not be seen are missed by 0.
+        Shape: both (n, pairs). Entries that could not be seen have an error of 0.
         """
-        return self.defect.missed(replace(piece, amplitude=self.amplitude))
+        return self.defect.errors(replace(piece, amplitude=self.amplitude))
 
     @property
     def parts(self) -> int:
-        """How many mistakes it takes together."""
+        """Number of changes that it combines."""
         plain = Defect()
         return sum(value != getattr(plain, name) for name, value in self.defect.as_dict().items())
 
 
-class Whole(Record):
-    """All rows of a subject: any of them at once, or in pieces."""
+class AllRows(Record):
+    """All rows of a subject, read in any selection or in pieces of ``block`` rows."""
 
     count: int
     read: Callable[[slice | Integers], Sample]
     block: int
 
     def pieces(self) -> Iterator[Sample]:
-        """All rows, a piece at a time."""
+        """Yield all rows, a piece at a time."""
         for row in range(0, self.count, self.block):
             yield self.read(slice(row, min(row + self.block, self.count)))
 
     def residual(self, claim: Claim) -> Residual:
-        """What a claim leaves over of all entries."""
-        return Residual.measure((piece.positions, *claim.missed(piece)) for piece in self.pieces())
+        """Return what a claim does not explain, over all entries."""
+        return Residual.measure((piece.positions, *claim.errors(piece)) for piece in self.pieces())
 
-    def rows(self, start: int, stop: int) -> Whole:
-        """The rows from ``start`` to before ``stop``, as all there are."""
+    def rows(self, start: int, stop: int) -> AllRows:
+        """Return the rows from ``start`` up to, but not including, ``stop``."""
 
         def read(chosen: slice | Integers) -> Sample:
             return self.read(np.arange(start, stop)[chosen])
 
         return replace(self, count=stop - start, read=read)
 
-    def changed(self, change: Callable[[Sample], Sample]) -> Whole:
-        """The same with each sample of it changed."""
+    def changed(self, change: Callable[[Sample], Sample]) -> AllRows:
+        """Return the same rows, with a change applied to each sample that is read."""
         return replace(self, read=lambda rows: change(self.read(rows)))
 
 
 def amplitude_of(sample: Sample, *, floor: float) -> float:
-    """The size of the factors, the right one where theirs does not differ from it."""
+    """Return the amplitude of the factors, or the reference's if they do not differ from it."""
     right = sample.reference.scale
     sizes = np.abs(sample.factors[sample.seen])  # (cells,)
     sizes = sizes[np.isfinite(sizes)]
-    if sizes.size < _CONFIRMED:
+    if sizes.size < _FEWEST_CONFIRMING:
         return right
     least, most = float(sizes.min()), float(sizes.max())
-    if most - least <= 2 * floor:  # by roundings alone, which lie on both sides of the one size
+    if most - least <= 2 * floor:  # rounding alone, above and below one amplitude
         return right if max(right - least, most - right) <= floor else (least + most) / 2
     amplitude = float(np.median(sizes))
     scatter = float(np.subtract(*np.percentile(sizes, [95, 5])))
@@ -432,16 +444,19 @@ def amplitude_of(sample: Sample, *, floor: float) -> float:
 
 
 def nearest_rotations(sample: Sample) -> Rotations | None:
-    """The rotations that the rows of a sample come nearest to; None where pairs follow axes."""
+    """Return the rotations nearest to the rows of a sample.
+
+    None if pairs follow axes, or if there are fewer than two rows.
+    """
     if sample.reference.coordinates is not None or sample.positions.size < 2:
         return None
     return fit(sample.positions, np.where(sample.seen, sample.factors, 0))
 
 
-def claims_that_hold(sample: Sample, rotations: Rotations | None) -> list[Claim]:
-    """What explains every entry of a sample, the simplest first, and all of one simplicity.
+def confirmed_claims(sample: Sample, rotations: Rotations | None) -> list[Claim]:
+    """Return the simplest claims that explain every entry of a sample, fewest parts first.
 
-    ``rotations`` are those that it comes nearest to.
+    ``rotations`` are those nearest to the sample.
     """
     if sample.amplitude == 0:
         return [Claim(Defect(), 0.0)]
@@ -451,7 +466,7 @@ def claims_that_hold(sample: Sample, rotations: Rotations | None) -> list[Claim]
     for defect in likely_defects(sample, rotations, claims):
         rule = defect.frequencies
         if claims and rule is not None and rule.read_off:
-            break  # a known rule says more than a number that is read off
+            break  # a known rule explains more than a number that is read off
         claim = Claim(defect, sample.amplitude)
         if claim.parts > parts:
             continue
@@ -464,14 +479,14 @@ def claims_that_hold(sample: Sample, rotations: Rotations | None) -> list[Claim]
             parts = min(parts, claim.parts)
             if len(claims) == MOST_CLAIMS:
                 break
-    # More rows may tell that the simpler of two is not enough.
+    # More rows may show that the simpler of two does not explain everything.
     return sorted(claims, key=lambda claim: claim.parts)
 
 
 def same_defect(defect: Defect, other: Defect) -> bool:
-    """Whether two defects say the same of nearly the same frequencies.
+    """Return whether two defects have the same changes, with nearly the same frequencies.
 
-    Rules that were not read off say the same only in the same words.
+    Rules that were not read off the sample are the same only if their messages are.
     """
     a, b = defect.frequencies, other.frequencies
     if (a is None) != (b is None):

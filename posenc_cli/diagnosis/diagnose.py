@@ -1,9 +1,9 @@
-"""Why a subject differs from the reference: each claim is compared with every value.
+"""Explain why a subject differs from the reference; each claim is compared with every value.
 
-Each claim says what the factors of the pairs would be if it held. It is found on a sample of
-positions, at every scale and around the first and the worst that are wrong; then it is compared
-with all rows, and printed with its residual. Claims are tried from the simplest on: one mistake
-before two, the whole before one run of rows. Anything else is unknown, with its place.
+Each claim predicts the factors of the pairs. It is found on a sample of positions: at every scale,
+and around the first and the worst wrong ones. Then it is compared with all rows and reported with
+its residual. Claims are tried simplest first: one mistake before two, all rows before one run of
+rows. Anything else is unknown, with its place.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ import numpy as np
 from posenc_cli.diagnosis.bug_search import (
     Suspect,
     amplitude_cause,
-    either,
-    named,
-    together,
+    claim_causes,
+    confirmed_causes,
+    joint_cause,
+    with_alternatives,
     with_residual,
-    words_of,
 )
-from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, stretched_bugs
+from posenc_cli.diagnosis.coordinates import axis_bugs, grid_bugs, scaled_coordinate_bugs
 from posenc_cli.diagnosis.defects import (
     ALIKE,
     ENOUGH,
+    AllRows,
     Defect,
-    Whole,
     amplitude_of,
-    claims_that_hold,
+    confirmed_claims,
 )
-from posenc_cli.diagnosis.misplaced_values import mirror_cause
-from posenc_cli.diagnosis.missing import missing_values, unwritten_cause
+from posenc_cli.diagnosis.misplaced_values import misplaced_cause
+from posenc_cli.diagnosis.missing import missing_values, uninitialized_cause
 from posenc_cli.diagnosis.rounding import (
-    half_of,
-    held_to_roundings,
-    lack_of_precision,
+    half_precision_of,
     other_frequencies_bugs,
-    stored_wider,
-    unexplained_drift,
+    precision_causes,
+    restricted_to_rounding,
+    stored_wider_cause,
+    unknown_drift,
 )
 from posenc_cli.diagnosis.rows_and_pairs import (
     own_length_bugs,
@@ -66,11 +66,11 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Where
 
-_MOST_CELLS = 1 << 24
-"""Entries of a table that are held at once, 256 MiB: 131072 positions of a head of 256 columns."""
+_MOST_ENTRIES = 1 << 24
+"""Entries of a table held at once, 256 MiB: 131072 positions of a head with 256 dimensions."""
 
 _CHECK_WIDTH = "check the head dim and the partial rotary factor"
-"""What is said of a width that nothing explains."""
+"""Evidence for a width that nothing explains."""
 
 _NEVER_WRITTEN = Explanation(
     Cause.UNINITIALISED,
@@ -79,22 +79,22 @@ _NEVER_WRITTEN = Explanation(
 )
 
 _FEWER = 2
-"""Times as many entries that one rounding leaves over as another: it was the other."""
+"""One rounding is the cause if another leaves more than this many times as many entries."""
 
 
 def diagnose(examination: Examination) -> tuple[Explanation, ...]:
-    """At most three causes for what the findings found, the likeliest first; none if all hold."""
+    """Return up to three causes of failed findings, likeliest first; empty if all hold."""
     if examination.ok:
         return ()
     subject = examination.subject
-    half = None if subject.irregular or examination.otherwise else half_of(subject)
+    half = None if subject.irregular or examination.otherwise else half_precision_of(subject)
     if half is None or examination.tolerance.floor >= unit(half):
         return _distinct_causes(examination)
     coarse = examine(subject, examination.reference, half)
     causes = _distinct_causes(coarse)
     known = all(why.cause != Cause.UNKNOWN for why in causes)
     if known and (causes or subject.vectors is not None):
-        return (*causes[: MOST - 1], stored_wider(half, subject, others=bool(causes)))
+        return (*causes[: MOST - 1], stored_wider_cause(half, subject, others=bool(causes)))
     own = _distinct_causes(examination)
     if known or any(why.cause != Cause.UNKNOWN for why in own):
         return own
@@ -103,7 +103,7 @@ def diagnose(examination: Examination) -> tuple[Explanation, ...]:
 
 
 def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
-    """The causes by the tolerance of an examination."""
+    """Return the causes at the tolerance of an examination."""
     if examination.ok:
         return ()
     subject = examination.subject
@@ -117,11 +117,11 @@ def _distinct_causes(examination: Examination) -> tuple[Explanation, ...]:
     suspect = _suspect(examination)
     if survey is not None and survey.reference.missing_at is not None:
         return _causes_beside_missing(suspect, survey)
-    return _distinct(_all_causes(suspect)) or (unknown_cause(suspect),)
+    return _first_distinct(_all_causes(suspect)) or (unknown_cause(suspect),)
 
 
-def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
-    """The explanations that differ in their cause or their place, at most three."""
+def _first_distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
+    """Return at most three explanations that differ in their cause or their place."""
     kept: dict[tuple[Cause, Where | None], Explanation] = {}
     for explanation in explanations:
         kept.setdefault((explanation.cause, explanation.where), explanation)
@@ -129,7 +129,7 @@ def _distinct(explanations: list[Explanation]) -> tuple[Explanation, ...]:
 
 
 def _all_causes(suspect: Suspect) -> list[Explanation]:
-    """The causes of a subject all of whose values are numbers; none if nothing explains it."""
+    """Return the causes of a subject whose values are all finite; empty if none is known."""
     if not suspect.sample.stray.any():
         return _causes_of_pairs(suspect)
     within = _suspect(suspect.examination, of_pairs=True)
@@ -142,7 +142,7 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
     changed = Explanation(Cause.ROTARY_DIM, message, "the pairs rotate correctly")
     residual = within.residual(Defect())
     if residual.whole and _layout_cause(within) is None:
-        return [with_residual(changed, residual), *_one_of(amplitude_cause(within.sample))]
+        return [with_residual(changed, residual), *_as_list(amplitude_cause(within.sample))]
     others = [why for why in _causes_of_pairs(within) if why.cause != Cause.UNKNOWN]
     evidence = (
         "for the pairs, see the other causes" if others else "the rotated pairs are wrong as well"
@@ -151,14 +151,14 @@ def _all_causes(suspect: Suspect) -> list[Explanation]:
 
 
 def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
-    """The causes of what happens to the dimension pairs."""
+    """Return the causes of wrong values in the dimension pairs."""
     layout = _layout_cause(suspect)
     if layout is None:
         rounding = _causes_within_tolerance(suspect)
         return rounding or _explanations(suspect)
     residual = suspect.residual(Defect())
     if residual.whole:
-        return [layout, *_one_of(amplitude_cause(suspect.sample))]
+        return [layout, *_as_list(amplitude_cause(suspect.sample))]
     others = _explanations(suspect)
     known = [why for why in others if why.cause not in (Cause.LAYOUT, Cause.UNKNOWN)]
     mostly = 2 * residual.rows > residual.of_rows
@@ -166,7 +166,7 @@ def _causes_of_pairs(suspect: Suspect) -> list[Explanation]:
 
 
 def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation, ...]:
-    """The causes of a function that is no map of each row by its position, each once."""
+    """Return the distinct causes of a function whose rows depend on more than their positions."""
     evidence: dict[tuple[Cause, str], list[str]] = {}
     for one in irregular:
         evidence.setdefault((one.cause, one.message), []).append(one.evidence)
@@ -177,8 +177,8 @@ def _irregular_causes(irregular: tuple[Irregularity, ...]) -> tuple[Explanation,
 
 
 def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanation, ...]:
-    """The cause of values that are no numbers, and that others differ as well if they do."""
-    unwritten = unwritten_cause(suspect.examination)
+    """Return the cause of values that are not finite, and one of wrong finite values, if any."""
+    unwritten = uninitialized_cause(suspect.examination)
     if unwritten is not None:
         return (unwritten,)
     missing = missing_values(suspect, survey)
@@ -206,19 +206,19 @@ def _causes_beside_missing(suspect: Suspect, survey: Survey) -> tuple[Explanatio
 
 
 def _causes_within_tolerance(suspect: Suspect) -> list[Explanation]:
-    """The causes where every entry is right to what float32 code can show, none where not."""
+    """Return the causes of errors within the tolerance of float32; empty if some exceed it."""
     fault = suspect.examination.fault
     if fault is None:
-        return lack_of_precision(suspect)
-    strict = held_to_roundings(suspect)
+        return precision_causes(suspect)
+    strict = restricted_to_rounding(suspect)
     known = [why for why in _explanations(strict) if why.cause != Cause.UNKNOWN]
-    return known or [unexplained_drift(fault)]
+    return known or [unknown_drift(fault)]
 
 
 def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
-    """The subject as it pairs columns itself: a sample of its rows, and all of them in pieces.
+    """Return a subject, with the pairing of its own code, as a sample and as all its rows.
 
-    With ``of_pairs`` without the columns that no pair has.
+    With ``of_pairs``, columns outside the pairs are left out.
     """
     subject, reference = examination.subject, examination.reference
     tolerance = examination.tolerance
@@ -235,7 +235,7 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
         block = block.without_passed() if of_pairs else block
         return sample_of(block, reference, tolerance, amplitude)
 
-    # Rows at every scale, and those around the first and the worst that are wrong.
+    # Rows at every scale, and those around the first and the worst wrong row.
     places, survey = subject.own.places, examination.survey
     rows = places.sample()
     if survey is not None and survey.reference.first_wrong is not None:
@@ -250,13 +250,13 @@ def _suspect(examination: Examination, *, of_pairs: bool = False) -> Suspect:
     return Suspect(
         examination,
         replace(sample, amplitude=amplitude),
-        Whole(places.count, read, ROWS),
+        AllRows(places.count, read, ROWS),
         rotations,
     )
 
 
 def _layout_cause(suspect: Suspect) -> Explanation | None:
-    """The cause where a subject does not pair columns as the reference does."""
+    """Return the cause of a subject that pairs other dimensions than the reference, or None."""
     subject = suspect.examination.subject
     own, right = subject.own.pairing, suspect.examination.reference.pairing
     if subject.own is subject.as_reference or own is None:
@@ -267,11 +267,11 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
         message = "rotated dimensions are returned in another order"
         return with_residual(Explanation(Cause.LAYOUT, message, ""), suspect.residual(Defect()))
     takes_layout = "layout" in suspect.examination.reference.encoding.bound.params
-    named = f" (--layout {own.layout})" if own.layout and takes_layout else ""
+    layout_option = f" (--layout {own.layout})" if own.layout and takes_layout else ""
     residual = suspect.residual(Defect())
-    evidence = f"matches when dimensions {own.text} are paired{named}; {residual.text}"
+    evidence = f"matches when dimensions {own.text} are paired{layout_option}; {residual.text}"
     if 2 * residual.rows > residual.of_rows:
-        evidence = f"the code rotates dimensions {own.text}{named}"
+        evidence = f"the code rotates dimensions {own.text}{layout_option}"
     return Explanation(
         Cause.LAYOUT,
         f"the code pairs dimensions {own.text}; the reference pairs {right.text}",
@@ -281,7 +281,7 @@ def _layout_cause(suspect: Suspect) -> Explanation | None:
 
 
 def _explanations(suspect: Suspect) -> list[Explanation]:
-    """The causes of what explains the subject, if anything does."""
+    """Return the causes that explain a subject; empty if nothing does."""
     examination, sample = suspect.examination, suspect.sample
     if examination.survey is not None and examination.survey.longest == 0:
         if examination.subject.is_tables:
@@ -293,72 +293,69 @@ def _explanations(suspect: Suspect) -> list[Explanation]:
         residual = suspect.residual(Defect())
         if residual.whole:
             return [with_residual(amplitude, residual)]
-    one_cause = mirror_cause(examination)
+    one_cause = misplaced_cause(examination)
     if one_cause is not None:
         return [one_cause]
     explanations = (
-        named(suspect, axis_bugs(suspect))
-        or named(suspect, grid_bugs(suspect), alike=MOST)
+        confirmed_causes(suspect, axis_bugs(suspect))
+        or confirmed_causes(suspect, grid_bugs(suspect), alike=MOST)
         or _causes_of_whole(suspect)
-        or _one_of(unwritten_cause(examination))
+        or _as_list(uninitialized_cause(examination))
     )
     if explanations:
-        return [*explanations, *_one_of(amplitude)]
+        return [*explanations, *_as_list(amplitude)]
     return (
-        named(suspect, own_length_bugs(suspect))
+        confirmed_causes(suspect, own_length_bugs(suspect))
         or row_range_causes(suspect)
-        or named(suspect, position_bugs(suspect))
-        or named(suspect, stretched_bugs(suspect))
-        or named(suspect, other_frequencies_bugs(suspect))
+        or confirmed_causes(suspect, position_bugs(suspect))
+        or confirmed_causes(suspect, scaled_coordinate_bugs(suspect))
+        or confirmed_causes(suspect, other_frequencies_bugs(suspect))
     )
 
 
-def _one_of(explanation: Explanation | None) -> list[Explanation]:
+def _as_list(explanation: Explanation | None) -> list[Explanation]:
     return [] if explanation is None else [explanation]
 
 
 def _causes_of_whole(suspect: Suspect) -> list[Explanation]:
-    """The causes of what explains the whole subject.
-
-    What explains it as well is named beside the first.
-    """
+    """Return the causes that explain all rows at once, with alternatives that fit as well."""
     sample = suspect.sample
-    claims = claims_that_hold(sample, suspect.rotations)
-    held = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
-    held = [
+    claims = confirmed_claims(sample, suspect.rotations)
+    reproducing = [(claim, suspect.whole.residual(claim)) for claim in claims if claim.parts]
+    reproducing = [
         (claim, residual)
-        for claim, residual in held
+        for claim, residual in reproducing
         if residual.whole
         or (claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells)
     ]
-    # Other parameters that change the amplitude to one that the subject has not are no reason.
-    held = [
+    # Rules that imply another amplitude than the subject's are not the cause.
+    reproducing = [
         (claim, residual)
-        for claim, residual in held
+        for claim, residual in reproducing
         if has_amplitude(
             claim.defect.frequencies, sample.reference, sample.amplitude, sample.tolerance.floor
         )
-    ] or held
-    if not held:
+    ] or reproducing
+    if not reproducing:
         return []
-    if held[0][0].defect.rounds:
-        least = min(left.cells for _, left in held)
-        held.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
-    claim, residual = held[0]
-    causes = list(words_of(claim, suspect, residual))
+    if reproducing[0][0].defect.rounds:
+        least = min(left.cells for _, left in reproducing)
+        reproducing.sort(key=lambda one: one[1].cells > _FEWER * least + 1)
+    claim, residual = reproducing[0]
+    causes = list(claim_causes(claim, suspect, residual))
     rule = claim.defect.frequencies
     plain = rule is not None and rule.cause == Cause.SCALING_MISSING
-    others = [  # what gives the same table as no scaling leaves it out, too
-        together(other, suspect, its_residual)
-        for other, its_residual in held[1:]
+    others = [  # alternatives that imply the same table as missing scaling add nothing
+        joint_cause(other, suspect, its_residual)
+        for other, its_residual in reproducing[1:]
         if its_residual.rows == residual.rows and its_residual.within <= ALIKE * residual.within
         if not plain and other.parts == claim.parts
     ]
-    return either(causes, others)
+    return with_alternatives(causes, others)
 
 
 def _width_cause(subject: Subject, reference: Reference) -> Explanation:
-    """A subject that rotates more or fewer columns than the reference."""
+    """Return the cause of a subject with another rotary dim than the reference."""
     own, far_wider = subject.own, subject.far_wider(reference)
     if subject.is_tables and not far_wider and not any(each.turned.any() for each in own.blocks()):
         return _NEVER_WRITTEN
@@ -380,10 +377,10 @@ def _width_cause(subject: Subject, reference: Reference) -> Explanation:
 
 
 def _transposed_cause(subject: Subject, reference: Reference) -> Explanation | None:
-    """The cause of tables that are right once rows and columns are exchanged."""
+    """Return the cause of tables that are right after a transposition, or None."""
     rows, columns = subject.own.places.count, subject.own.pairs
     paired = subject.own.pairing is not None or reference.coordinates is not None
-    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_CELLS
+    fitting = rows in (reference.pairs, 2 * reference.pairs) and rows * columns <= _MOST_ENTRIES
     if not subject.is_tables or paired or not fitting:
         return None
     table = subject.own.read(slice(0, rows)).turned.T  # (positions, pairs or columns)

@@ -1,7 +1,7 @@
-"""Bugs that do not rotate pairs as a whole: cosines and sines in wrong places.
+"""Find bugs that do not rotate pairs as a whole: cosines and sines in wrong places.
 
-Owns the hypotheses on the four entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in
-one of the tables, a missing sign, a sine of another pair.
+Each bug predicts the four entries of a pair's matrix ((c, −s), (s, c)): the wrong layout in one of
+the tables, a missing sign, a sine of another pair.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     """a, b, c and d of the matrices ((a, b), (c, d)) of pairs."""
 
 
-def mirror_cause(examination: Examination) -> Explanation | None:
-    """The cause where cosines and sines are misplaced, None where that is not it."""
+def misplaced_cause(examination: Examination) -> Explanation | None:
+    """Return the cause of misplaced cosines and sines, or None."""
     turning = examination.subject.as_reference
-    assert turning is not None  # else the width is the cause
+    assert turning is not None  # otherwise the width is the cause
     block = turning.read(turning.places.sample(96))
     if block.rest is not None and block.rest.max() > examination.tolerance.floor:
         return None
-    for place, (message, _, explained) in enumerate(_explained_cells(block, examination)):
+    for place, (message, _, explained) in enumerate(_explained_entries(block, examination)):
         if not explained.all():
             continue
         pieces = (
-            (part.positions, *[*_explained_cells(part, examination)][place][1:])
+            (part.positions, *[*_explained_entries(part, examination)][place][1:])
             for part in turning.blocks()
         )
         residual = Residual.measure(pieces)
@@ -51,10 +51,10 @@ def mirror_cause(examination: Examination) -> Explanation | None:
     return None
 
 
-def _explained_cells(
+def _explained_entries(
     block: SubjectBlock, examination: Examination
 ) -> Iterator[tuple[str, RealRows, Flags]]:
-    """What may stand at wrong places, by how much it misses a block, and which entries it explains.
+    """Yield each bug's message, its error in a block, and the entries that it explains.
 
     Shape: both (n, pairs).
     """
@@ -65,23 +65,23 @@ def _explained_cells(
     unit = reference.turns.at(block.positions) / size  # (n, pairs)
     seen = np.ones(turned.shape, bool) if block.seen is None else block.seen
     followed = reference.angle_positions(block.positions)
-    for message, (a, b, c, d), fastest in wrong_places(reference, unit.real, unit.imag):
+    for message, (a, b, c, d), fastest in misplaced_entries(reference, unit.real, unit.imag):
         allowed = 2 * examination.tolerance.cells(followed, fastest)
         z = size * ((a + d) + 1j * (c - b)) / 2
         w = size * ((a - d) + 1j * (c + b)) / 2
         if block.twist is None:
-            missed = np.abs(turned - z) + np.abs(mirrored - w)
+            errors = np.abs(turned - z) + np.abs(mirrored - w)
         else:
-            missed = np.abs(turned - z - w * block.twist)
-        yield message, np.where(seen, missed, 0.0), (missed <= allowed) | ~seen
+            errors = np.abs(turned - z - w * block.twist)
+        yield message, np.where(seen, errors, 0.0), (errors <= allowed) | ~seen
 
 
-def wrong_places(
+def misplaced_entries(
     reference: Reference, cos: RealRows, sin: RealRows
 ) -> Iterator[tuple[str, _Entries, Reals]]:
-    """What may stand in the matrices ((a, b), (c, d)) of the pairs instead.
+    """Yield each bug's message, its entries of the pairs' matrices, and its highest frequencies.
 
-    With each comes the fastest frequency that a pair's entries have, which the tolerance follows.
+    The tolerance depends on the highest frequency among the entries of each pair.
     """
     own = reference.frequencies
     yield from _wrong_layouts(reference, cos, sin)
@@ -101,22 +101,22 @@ def wrong_places(
 def _wrong_layouts(
     reference: Reference, cos: RealRows, sin: RealRows
 ) -> Iterator[tuple[str, _Entries, Reals]]:
-    """Full tables whose columns are not in the order in which columns are paired."""
+    """Yield full tables whose layout does not match the paired dimensions."""
     right, pairs = reference.content.layout, reference.pairs
     first, second = (
         list(columns) for columns in paired_columns(right, pairs, reference.content.blocks)
     )
     frequencies = reference.frequencies[None]
-    for of_cos, of_sin in product(LAYOUTS, LAYOUTS):
-        if of_cos == of_sin == right or pairs < 2:
+    for cos_layout, sin_layout in product(LAYOUTS, LAYOUTS):
+        if cos_layout == sin_layout == right or pairs < 2:
             continue
-        c, s = repeated_columns(cos, of_cos), repeated_columns(sin, of_sin)
-        rates = [repeated_columns(frequencies, layout)[0] for layout in (of_cos, of_sin)]
+        c, s = repeated_columns(cos, cos_layout), repeated_columns(sin, sin_layout)
+        rates = [repeated_columns(frequencies, layout)[0] for layout in (cos_layout, sin_layout)]
         fastest = np.maximum.reduce(
             [table_rates[columns] for table_rates in rates for columns in (first, second)]
         )
-        which = f"cos is {of_cos} and sin is {of_sin}"
-        if of_cos == of_sin:
-            which = f"cos and sin are {of_cos}"
+        which = f"cos is {cos_layout} and sin is {sin_layout}"
+        if cos_layout == sin_layout:
+            which = f"cos and sin are {cos_layout}"
         message = f"{which}, but the rotation pairs dimensions {reference.pairing.text}"
         yield message, (c[:, first], -s[:, first], s[:, second], c[:, second]), fastest

@@ -1,8 +1,8 @@
-"""Causes of values that are not numbers, and of uninitialized frequencies.
+"""Find causes of values that are not numbers, and of uninitialized frequencies.
 
-A frequency of a ladder is above 0 and at most that of the first pair. Numbers that were never
-written are of any size and sign (huggingface/transformers#45902, pytorch/torchtitan#4783). Only
-numbers of a size that no rule gives are called so: those that merely differ have another cause.
+Correct frequencies are above 0 and at most that of the first pair. Uninitialized memory has any
+size and sign (huggingface/transformers#45902, pytorch/torchtitan#4783). Only numbers of a size that
+no rule gives are reported as such. Wrong numbers of a usual size have another cause.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import spec
+from posenc_cli.diagnosis.bug_search import as_ranges
 from posenc_cli.diagnosis.rows_and_pairs import Extent
 from posenc_cli.inference.causes import Cause
 from posenc_cli.rotary.verdict import Explanation, Where
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Examination
 
 _HUGE = 1e12
-"""What is larger, or smaller than its inverse, is the size of no frequency anybody chose."""
+"""Larger numbers, and those below its inverse, are not frequencies that anybody chose."""
 
 MEANING = (
     "uninitialized memory, such as a non-persistent buffer built on the meta "
@@ -31,20 +31,18 @@ MEANING = (
 
 
 def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
-    """Which values are no numbers, where nothing says why."""
-    deviation, subject = survey.reference, suspect.examination.subject
+    """Return the cause of values that are not finite, with their place."""
+    deviation = survey.reference
     extent = Extent.measure(
         (piece.positions, ~np.isfinite(piece.factors)) for piece in suspect.whole.pieces()
     )
-    # But for columns that no pair has.
+    # Without flagged pairs, only values outside the pairs are not finite.
     count, first = (
         (extent.count, extent.first) if extent.first else (deviation.missing, deviation.missing_at)
     )
     position, pair = first or (0, 0)
     total = deviation.rows * suspect.examination.reference.pairs
     evidence = f"{count} of {total} rotations, first at position {position}, pair {pair}"
-    if subject.frequencies is not None:
-        evidence = "; ".join(subject.broken)
     message = f"{'all' if count == total else 'some'} values are NaN or infinite"
     if extent.fills and extent.place:
         message += f": all {extent.place}"
@@ -53,8 +51,8 @@ def missing_values(suspect: Suspect, survey: Survey) -> Explanation:
     )
 
 
-def unwritten_cause(examination: Examination) -> Explanation | None:
-    """The cause where frequencies were given that are no finite numbers, or of no size for one."""
+def uninitialized_cause(examination: Examination) -> Explanation | None:
+    """Return the cause of given frequencies that are not finite, or whose size no rule gives."""
     given, right = examination.subject.frequencies, examination.reference.frequencies
     if given is None or given.shape != right.shape:
         return None
@@ -70,5 +68,5 @@ def unwritten_cause(examination: Examination) -> Explanation | None:
         cause,
         f"{count} of the {right.size} frequencies {'is' if count == 1 else 'are'} {what}",
         f"frequency of pair {pair}: {given[pair]:.6g}, not {right[pair]:.6g}",
-        where=Where(None, spec(np.flatnonzero(wrong))),
+        where=Where(None, as_ranges(np.flatnonzero(wrong))),
     )

@@ -1,4 +1,4 @@
-"""Causes of nearly right values: rounding, and errors common to all values."""
+"""Find causes of nearly right values: rounding, and small errors of all values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, named
+from posenc_cli.diagnosis.bug_search import RotaryBug, confirmed_causes
 from posenc_cli.diagnosis.defects import Claim, Defect
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import on_grid
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from posenc_cli.rotary.subject import Subject
     from posenc_cli.rotary.verdict import Examination, Residual
 
-_SIZES_OF_ANY = 2  # as 0 and the attention factor, where nothing rotates
+_SIZES_OF_ANY = 2  # such as 0 and the attention factor, if nothing rotates
 
 
-def held_to_roundings(suspect: Suspect) -> Suspect:
-    """The suspect, granted no more than what a few roundings of an angle leave at each position."""
+def restricted_to_rounding(suspect: Suspect) -> Suspect:
+    """Return the suspect with a tolerance of only a few roundings of each angle."""
     tolerance = replace(
         suspect.sample.tolerance, per_angle=SCATTER * suspect.examination.reference.scale
     )
@@ -36,7 +36,7 @@ def held_to_roundings(suspect: Suspect) -> Suspect:
 
 
 def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
-    """The suspect, compared at another tolerance."""
+    """Return the suspect with another tolerance."""
     return replace(
         suspect,
         sample=replace(suspect.sample, tolerance=tolerance),
@@ -44,11 +44,11 @@ def with_tolerance(suspect: Suspect, tolerance: Tolerance) -> Suspect:
     )
 
 
-def lack_of_precision(suspect: Suspect) -> list[Explanation]:
-    """What was computed less precisely than asked for; empty where that is not all that is wrong.
+def precision_causes(suspect: Suspect) -> list[Explanation]:
+    """Return the causes of too low a precision; empty if they do not explain everything.
 
-    What float32 code rounds is tried with cosines and sines that are correctly rounded, and with
-    those that float32 libraries give.
+    Roundings to float32 are tried with correctly rounded cosines and sines, then with those of
+    float32 libraries.
     """
     examination = suspect.examination
     asked = examination.tolerance
@@ -64,15 +64,15 @@ def lack_of_precision(suspect: Suspect) -> list[Explanation]:
         for rates, angles in (("float32", None), (None, "float32"), ("float32", "float32"))
     ]
     for tolerance in (finest, replace(finest, floor=finest.floor + functions)):
-        held = with_tolerance(suspect, tolerance)
-        causes = [] if held.residual(Defect()).whole else named(held, bugs)
+        strict = with_tolerance(suspect, tolerance)
+        causes = [] if strict.residual(Defect()).whole else confirmed_causes(strict, bugs)
         if causes:
             return causes
     return [_unexplained_lack(examination, residual)]
 
 
 def _unexplained_lack(examination: Examination, residual: Residual) -> Explanation:
-    """What is said of entries that are right to what float32 code can show, and not why."""
+    """Return the cause of values that are imprecise for an unknown reason, within float32 error."""
     cells = None if examination.survey is None else examination.survey.cells
     if cells is None:
         asked = f"requested: {examination.tolerance.reason}"
@@ -88,8 +88,8 @@ def _unexplained_lack(examination: Examination, residual: Residual) -> Explanati
     )
 
 
-def unexplained_drift(fault: Fault) -> Explanation:
-    """What is said of such errors where nothing makes them."""
+def unknown_drift(fault: Fault) -> Explanation:
+    """Return the cause of phase errors that no single error of a frequency explains."""
     return Explanation(
         Cause.UNKNOWN,
         "no rounding of a frequency and its product with the position gives these phase errors",
@@ -98,15 +98,15 @@ def unexplained_drift(fault: Fault) -> Explanation:
     )
 
 
-def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
-    """The half precision that all values of a subject have, which are stored wider.
+def half_precision_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
+    """Return the half precision that holds every value of a subject stored in a wider format.
 
-    None where there is none, as of frequencies, or of values of two sizes at most, such as 0 and 2:
-    any format may have these.
+    None if there is none, for frequencies, or for values of at most two sizes, such as 0 and 2: any
+    format holds these.
     """
     if subject.frequencies is not None:
         return None
-    # The coarser first: most of its numbers are some of the finer as well.
+    # The coarser format first: the finer one holds most of its numbers too.
     halves = [half for half in HALF_RULES[::-1] if unit(half) > unit(subject.dtype)]
     sizes: set[float] = set()
     for rows in subject.own.places.row_blocks():
@@ -118,14 +118,12 @@ def half_of(subject: Subject) -> Literal["float16", "bfloat16"] | None:
         if not halves or not np.isfinite(values).all():
             return None
         if len(sizes) <= _SIZES_OF_ANY:
-            sizes.update(
-                np.unique(np.abs(values[np.isfinite(values)]))[: _SIZES_OF_ANY + 1].tolist()
-            )
+            sizes.update(np.unique(np.abs(values))[: _SIZES_OF_ANY + 1].tolist())
     return halves[0] if len(sizes) > _SIZES_OF_ANY else None
 
 
-def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
-    """That all values have a half precision; ``others`` says whether there are other causes."""
+def stored_wider_cause(half: str, subject: Subject, *, others: bool) -> Explanation:
+    """Return the cause of values rounded to ``half``; ``others``: there are other causes."""
     what = "cosines and sines" if subject.vectors is None else "the rotated vectors"
     if subject.returned_half == half:
         what = "all values returned"
@@ -139,7 +137,7 @@ def stored_wider(half: str, subject: Subject, *, others: bool) -> Explanation:
 
 
 def other_frequencies_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Frequencies by no known rule: those that the wrong pairs have at every position."""
+    """Yield the bug of frequencies by no known rule: those of the wrong pairs at every position."""
     rotations, right = suspect.rotations, suspect.sample.reference.frequencies
     if (
         rotations is None

@@ -1,4 +1,4 @@
-"""Known bugs of single pairs and rows."""
+"""Propose known bugs of single rows and pairs, and describe unknown differences."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.diagnosis.bug_search import RotaryBug, axes_text, pairs_text, spec, words_of
+from posenc_cli.diagnosis.bug_search import (
+    RotaryBug,
+    as_ranges,
+    axes_text,
+    claim_causes,
+    pairs_text,
+)
 from posenc_cli.diagnosis.defects import (
     ENOUGH,
     Claim,
     Defect,
     RowCoordinates,
     amplitude_of,
-    claims_that_hold,
+    confirmed_claims,
     nearest_rotations,
 )
 from posenc_cli.formulas.context_extension.scaled import dynamic_base, rope_dynamic
@@ -28,23 +34,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from posenc_cli.diagnosis.bug_search import Suspect
-    from posenc_cli.diagnosis.defects import Whole
+    from posenc_cli.diagnosis.defects import AllRows
     from posenc_cli.inference.reference import Reference, Sample
     from posenc_cli.numerics.arrays import Flags, Integers, RealRows
 
 
 _MOST_RUNS = 6
-"""Of positions, which a sentence can hold."""
+"""The most ranges of positions in a sentence."""
 
 _FEWEST_ROWS = 8
-"""Rows of a run that a cause is looked for: fewer show too little."""
+"""The fewest rows of a run for which a cause is sought; fewer would prove too little."""
 
 _BESIDE = 16
-"""Rows on either side of a run that show whether it ends there."""
+"""Rows on either side of a run that show whether the cause ends there."""
 
 
 def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Dynamic NTK with the base of each row's own length: a cache that is never rotated anew.
+    """Yield the bug of dynamic NTK that each row has the base of its own length.
 
     Decoding token by token with a cache of rotated keys gives such rows
     (github.com/huggingface/transformers/issues/25104).
@@ -59,28 +65,28 @@ def own_length_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     plain = dynamic_base(reference.params, np.full((1, 1), limit)) ** -exponents
 
     def moved(piece: Sample) -> RealRows:
-        """The positions at which the plain ladder has the angles of each row's own base."""
+        """Return the positions at which plain frequencies give the angles of each row's base."""
         positions = piece.positions[:, None].astype(np.float64)
         base = dynamic_base(reference.params, np.maximum(positions + 1, limit))
         return np.asarray(positions * base**-exponents / plain, np.float64)
 
-    words = Explanation(
+    explanation = Explanation(
         Cause.FREQUENCY_RULE,
         f"past position {limit - 1} each row uses the base of its own length, m + 1",
         "as with cached keys that are not rotated again while the sequence grows",
     )
     rule = Alternative(Cause.FREQUENCY_RULE, "", plain[0])
     defect = Defect(frequencies=rule, moved=RowCoordinates(moved))
-    yield RotaryBug(Claim(defect, sample.amplitude), words)
+    yield RotaryBug(Claim(defect, sample.amplitude), explanation)
 
 
 def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
-    """Positions that are rotated as if they were others, by no rule."""
+    """Yield the bug that positions are rotated as others, by no known rule."""
     if rows_of_any_turn(suspect.sample)[1].mean() < ENOUGH:
         return
 
     def used(piece: Sample) -> Integers:
-        """The positions as which the rows of a piece are rotated."""
+        """Return the positions as which the rows of a piece are rotated."""
         used = piece.positions.copy()
         wrong = np.flatnonzero(~Defect().explained(piece).all(axis=1))
         if wrong.size:
@@ -94,30 +100,30 @@ def position_bugs(suspect: Suspect) -> Iterator[RotaryBug]:
     rows, others = own.size, own != read
     own, read = own[others], read[others]
     if not own.size or (read < 0).any():
-        return  # no position is negative
+        return  # positions are not negative
     message = (
         f"{own.size} of {rows} positions get the rotation of another position, first at {own[0]}"
     )
-    words = Explanation(
+    explanation = Explanation(
         Cause.POSITION_OFFSET,
         message,
         f"position {', '.join(f'{p} as {q}' for p, q in zip(own[:3], read[:3], strict=True))}",
         where=Where(str(own[0]), None) if own.size == 1 else None,
     )
     claim = Claim(Defect(moved=RowCoordinates(used)), suspect.sample.amplitude)
-    yield RotaryBug(claim, words)
+    yield RotaryBug(claim, explanation)
 
 
 def row_range_causes(suspect: Suspect) -> list[Explanation]:
-    """The causes of one run of rows that is wrong, where all other rows are right."""
+    """Return the causes of one run of wrong rows, if all other rows are right."""
     whole, plain = suspect.whole, Claim(Defect(), suspect.sample.reference.scale)
-    pieces = [(piece.positions, plain.missed(piece)[1].all(axis=1)) for piece in whole.pieces()]
+    pieces = [(piece.positions, plain.errors(piece)[1].all(axis=1)) for piece in whole.pieces()]
     positions, right = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
     wrong = np.flatnonzero(~right)
     if wrong.size < _FEWEST_ROWS or (np.diff(positions) <= 0).any():
         return []
     start, stop = int(wrong[0]), int(wrong[-1]) + 1
-    before, after = (  # at position 0 any frequencies give the same
+    before, after = (  # at position 0 all frequencies give the same
         rows[positions[rows] != 0]
         for rows in (np.arange(start)[-_BESIDE:], np.arange(stop, whole.count)[:_BESIDE])
     )
@@ -125,10 +131,10 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
     if not beside:
         return []
     run = whole.rows(start, stop)
-    part = run.read(_rows_of_a_run(run.count))
+    part = run.read(_rows_to_sample(run.count))
     part = replace(part, amplitude=amplitude_of(part, floor=part.tolerance.floor))
-    claims = claims_that_hold(part, nearest_rotations(part))
-    claim = next((claim for claim in claims if _ends_with(run, claim, beside)), None)
+    claims = confirmed_claims(part, nearest_rotations(part))
+    claim = next((claim for claim in claims if _explains_only(run, claim, beside)), None)
     if claim is None:
         return []
     first, last = int(positions[start]), int(positions[stop - 1])
@@ -139,31 +145,34 @@ def row_range_causes(suspect: Suspect) -> list[Explanation]:
         place = f"up to position {last}"
     here, where = replace(suspect, sample=part, whole=run), Where(f"{first}:{last + 1}", None)
     return [
-        replace(word, message=f"{place}: {word.message}", detail=word.detail or place, where=where)
-        for word in words_of(claim, here, run.residual(claim), in_part=True)
+        replace(
+            cause, message=f"{place}: {cause.message}", detail=cause.detail or place, where=where
+        )
+        for cause in claim_causes(claim, here, run.residual(claim), in_part=True)
     ]
 
 
-def _ends_with(run: Whole, claim: Claim, beside: list[Sample]) -> bool:
-    """Whether a claim explains a run of rows, and not the rows beside it.
+def _explains_only(run: AllRows, claim: Claim, beside: list[Sample]) -> bool:
+    """Return whether a claim explains a run of rows, and not the rows beside it.
 
-    What is nearly right everywhere becomes wrong by and by.
+    If it also fits beside the run, the error grows gradually and does not begin there.
     """
     residual = run.residual(claim)
     nearly = claim.defect.rounds and residual.cells <= (1 - ENOUGH) * residual.of_cells
-    return (residual.whole or nearly) and not any(claim.missed(rows)[1].all() for rows in beside)
+    return (residual.whole or nearly) and not any(claim.errors(rows)[1].all() for rows in beside)
 
 
-def _rows_of_a_run(count: int) -> Integers:
-    """Rows that show a run: its first ones, and some up to its last."""
+def _rows_to_sample(count: int) -> Integers:
+    """Return rows to sample from a run: the first ones, and evenly spaced ones up to the last."""
     rows = [np.arange(min(count, 96)), np.linspace(0, count - 1, 96).astype(np.int64)]
     return np.unique(np.concatenate(rows))
 
 
 class Extent(Record):
-    """Which pairs are otherwise at which positions: how many, at how many of all positions.
+    """The positions and pairs that are flagged, such as those that differ, and their number.
 
-    ``first`` is the position and the pair of the first, ``last`` the last position of all.
+    ``first`` is the position and pair of the first flag. ``of_positions`` counts all positions, and
+    ``last`` is the last of them.
     """
 
     count: int
@@ -175,7 +184,7 @@ class Extent(Record):
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, Flags]]) -> Extent:
-        """The extent of flags (n, pairs) at positions (n,), piece by piece."""
+        """Return the extent of flags (n, pairs) at positions (n,), given piece by piece."""
         count, rows, last = 0, 0, 0
         first: tuple[int, int] | None = None
         positions: list[Integers] = []
@@ -192,12 +201,12 @@ class Extent(Record):
 
     @property
     def fills(self) -> bool:
-        """Whether all are otherwise at these positions in these pairs: rows, columns, a block."""
+        """Whether all flagged pairs are flagged at all flagged positions."""
         return self.count == self.positions.size * int(np.count_nonzero(self.pairs))
 
     @property
     def place(self) -> str:
-        """The pairs, and the positions, in words; empty where they are all."""
+        """The pairs and the positions in words; empty if they are all of them."""
         texts = []
         if not self.pairs.all():
             texts.append(f"in {pairs_text(np.flatnonzero(self.pairs).tolist(), self.pairs.size)}")
@@ -219,29 +228,29 @@ class Extent(Record):
 
     @property
     def where(self) -> Where | None:
-        """The same as JSON has it, without positions that no few ranges say."""
+        """The place for JSON, without positions that need too many ranges."""
         rows = None
         if self.positions.size == 1 < self.of_positions:
             rows = f"{self.positions[0]}:{self.positions[0] + 1}"
         elif self.positions.size < self.of_positions:
             few = len(range_texts(self.positions.tolist())) <= _MOST_RUNS
-            rows = spec(self.positions) if few else None
-        pairs = None if self.pairs.all() else spec(np.flatnonzero(self.pairs))
+            rows = as_ranges(self.positions) if few else None
+        pairs = None if self.pairs.all() else as_ranges(np.flatnonzero(self.pairs))
         return Where(rows, pairs) if rows or pairs else None
 
 
 def unknown_cause(suspect: Suspect) -> Explanation:
-    """What no known bug gives: which pairs differ at which positions, and by how much."""
+    """Return an unknown cause: the pairs and positions that differ, and the largest error."""
     reference = suspect.sample.reference
     plain = Claim(Defect(), reference.scale)
-    worst = -1.0, 0, 0  # by how much, the position, the pair
+    worst = -1.0, 0, 0  # error, position, pair
 
     def wrong() -> Iterator[tuple[Integers, Flags]]:
         nonlocal worst
         for piece in suspect.whole.pieces():
-            missed, explained = plain.missed(piece)
-            far = np.where(explained, -1.0, missed)
-            row, pair = divmod(int(np.argmax(far)), missed.shape[1])
+            errors, explained = plain.errors(piece)
+            far = np.where(explained, -1.0, errors)
+            row, pair = divmod(int(np.argmax(far)), errors.shape[1])
             worst = max(worst, (float(far[row, pair]), int(piece.positions[row]), pair))
             yield piece.positions, np.asarray(~explained, bool)
 
@@ -254,12 +263,15 @@ def unknown_cause(suspect: Suspect) -> Explanation:
         f"differ{'s' * (extent.count == 1)}, by up to {most:.2g}: most at position {position}, "
         f"pair {pair}"
     )
-    message = f"values differ {place}{_axes_of(extent.pairs, reference)}"
+    message = f"values differ {place}{_axes_note(extent.pairs, reference)}"
     return Explanation(Cause.UNKNOWN, message, evidence, where=extent.where)
 
 
-def _axes_of(pairs: Flags, reference: Reference) -> str:
-    """Which axes these are all pairs of, to follow other words; empty where they are not."""
+def _axes_note(pairs: Flags, reference: Reference) -> str:
+    """Return the axes whose pairs these are, as the end of a sentence.
+
+    Empty if they are only some of the pairs of an axis, or all pairs of all axes.
+    """
     along = reference.coordinates
     if along is None or along.oblique or pairs.all():
         return ""

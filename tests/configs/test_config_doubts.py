@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from posenc_cli import catalogue
-from posenc_cli.comparison.losses import turning_frequencies
+from posenc_cli.comparison.losses import rotating_frequencies
 from posenc_cli.configs.config import resolve
 from posenc_cli.errors import InvalidInput
 from tests.configs.test_config import LLAMA
@@ -117,7 +117,7 @@ def test_equal_frequency_factors_are_a_step_as_in_transformers():
     expected = [1.0, 0.193922758102417, 0.03760603070259094, 0.00729266507551074]
     expected += [0.001414213445968926, 1.7140511772595346e-05, 3.3239348340430297e-06]
     expected += [6.445865778914595e-07]
-    found = turning_frequencies(resolved.layers[0], None)[::8]
+    found = rotating_frequencies(resolved.layers[0], None)[::8]
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
     assert resolved.contradicted == ()
 

@@ -1,4 +1,4 @@
-"""Properties of an encoding: each with a number, its place, and how it is known.
+"""Test properties of an encoding: each has a number, a place, and a proof or a measurement.
 
 In: encodings, parts of a hybrid, arrays. Out: an ``Inspection`` of each. Start with ``properties``,
 which computes the verdicts. ``inspected`` defines the rows that are inspected. ``distances``

@@ -1,4 +1,4 @@
-"""Distances between rows: the nearest two, and those that are equal.
+"""Measure distances between rows: the nearest two, and equal ones.
 
 The nearest two of n rows are found among all n (n − 1) / 2 pairs, if that takes a few seconds. A
 matrix product gives every squared distance up to a rounding error of at most (d + 8) · 2^−53 · (‖a‖
@@ -36,7 +36,7 @@ MOST_PRODUCTS = 1 << 32
 """Multiplications that the search among all pairs may take: a few seconds."""
 
 NEIGHBOURS = 16
-"""The number of earlier rows that each row is compared with, if all would be too many."""
+"""Number of earlier rows that each row is compared with, if all would be too many."""
 
 _BLOCK_ROWS = 512
 _BLOCK_VALUES = 1 << 17
@@ -69,7 +69,7 @@ class DistinctRows(Record):
 def nearest_waves(
     waves: Waves, weights: Reals, *, count: int, step: int, engine: Engine
 ) -> NearestRows:
-    """The nearest two of ``count`` rows at positions ``step`` apart.
+    """Return the nearest two of ``count`` rows at positions ``step`` apart.
 
     Each wave counts ``weights`` times. The waves follow only the position and do not grow.
     """
@@ -95,7 +95,7 @@ def nearest_waves(
 
 
 def nearest_rows(rows: MatrixRows) -> NearestRows:
-    """The nearest two of at least two rows.
+    """Return the nearest two of at least two rows.
 
     >>> from posenc_cli.analysis.products import MatrixRows
     >>> nearest_rows(MatrixRows.of(np.array([[0.0, 3.0], [4.0, 0.0], [4.0, 1.0]])))
@@ -118,13 +118,13 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
     best, pair = np.inf, (0, 1)
     for begin in range(0, rows.count, _BLOCK_ROWS):
         end = min(begin + _BLOCK_ROWS, rows.count)
-        apart = centred[begin:end] @ centred[:end].T  # (block, rows up to its last)
-        apart *= -2
-        apart += squares[:end]
-        apart += squares[begin:end, None]
-        apart[:, begin:][np.triu_indices(end - begin)] = np.inf
-        limit = min(math.ldexp(best, power) ** 2, float(apart.min(initial=np.inf))) + slack
-        later, earlier = np.nonzero(apart <= limit)
+        squared = centred[begin:end] @ centred[:end].T  # (block, rows up to its last)
+        squared *= -2
+        squared += squares[:end]
+        squared += squares[begin:end, None]
+        squared[:, begin:][np.triu_indices(end - begin)] = np.inf
+        limit = min(math.ldexp(best, power) ** 2, float(squared.min(initial=np.inf))) + slack
+        later, earlier = np.nonzero(squared <= limit)
         for start in range(0, later.size, _PAIRS):
             part = slice(start, start + _PAIRS)
             best, pair = _nearer(values, earlier[part], later[part] + begin, best, pair)
@@ -132,7 +132,7 @@ def nearest_rows(rows: MatrixRows) -> NearestRows:
 
 
 def _pieces(values: RealRows) -> Iterator[RealRows]:
-    """The rows in blocks, so that no copy of all of them is made."""
+    """Return the rows in blocks, so that no copy of all of them is made."""
     step = max(1, _BLOCK_VALUES // max(1, values.shape[1]))
     return (values[begin : begin + step] for begin in range(0, len(values), step))
 
@@ -140,10 +140,10 @@ def _pieces(values: RealRows) -> Iterator[RealRows]:
 def _nearer(
     values: RealRows, first: Integers, second: Integers, best: float, pair: tuple[int, int]
 ) -> tuple[float, tuple[int, int]]:
-    """The smallest distance of some pairs of different rows, or ``best``, and its pair."""
-    apart = values[first] - values[second]
-    sizes = np.abs(apart).max(axis=1)
-    lengths = sizes * np.sqrt(np.square(apart / sizes[:, None]).sum(axis=1))
+    """Return the smallest distance of some pairs of different rows, or ``best``, and its pair."""
+    difference = values[first] - values[second]
+    sizes = np.abs(difference).max(axis=1)
+    lengths = sizes * np.sqrt(np.square(difference / sizes[:, None]).sum(axis=1))
     place = int(np.argmin(lengths))
     if lengths[place] < best:
         return float(lengths[place]), (int(first[place]), int(second[place]))
@@ -152,15 +152,15 @@ def _nearer(
 
 def _nearest_neighbours(values: RealRows) -> NearestRows:
     best, pair = np.inf, (0, 1)
-    for apart in range(1, NEIGHBOURS + 1):
-        for begin in range(apart, len(values), _PAIRS):
+    for gap in range(1, NEIGHBOURS + 1):
+        for begin in range(gap, len(values), _PAIRS):
             later = np.arange(begin, min(begin + _PAIRS, len(values)))
-            best, pair = _nearer(values, later - apart, later, best, pair)
+            best, pair = _nearer(values, later - gap, later, best, pair)
     return NearestRows(best, pair, sampled=True)
 
 
 def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
-    """How many of ``count`` rows differ from all before them, entry by entry; −0 equals 0.
+    """Count the rows, of ``count``, that differ from all before them, entry by entry; −0 equals 0.
 
     >>> distinct_rows([np.array([[1.0, 0.0], [2.0, 0.0], [1.0, -0.0]])], 3)
     DistinctRows(count=2, first=(0, 2))
@@ -168,7 +168,7 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     held: StoredRows | None = None
     done = 0
     for block in blocks:
-        bits = _bits(block)
+        bits = _comparable_bits(block)
         if held is None:
             held = np.empty((count, bits.shape[1]), bits.dtype)
         held[done : done + len(bits)] = bits
@@ -185,8 +185,8 @@ def distinct_rows(blocks: Iterable[StoredRows], count: int) -> DistinctRows:
     return DistinctRows(count - int(same.sum()), first)
 
 
-def _bits(block: StoredRows) -> StoredRows:
-    """The bits of entries, with those of 0 for −0."""
+def _comparable_bits(block: StoredRows) -> StoredRows:
+    """Return the bits of entries, with those of 0 for −0."""
     unsigned = np.dtype(f"u{block.dtype.itemsize}")
     bits = np.ascontiguousarray(block).view(unsigned)
     negative_zero = unsigned.type(1 << (8 * unsigned.itemsize - 1))
@@ -194,7 +194,7 @@ def _bits(block: StoredRows) -> StoredRows:
 
 
 def _grouping(held: StoredRows) -> Integers:
-    """An order in which equal rows follow one another, each group in ascending order."""
+    """Return an order in which equal rows follow one another, each group in ascending order."""
     hashes = np.zeros(len(held), np.uint64)
     step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
     with np.errstate(over="ignore"):
@@ -213,7 +213,7 @@ def _grouping(held: StoredRows) -> Integers:
 
 
 def _equal_to_next(held: StoredRows, order: Integers) -> Any:
-    """Whether each row equals the next one in an order. Shape: (rows − 1,)."""
+    """Return whether each row equals the next one in an order. Shape: (rows − 1,)."""
     same = np.empty(max(0, len(order) - 1), np.bool_)
     step = max(1, _BLOCK_VALUES // max(1, held.shape[1]))
     for begin in range(0, same.size, step):

@@ -1,4 +1,4 @@
-"""The sample of an encoding that is inspected: its rows, or the scores of a bias.
+"""Select the sample of an encoding that is inspected: its rows, or the scores of a bias.
 
 =========  ==============================================================================
 absolute   the row of each position
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 RowAxis = Literal["position", "offset", "key", "row"]
 
 MOST_WAVE_CELLS = 1 << 26
-"""Entries of rows of waves: their declaration proves most properties, and few passes are needed."""
+"""The most entries of rows of waves: their declaration proves most properties in few passes."""
 
 MOST_SCORES = 1 << 19
-"""Scores of a bias: each is computed a few times, if necessary in 60 digits."""
+"""The most scores of a bias: each is computed a few times, if necessary in 60 digits."""
 
 MOST_HEADS = 4096
-"""Heads of a bias: each takes a millisecond, even with few scores."""
+"""The most heads of a bias: each takes a millisecond, even with few scores."""
 
 
 class InspectedRows(Record):
@@ -81,18 +81,18 @@ class InspectedRows(Record):
         return self.places.ranges[0].step if len(self.places.ranges) == 1 else None
 
     def place(self, row: int) -> int:
-        """The position, offset or key of a row."""
+        """Return the position, offset or key of a row."""
         return int(Points(self.places)[row])
 
     def blocks(self) -> Iterator[tuple[int, RealRows]]:
-        """The rows from first to last in blocks, each with the number of its first row."""
+        """Yield the rows in blocks, each with the number of its first row."""
         count = self.rows.count
         step = rows_a_block(max(1, self.rows.width))
         for begin in range(0, count, step):
             yield begin, self.rows.read(range(begin, min(begin + step, count)))
 
     def following(self) -> Iterator[tuple[int, RealRows]]:
-        """The rows in blocks that each begin with the row before them, with its number."""
+        """Yield the rows in blocks that each begin with the row before them, with its number."""
         last: RealRows | None = None
         for begin, block in self.blocks():
             rows = block if last is None else np.concatenate([last, block])
@@ -101,7 +101,7 @@ class InspectedRows(Record):
 
     @property
     def text(self) -> str:
-        """A description of the rows in words."""
+        """A description of the rows."""
         count = self.rows.count
         ends = f"{self.axis} {self.place(0)}"
         if count > 1:
@@ -112,7 +112,7 @@ class InspectedRows(Record):
 
 
 def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
-    """The rows of a request; for a rotary scheme, its cosines and sines.
+    """Return the rows of a request; for a rotary scheme, its cosines and sines.
 
     Raises: InvalidInput if the request is not valid, or asks for too much.
     """
@@ -126,7 +126,7 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
     waves = content.waves
     plain = waves is not None and waves.coordinates is None and waves.growth is None
     most = MOST_WAVE_CELLS if plain else HELD_VALUES
-    check_size(_option(request, places), places.count * width, most, "values of rows")
+    check_size(_positions_option(request, places), places.count * width, most, "values of rows")
 
     def rounded(dtype: DType) -> Iterator[StoredRows]:
         precise = replace(request, precision=Precision.of(dtype, None))
@@ -137,16 +137,19 @@ def inspected_rows(request: Request, engine: Engine) -> InspectedRows:
     return InspectedRows(rows if plain else rows.in_memory(), axis, places, rounded)
 
 
-def _option(request: Request, places: Positions) -> str:
-    """The positions of a request, as errors name them."""
+def _positions_option(request: Request, places: Positions) -> str:
+    """Return the option that sets the positions of a request, for error messages."""
     return places.option if request.positions is None else request.positions.option
 
 
 def _score_rows(
     request: Request, positions: Positions, heads: int, engine: Engine
 ) -> InspectedRows:
-    """The scores of a bias, one column per head; of each query, per head and key, if by pair."""
-    content, option = request.encoding.bound.content, _option(request, positions)
+    """Return the scores of a bias, one column per head.
+
+    If scores depend on pairs of positions, a row has those of a query, by head and key.
+    """
+    content, option = request.encoding.bound.content, _positions_option(request, positions)
     axis: RowAxis = "key" if content.by == "key" else "offset"
     places, columns = positions, heads
     if content.by == "offset":
@@ -169,12 +172,12 @@ def _score_rows(
                 yield np.stack([rule(head, indices) for head in range(heads)], axis=1)
 
     (values,) = rounded(FLOAT64)
-    told: Literal["heads", "scores"] = "scores" if content.by == "pair" else "heads"
-    return InspectedRows(MatrixRows.of(values), axis, places, rounded, told)
+    columns_hold: Literal["heads", "scores"] = "scores" if content.by == "pair" else "heads"
+    return InspectedRows(MatrixRows.of(values), axis, places, rounded, columns_hold)
 
 
 def inspected_array(loaded: Loaded, *, name: str) -> InspectedRows:
-    """The rows of an array as read.
+    """Return the rows of an array as read.
 
     Raises: InvalidInput if it is not a matrix, or too large.
     """
@@ -223,18 +226,14 @@ class Inspection(Record):
     count: int
     properties: tuple[Property, ...]
     random_weights: str | None = None
-    shift: LinearShift | None = None
 
     def property(self, name: str) -> Property:
-        """The property with this name."""
+        """Return the property with this name."""
         return next(known for known in self.properties if known.name == name)
 
 
 class InspectedEncoding(Record):
-    """The subject of an inspection: its rows, and the declaration of its scheme if there is one.
-
-    ``weights`` counts each wave, if every wave has as many sines as cosines.
-    """
+    """The subject of an inspection: its rows, and the declaration of its scheme if there is one."""
 
     inspected: InspectedRows
     engine: Engine
@@ -279,13 +278,13 @@ class InspectedEncoding(Record):
 
 
 def score_rule_of(request: Request, engine: Engine) -> ScoreRule:
-    """The rule for the scores of a bias by offset or key, for a request."""
+    """Return the rule for the scores of a bias, for a request."""
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     return score_rule(content, lookup, precision=request.precision, engine=engine)
 
 
 FITTED = 100
-"""Rows that the map is fitted on, if there are twice as many."""
+"""Rows that the map is fitted on by default, if there are twice as many."""
 
 
 class ShiftResidual(Record):
@@ -301,7 +300,7 @@ class ShiftResidual(Record):
     rounded: bool = False
 
     def joined(self, other: ShiftResidual) -> ShiftResidual:
-        """The larger of two residuals; the first if they are equal."""
+        """Return the larger of two residuals; the first if they are equal."""
         return other if other.value > self.value else self
 
 
@@ -328,7 +327,7 @@ class LinearShift(Record):
         return self.rank >= self.count
 
     def held_out(self) -> ShiftResidual | None:
-        """The largest residual beyond the fit; None if there are no more rows."""
+        """Return the largest residual beyond the fit; None if there are no more rows."""
         if not self.beyond.size:
             return None
         row = int(np.argmax(self.beyond))
@@ -338,9 +337,10 @@ class LinearShift(Record):
 
 
 def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
-    """The residuals of the map from a row to the next, fitted on the first ``fit`` rows.
+    """Return the residuals of the map from a row to the next, fitted on the first ``fit`` rows.
 
-    By default it is fitted on some. Takes at least two rows, all finite.
+    By default it is fitted on half the rows, at most `FITTED`. There must be at least two rows, all
+    finite.
     """
     mapped = inspected.rows.count - 1
     count = min(fit, mapped) if fit else min(FITTED, max(1, mapped // 2))
@@ -362,14 +362,14 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
         with np.errstate(all="ignore"):
             rows = np.ldexp(block, power)
             coordinates = rows[:-1] @ into
-            left_over = np.abs(coordinates @ out - rows[1:]).max(axis=1, initial=0)
-            left_over = np.ldexp(left_over, -power)
+            residuals = np.abs(coordinates @ out - rows[1:]).max(axis=1, initial=0)
+            residuals = np.ldexp(residuals, -power)
             leverage = np.linalg.norm(coordinates, axis=1)
-        inside = left_over[: max(0, count - first)]
+        inside = residuals[: max(0, count - first)]
         if inside.size:
             row = int(np.argmax(inside))
             fitted = fitted.joined(ShiftResidual(float(inside[row]), first + row + 1))
-        beyond.append(left_over[inside.size :])
+        beyond.append(residuals[inside.size :])
         leverages.append(leverage[inside.size :])
     unit = max(inspected.rows.unit, 2.0**-53)
     tolerance = 8 * sum(source.shape) * unit * largest
@@ -387,7 +387,7 @@ def linear_shift(inspected: InspectedRows, fit: int | None) -> LinearShift:
 def rotation_residual(
     inspected: InspectedRows, placements: Sequence[Placement], step_row: Reals, scale: float
 ) -> ShiftResidual:
-    """The residual of rotating each pair by its angle per step, over all rows.
+    """Return the residual of rotating each pair by its angle per step, over all rows.
 
     ``step_row`` (width,) is the row one step from position 0: the cosines and sines of the angles,
     times ``scale``.
@@ -408,7 +408,10 @@ def rotation_residual(
 
 
 def _columns(placements: Sequence[Placement], function: str, width: int) -> Places:
-    """The columns that hold a function, in the order of the waves, equally many for each wave."""
+    """Return the columns that hold a function, in the order of the waves.
+
+    Each wave must have equally many.
+    """
     parts = [placement for placement in placements if placement.function == function]
     waves = 1 + width  # more than there are
     columns = [np.arange(width)[placement.columns] for placement in parts]

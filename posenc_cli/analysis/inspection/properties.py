@@ -1,4 +1,4 @@
-"""The properties of an encoding, each with its number, its place and how it is known.
+"""Test the properties of an encoding; each result has a number, a place, and how it is known.
 
 A verdict is *proved* if the scheme's declaration covers every pair of the inspected positions, or
 every possible position. Otherwise it is *measured* on the inspected rows.
@@ -7,7 +7,7 @@ every possible position. Otherwise it is *measured* on the inspected rows.
   Their distances depend only on the offset, and the next row is a fixed rotation
   (:mod:`posenc_cli.analysis.profile`, :mod:`posenc_cli.analysis.inspection.distances`).
 - An entry of waves that do not grow is at most their scale. A learned table without randomly
-  initialized later rows holds no larger value than its own.
+  initialized later rows has no larger value than its largest entry.
 - A bias by the offset, and a row of an offset, depend on the distance by definition.
 - The number of positions is declared.
 
@@ -30,7 +30,6 @@ from posenc_cli.analysis.inspection.inspected import (
     InspectedEncoding,
     InspectedRows,
     Inspection,
-    LinearShift,
     Property,
     Sampled,
     inspected_array,
@@ -50,7 +49,7 @@ from posenc_cli.analysis.verdict import Verdict, verdict
 from posenc_cli.encoding.engine import Engine
 from posenc_cli.encoding.precision import Precision
 from posenc_cli.encoding.request import Encoding, Request
-from posenc_cli.encoding.scores import score_rule, scores_between
+from posenc_cli.encoding.scores import scores_between
 from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics import exact
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT64, DType
@@ -78,7 +77,7 @@ class Extremes(Record):
 
 
 def extremes_of(inspected: InspectedRows) -> Extremes:
-    """The extremes of all rows, from one pass over them."""
+    """Return the extremes of all rows, from one pass over them."""
     largest, shortest, longest = (-1.0, 0), (math.inf, 0), (-1.0, 0)
     not_finite = None
     for begin, block in inspected.blocks():
@@ -98,7 +97,7 @@ def extremes_of(inspected: InspectedRows) -> Extremes:
 
 
 def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
-    """Whether entries stay below some number, however far positions go."""
+    """Return whether entries stay below some number, however far positions go."""
     name = "bounded"
     if extremes.not_finite is not None:
         at = (subject.inspected.place(extremes.not_finite),)
@@ -110,16 +109,16 @@ def bounded(subject: InspectedEncoding, extremes: Extremes) -> Property:
         if limit is None or limit == math.inf:
             return Property(name, limit is None, largest, at, "proved", reason)
         return Property(name, True, limit, None, "proved", reason)
-    more = subject.content is not None and not _looked_at_all(subject)
+    more = not _inspects_all(subject)
     reason = "of the rows sampled" if more else "of all rows"
     return Property(name, True, largest, at, reason=reason, sample="verdict" if more else None)
 
 
 def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | None:
-    """The smallest bound that the declaration shows (infinite if there is none), and the reason.
+    """Return the smallest bound that the declaration proves, and the reason.
 
-    The bound is None if it is the largest entry of a table. The result is None if the declaration
-    shows nothing.
+    The bound is infinite if entries grow without end, and None if it is the largest entry of a
+    table. The result is None if the declaration proves nothing.
     """
     content, waves = subject.content, subject.waves
     if content is None:
@@ -143,35 +142,35 @@ def _declared_bound(subject: InspectedEncoding) -> tuple[float | None, str] | No
     return None
 
 
-def _looked_at_all(subject: InspectedEncoding) -> bool:
-    """Whether the inspected positions are all there are."""
+def _inspects_all(subject: InspectedEncoding) -> bool:
+    """Return whether the inspected positions are all there are."""
     request, content = subject.request, subject.content
-    if request is None or content is None or content.capacity is None:
-        return request is None
-    positions = request.row_positions()
-    return positions.count == content.capacity.positions
+    if request is None or content is None:
+        return True  # a file has only its own rows
+    capacity = content.capacity
+    return capacity is not None and request.row_positions().count == capacity.positions
 
 
 def decay(
     request: Request | None, engine: Engine, alike: Similarity, judged: Verdict
 ) -> dict[str, Any]:
-    """The distance from which similarity stays below half of its value at 0, up to the last one.
+    """Return the distance from which similarity stays below half of its value at 0.
 
     Waves come back, so the last few distances may be below half by chance: the farther half of all
     distances must be. Returns the fields of a property. An array from a file has no ``request``.
     """
     past = judged.offsets >= 0
     distances, values = judged.offsets[past], judged.profile[past]
-    looked_at_all = judged.measured_all and len(distances) == alike.count
+    inspects_all = judged.measured_all and len(distances) == alike.count
     if len(distances) < 2:
         return {"holds": None, "reason": "there is only one distance"}
     if request is not None and request.encoding.bound.content.heads is not None:
-        return _of_heads(request, engine, judged, distances)
+        return _head_decay(request, engine, judged, distances)
     peak = float(values[0])
     if not peak > 0:
         return {"holds": None, "reason": "a row has no similarity to itself"}
-    fields = _fields(distances, values < peak / 2)
-    if not looked_at_all:
+    fields = _decay_fields(distances, values < peak / 2)
+    if not inspects_all:
         fields["sample"] = "verdict"
         fields["reason"] += ", in a sample of pairs"
     if alike.content is None:
@@ -182,13 +181,13 @@ def decay(
     below = np.flatnonzero(values < 0)
     fields["details"] = {
         "negative_from": int(distances[below[0]]) if below.size else None,
-        **_contents(request, engine, alike, int(distances[-1])),
+        **_content_details(request, engine, alike, int(distances[-1])),
     }
     return fields
 
 
-def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
-    """The verdict from the flags of ascending distances that are below half."""
+def _decay_fields(distances: Integers, below: Flags) -> dict[str, Any]:
+    """Return the verdict from the flags of ascending distances that are below half."""
     above = np.flatnonzero(~below)
     last = int(above[-1]) if above.size else -1
     end = int(distances[-1])
@@ -202,8 +201,10 @@ def _fields(distances: Integers, below: Flags) -> dict[str, Any]:
     return {"holds": True, "value": start, "reason": f"below half from {start} to {end}"}
 
 
-def _contents(request: Request, engine: Engine, alike: Similarity, last: int) -> dict[str, Any]:
-    """Values for equal and independent q and k, and the bound, at some distances."""
+def _content_details(
+    request: Request, engine: Engine, alike: Similarity, last: int
+) -> dict[str, Any]:
+    """Return values for equal and for independent q and k, and the bound, at some distances."""
     step = alike.step or 1
     distances = sorted({0, *(step * 10**power for power in range(16)), last})
     offsets = np.array([distance for distance in distances if distance <= last], np.int64)
@@ -218,17 +219,17 @@ def _contents(request: Request, engine: Engine, alike: Similarity, last: int) ->
     return details
 
 
-def _of_heads(
+def _head_decay(
     request: Request, engine: Engine, judged: Verdict, distances: Integers
 ) -> dict[str, Any]:
-    """The verdict on the scores of all heads, for keys before the query."""
-    content, lookup = request.encoding.bound.content, request.encoding.lookup
+    """Return the verdict on the scores of all heads, for keys before the query."""
+    content = request.encoding.bound.content
     by_key = content.by == "key"
     if content.by == "pair":
         return {"holds": None, "reason": "scores depend on both positions, not on their distance"}
     if by_key and not judged.affine_rows:
         return {"holds": None, "reason": "scores depend on the key, not on a distance"}
-    rule = score_rule(content, lookup, precision=request.precision, engine=engine)
+    rule = score_rule_of(request, engine)
     slowest, worst = 0, None
     with request.scheme.answerable():
         for head in range(content.heads or 0):
@@ -236,7 +237,7 @@ def _of_heads(
             # matters.
             indices = distances[-1] - distances if by_key else -distances
             scores = np.asarray(rule(head, indices), np.float64)
-            fields = _fields(distances, scores < scores[0] - math.log(2))
+            fields = _decay_fields(distances, scores < scores[0] - math.log(2))
             if not fields["holds"]:
                 return {**fields, "reason": f"head {head}: {fields['reason']}"}
             if worst is None or fields["value"] > slowest:
@@ -261,9 +262,10 @@ def inspection(
     name: str | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> Inspection:
-    """The properties of an encoding at its positions; the linear map is fitted on ``fit`` rows.
+    """Return the properties of an encoding at its positions.
 
-    ``step`` is called about `STEPS` times, as properties become known.
+    The linear map is fitted on ``fit`` rows. ``step`` is called about `STEPS` times, as properties
+    become known.
 
     Raises: InvalidInput if the request is not valid, or asks for too much.
     """
@@ -283,7 +285,7 @@ def inspection(
 def inspection_of_array(
     loaded: Loaded, *, name: str, fit: int | None = None, step: Callable[[], None] = lambda: None
 ) -> Inspection:
-    """The properties of the rows of an array, all measured.
+    """Return the properties of the rows of an array, all measured.
 
     Raises: InvalidInput if it is not a matrix, or too large.
     """
@@ -299,7 +301,6 @@ def _inspection(
     inspected = subject.inspected
     extremes = extremes_of(inspected)
     known: dict[str, Property] = {}
-    shift = None
     known["bounded"] = bounded(subject, extremes)
     known["defined-beyond"] = _defined_beyond(subject)
     if extremes.not_finite is None:
@@ -307,8 +308,7 @@ def _inspection(
         known["unique"] = _unique(subject)
         step()
         known["norm"] = _norm(subject, extremes)
-        shifts, shift = _shifts(subject, fit)
-        known |= shifts
+        known |= _shifts(subject, fit)
         step()
         known |= _by_distance(subject)
         for dtype in (FLOAT16, BFLOAT16):
@@ -324,13 +324,12 @@ def _inspection(
         axis=inspected.axis,
         count=inspected.rows.count,
         properties=tuple(known[name] for name in PROPERTIES),
-        shift=shift,
         **fields,
     )
 
 
 def _unique(subject: InspectedEncoding) -> Property:
-    """Whether no two rows are equal: the smallest distance of two rows, and which."""
+    """Return whether no two rows are equal, with the smallest distance of two rows."""
     inspected = subject.inspected
     if inspected.rows.count < 2:
         return Property("unique", None, reason="there is one row")
@@ -360,7 +359,7 @@ def _unique(subject: InspectedEncoding) -> Property:
 
 
 def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
-    """Whether all rows have one norm: the largest minus the smallest, and their rows."""
+    """Return whether all rows have one norm, with the largest minus the smallest one."""
     inspected, weights = subject.inspected, subject.weights
     if inspected.of_scores:
         return Property("norm", None, evidence="proved", reason="a bias has scores, not vectors")
@@ -386,10 +385,8 @@ def _norm(subject: InspectedEncoding, extremes: Extremes) -> Property:
     )
 
 
-def _shifts(
-    subject: InspectedEncoding, fit: int | None
-) -> tuple[dict[str, Property], LinearShift | None]:
-    """Whether the next row is a fixed linear map of a row: where it was fitted, and beyond."""
+def _shifts(subject: InspectedEncoding, fit: int | None) -> dict[str, Property]:
+    """Return whether the next row is a fixed linear map of a row: in fitted rows, and beyond."""
     inspected = subject.inspected
     names = "linear-shift", "linear-shift-held-out"
     reason = ""
@@ -401,8 +398,7 @@ def _shifts(
         reason = "there are fewer than three rows"
     if reason:
         evidence: HowKnown = "proved" if inspected.of_scores else "measured"
-        none = {name: Property(name, None, evidence=evidence, reason=reason) for name in names}
-        return none, None
+        return {name: Property(name, None, evidence=evidence, reason=reason) for name in names}
     shift = linear_shift(inspected, fit)
     ends = f"{inspected.axis}s {inspected.place(0)} … {inspected.place(shift.count - 1)}"
     details: dict[str, Any] = {
@@ -412,7 +408,7 @@ def _shifts(
     }
     exactly = subject.complete is not None
     if exactly:
-        rotated = _rotated(subject)
+        rotated = _rotation_error(subject)
         details["rotation"] = rotated
         holds: bool | None = True
         reason = f"the exact rotation of each pair leaves {rotated:.2g} on all rows"
@@ -433,11 +429,11 @@ def _shifts(
     held = shift.held_out()
     if held is None:
         reason = "every row was used for the fit; none is held out"
-        return {here.name: here, names[1]: Property(names[1], None, reason=reason)}, shift
+        return {here.name: here, names[1]: Property(names[1], None, reason=reason)}
     if shift.trivial:
         reason = f"{shift.count} independent rows fit any map, so they say nothing about other rows"
         beyond = Property(names[1], None, held.value, reason=reason)
-        return {here.name: here, beyond.name: beyond}, shift
+        return {here.name: here, beyond.name: beyond}
     beyond = Property(
         names[1],
         held.rounded,
@@ -446,11 +442,11 @@ def _shifts(
         reason=f"the least-squares map fitted on {ends}, on the rows beyond",
         details={**details, "tolerance": held.allowed},
     )
-    return {here.name: here, beyond.name: beyond}, shift
+    return {here.name: here, beyond.name: beyond}
 
 
-def _rotated(subject: InspectedEncoding) -> float:
-    """The residual of the exact rotation by one step, in float64."""
+def _rotation_error(subject: InspectedEncoding) -> float:
+    """Return the residual of the exact rotation by one step, in float64."""
     request, inspected, waves = subject.request, subject.inspected, subject.waves
     assert request is not None
     assert waves is not None
@@ -462,7 +458,7 @@ def _rotated(subject: InspectedEncoding) -> float:
 
 
 def _by_distance(subject: InspectedEncoding) -> dict[str, Property]:
-    """Whether scores depend only on the distance, and whether they fall with it."""
+    """Return whether scores depend only on the distance, and whether they fall with it."""
     inspected, request = subject.inspected, subject.request
     if subject.kind == "relative":
         reason = "rows belong to offsets: scores are q · row"
@@ -492,7 +488,7 @@ def _by_distance(subject: InspectedEncoding) -> dict[str, Property]:
 
 
 def _verdict(subject: InspectedEncoding, alike: Similarity) -> Verdict:
-    """The verdict on a similarity; the worst head's if scores depend on keys or pairs."""
+    """Return the verdict on a similarity; the worst head's if scores depend on keys or pairs."""
     request, content = subject.request, subject.content
     if request is None or content is None or content.by not in ("key", "pair"):
         return verdict(alike)
@@ -535,7 +531,7 @@ def _relative(subject: InspectedEncoding, judged: Verdict) -> Property:
 
 
 def _defined_beyond(subject: InspectedEncoding) -> Property:
-    """Whether positions never run out; else how many there are."""
+    """Return whether positions never run out, or else how many there are."""
     name, content, request = "defined-beyond", subject.content, subject.request
     if content is None or request is None:
         count = subject.inspected.rows.count
@@ -560,7 +556,7 @@ def _defined_beyond(subject: InspectedEncoding) -> Property:
 
 
 def _lengths(request: Request) -> dict[str, int]:
-    """The parameters of an encoding that are sequence lengths, with their resolved values."""
+    """Return the parameters of an encoding that are sequence lengths, with resolved values."""
     bound = request.encoding.bound
     declared = bound.scheme.parameters
     return {
@@ -571,7 +567,7 @@ def _lengths(request: Request) -> dict[str, int]:
 
 
 def _follows_length(subject: InspectedEncoding) -> bool:
-    """Whether the last row changes if the sequence is twice as long."""
+    """Return whether the last row changes if the sequence is twice as long."""
     request, inspected = subject.request, subject.inspected
     assert request is not None
     lengths = _lengths(request)
@@ -586,7 +582,7 @@ def _follows_length(subject: InspectedEncoding) -> bool:
 
 
 def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> RealRows:
-    """The last row of an encoding; for a bias, the score of the last query and the first key."""
+    """Return the last row of an encoding; for a bias, the score of the last query and first key."""
     last = inspected.place(inspected.rows.count - 1)
     if not inspected.of_scores:
         return np.concatenate(
@@ -600,7 +596,7 @@ def _last_values(request: Request, inspected: InspectedRows, engine: Engine) -> 
 
 
 def _distinct(subject: InspectedEncoding, dtype: DType) -> Property:
-    """Whether rows stay distinct when their entries are rounded to a number format."""
+    """Return whether rows stay distinct when their entries are rounded to a number format."""
     inspected = subject.inspected
     count = inspected.rows.count
     distinct = distinct_rows(inspected.rounded(dtype), count)
@@ -622,22 +618,22 @@ MOST_OF_CONTEXT = 1 << 17
 def inspections_of(
     choice: Choice, fit: int | None = None, step: Callable[[], None] = lambda: None
 ) -> Iterator[Inspection]:
-    """The properties of a choice, or of each part of a hybrid; ``fit`` rows fit the linear map.
+    """Yield the properties of a choice, or of each part of a hybrid.
 
-    ``step`` is called as properties become known. The default positions are those of the model's
-    context, or the first 512.
+    The linear map is fitted on ``fit`` rows. ``step`` is called as properties become known. The
+    default positions are those of the model's context, or the first 512.
 
     Raises: InvalidInput if it asks for too much, or for positions that do not exist.
     """
     for part in choice.parts or (choice,):
-        placed = part if part.positions is not None else _at_first(part)
+        placed = part if part.positions is not None else _at_default_positions(part)
         for request in placed.requests(Precision.of(FLOAT64, None)):
             engine = placed.engine(request.plan())
             yield inspection(request, engine, fit=fit, name=choice.source or None, step=step)
 
 
-def _at_first(choice: Choice) -> Choice:
-    """A choice at as many first positions as are inspected by default."""
+def _at_default_positions(choice: Choice) -> Choice:
+    """Return a choice at as many first positions as are inspected by default."""
     content = choice.encoding().bound.content
     count = FIRST
     if choice.context is not None:
@@ -650,7 +646,7 @@ def _at_first(choice: Choice) -> Choice:
 
 
 def names_apart(names: Sequence[str]) -> list[str]:
-    """The same names, with repeated ones numbered in order.
+    """Return the names, with repeated ones numbered in order.
 
     >>> names_apart(["rope", "alibi", "rope"])
     ['rope (1)', 'alibi', 'rope (2)']
@@ -662,6 +658,6 @@ def names_apart(names: Sequence[str]) -> list[str]:
 
 
 def named_apart(inspections: list[Inspection]) -> list[Inspection]:
-    """The same inspections, each with a unique name."""
+    """Return the inspections, each with a unique name."""
     names = names_apart([known.name for known in inspections])
     return [replace(known, name=name) for known, name in zip(inspections, names, strict=True)]

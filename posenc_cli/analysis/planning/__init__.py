@@ -1,4 +1,4 @@
-"""Settings for a context longer than the trained one.
+"""Find settings for a context longer than the trained one.
 
 In: a model's config and a length. Out: each recipe, and its effects on the frequencies. Start with
 ``planner.plan_length``, which tries the recipes, or says what limits models that have none.

@@ -1,4 +1,4 @@
-"""The sum of cosines of the rotated pairs: where it is negative, and which bases avoid that.
+"""Compute the sum of cosines of the rotated pairs, and find the bases that keep it at 0 or more.
 
 Men et al. 2024 ("Base of RoPE Bounds Context Length", arXiv:2405.14591) show: a head can tell a key
 similar to its query from a random key at distance m only if B(m) = Σ cos(m·θ_i) is not negative.
@@ -33,12 +33,12 @@ SMALLEST_BASE, LARGEST_BASE = 100.0, 1e10
 """The range of bases to try."""
 
 _HELD = 1 << 18
-"""Sums that are held at once: two megabytes."""
+"""Sums held at once: two megabytes."""
 _WIDEST = 1 << 10
 """Columns of a block of sums."""
 _UNIT = 2.0**-52
 _NEAR = 64
-"""Distances on either side of one that was negative for another base; these are tried first."""
+"""Distances tried first, on either side of one that was negative for another base."""
 _DENSEST, _SPARSEST = 128, 12
 """Bases tried per decade, for short and for long contexts."""
 _COSINES_A_DECADE = 1 << 28
@@ -67,28 +67,28 @@ class CosineSums(Record):
 
     @classmethod
     def of(cls, frequencies: Sequence[Decimal | float]) -> CosineSums:
-        """The sums over the pairs that rotate, from frequencies in extended precision."""
-        turning = [frequency for frequency in frequencies if frequency != 0]
-        angles = np.array([float(frequency) for frequency in turning])
-        return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(turning))
+        """Return the sums over the pairs that rotate, from frequencies in extended precision."""
+        rotating = [frequency for frequency in frequencies if frequency != 0]
+        angles = np.array([float(frequency) for frequency in rotating])
+        return cls(angles, np.full(angles.size, _UNIT), lambda: exact.asarray(rotating))
 
     @classmethod
-    def of_base(cls, base: float, exponents: Reals, slowed: float = 1.0) -> CosineSums:
-        """The sums for the frequencies base^(−u) / slowed of some exponents u."""
+    def of_base(cls, base: float, exponents: Reals, factor: float = 1.0) -> CosineSums:
+        """Return the sums for the frequencies base^(−u) / factor of some exponents u."""
         errors = _UNIT * (2 + exponents * math.log(base))
 
         def exactly() -> exact.Vector:
-            return 1 / (slowed * exact.asarray(base) ** exact.asarray(list(map(float, exponents))))
+            return 1 / (factor * exact.asarray(base) ** exact.asarray(list(map(float, exponents))))
 
-        return cls(base**-exponents / slowed, errors, exactly)
+        return cls(base**-exponents / factor, errors, exactly)
 
-    def _slack(self, distance: int) -> float:
-        """A bound on the rounding errors of all sums up to a distance."""
+    def _error_bound(self, distance: int) -> float:
+        """Return a bound on the rounding errors of all sums up to a distance."""
         angles = distance * float((self.angles * (self.errors + _UNIT)).sum())
         return angles + (2 * self.angles.size + 12) * self.angles.size * _UNIT / 2
 
     def first_negative(self, length: int) -> int | None:
-        """The first distance below ``length`` at which the sum is negative, or None.
+        """Return the first distance below ``length`` at which the sum is negative, or None.
 
         >>> from posenc_cli.formulas.rotary import ladder
         >>> CosineSums.of(list(ladder(exact, 128, 10_000.0))).first_negative(4096)
@@ -97,31 +97,32 @@ class CosineSums(Record):
         if self.at_rest >= self.angles.size:
             return None
         for start, sums in self._blocks(length):
-            below = np.flatnonzero(sums <= self._slack(start + sums.size))
+            below = np.flatnonzero(sums <= self._error_bound(start + sums.size))
             for place in below:
                 if self._negative(start + int(place), float(sums[place])):
                     return start + int(place)
         return None
 
     def negative_near(self, distance: int, length: int) -> int | None:
-        """A distance near another one at which the sum is certainly negative, or None."""
+        """Return a distance near another one at which the sum is certainly negative, or None."""
         near = np.arange(max(0, distance - _NEAR), min(length, distance + _NEAR))
         sums = np.cos(np.outer(near, self.angles)).sum(axis=1) + self.at_rest
-        below = np.flatnonzero(sums < -self._slack(length))
+        below = np.flatnonzero(sums < -self._error_bound(length))
         return int(near[below[0]]) if below.size else None
 
     def _negative(self, distance: int, value: float) -> bool:
-        if abs(value) > self._slack(distance):
+        if abs(value) > self._error_bound(distance):
             return value < 0
         cosines = exact.cos(self.exactly() * distance)
         return sum(cosines, start=exact.ZERO) + self.at_rest < 0
 
     def _blocks(self, length: int) -> Iterator[tuple[int, Reals]]:
-        """The sums of all distances below a length, block by block."""
+        """Yield the sums of all distances below a length, block by block."""
         side = min(_WIDEST, 1 << max(4, math.isqrt(length).bit_length()))
         columns = np.outer(self.angles, np.arange(side))  # (pairs, side)
         within = np.concatenate([np.cos(columns), -np.sin(columns)])
-        starts = [start for start in (0, _HELD >> 4) if start < length]  # most end in the first
+        # Most searches end in the first, smaller block.
+        starts = [start for start in (0, _HELD >> 4) if start < length]
         for start, stop in pairwise((*starts, *range(_HELD, length, _HELD), length)):
             rows = np.outer(np.arange(start, stop, side), self.angles)  # (rows, pairs)
             sums = (np.concatenate([np.cos(rows), np.sin(rows)], axis=1) @ within).ravel()
@@ -143,7 +144,7 @@ class BaseInterval(Record):
 
 
 class QualifyingBases(Record):
-    """Which of the ``tried`` bases keep B(m) at 0 or more for all m < ``length``.
+    """The tried bases that keep B(m) at 0 or more for all m < ``length``.
 
     Each base was tested by itself, at every distance. Nothing is known about the bases between two
     tried ones. ``low`` and ``high`` are the range, and ``per_decade`` is the number of bases tried
@@ -158,9 +159,9 @@ class QualifyingBases(Record):
     intervals: tuple[BaseInterval, ...]
 
     def first_from(self, base: float) -> float | None:
-        """The smallest qualifying base from ``base`` up whose tried neighbours both qualify.
+        """Return the smallest qualifying base from ``base`` up whose tried neighbours both qualify.
 
-        Without such a base, the smallest qualifying base; None if no base qualifies.
+        Without such a base, return the smallest qualifying one from there; None if there is none.
         """
         alone = None
         tried = tried_bases(self.per_decade)
@@ -174,7 +175,7 @@ class QualifyingBases(Record):
 
 
 def usual_density(length: int, pairs: int = 64) -> int:
-    """The default number of bases to try per decade.
+    """Return the default number of bases to try per decade.
 
     >>> usual_density(4096), usual_density(131072), usual_density(1_000_000)
     (128, 32, 12)
@@ -183,7 +184,7 @@ def usual_density(length: int, pairs: int = 64) -> int:
 
 
 def tried_bases(per_decade: int) -> list[float]:
-    """The bases to try: powers of 10^(1/per_decade), to six digits.
+    """Return the bases to try: powers of 10^(1/per_decade), to six digits.
 
     >>> tried_bases(2)[:4]
     [100.0, 316.228, 1000.0, 3162.28]
@@ -198,10 +199,10 @@ def qualifying_bases(
     length: int,
     *,
     per_decade: int | None = None,
-    slowed: float = 1.0,
+    factor: float = 1.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> QualifyingBases:
-    """Which bases qualify for a length, with frequencies base^(−u) / slowed of some exponents u.
+    """Return which bases qualify for a length, with frequencies base^(−u) / factor of exponents u.
 
     ``progress`` is called with the number of bases tried and the total.
 
@@ -222,7 +223,7 @@ def qualifying_bases(
     for done, base in enumerate(bases):
         if progress is not None and done % _STEP == 0:
             progress(done, len(bases))
-        sums = CosineSums.of_base(base, exponents, slowed)
+        sums = CosineSums.of_base(base, exponents, factor)
         found = None if failed is None else sums.negative_near(failed, length)
         if found is None:
             found = sums.first_negative(length)

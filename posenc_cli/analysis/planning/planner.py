@@ -1,4 +1,4 @@
-"""Recipes for a length beyond the trained one, and their effects.
+"""Plan recipes for a length beyond the trained one, and compute their effects.
 
 A model with ``trained`` positions has seen the angles 0 … trained · θ of each pair, and those of
 the context that its config states. A pair that completed a period has seen all angles. Any other
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Reals
 
 WIDEST = 1 << 12
-"""Columns of a head: wider than any model's, and a few seconds."""
+"""The largest head dim: wider than any model's, and a few seconds."""
 AS_IS = "as-is"
 _SAME = 1e-9
 """Tolerance for a ratio of frequencies, because a config rounds its factor."""
 _LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-"""The values of Llama 3.1, if a config has none of its own."""
+"""The values of Llama 3.1, for a config without these."""
 _BASE_DIGITS = 6
 _BASE_ROUNDED = 10.0 ** (1 - _BASE_DIGITS)
-"""Largest relative error of the lowest frequency that rounding a base to its digits causes."""
+"""Largest relative error of the lowest frequency if a base is rounded to `_BASE_DIGITS` digits."""
 _PLAIN = ("rope", "mrope")
 _OWN_FACTORS = ("rope-ntk", "rope-longrope")
 """Training-time rules whose base does not depend on the length."""
@@ -57,9 +57,8 @@ _RAISED = {"rope-ntk": "ntk", "rope-linear": "linear", "rope-proportional": "lin
 class PairShares(Record):
     """The pairs that rotate, counted by the effect of a recipe on their frequency.
 
-    ``kept`` pairs keep it, ``blended`` pairs are slowed by less than the full factor, and
-    ``interpolated`` pairs by all of it. ``smallest`` is the smallest ratio of a pair's frequency to
-    its original.
+    ``kept`` pairs keep it. ``interpolated`` pairs have it divided by the full factor, ``blended``
+    pairs by less. ``smallest`` is the smallest ratio of a frequency to the original.
     """
 
     kept: int
@@ -71,11 +70,11 @@ class PairShares(Record):
 class Recipe(Record):
     """A way to reach a length: the settings, and their effects on the pairs.
 
-    ``name`` is that of the recipe; ``scheme`` and ``params`` are the encoding of the resulting
-    config. ``config`` has the keys to set, and ``overrides`` the same for an engine that has loaded
-    the config. Both are None if there is no config to set them in. ``unseen`` are the pairs that
-    reach unseen angles, ``unseen_from`` the first position of any of them. ``negative_from`` is the
-    first distance below the length at which the sum of cosines is negative.
+    ``scheme`` and ``params`` are the encoding of the resulting config. ``config`` has the keys to
+    set, and ``overrides`` the same for an engine that has loaded the config. Both are None if there
+    is no config to set them in. ``unseen`` are the pairs that reach unseen angles, ``unseen_from``
+    the first position of any of them. ``negative_from`` is the first distance below the length at
+    which the sum of cosines is negative.
 
     Units: ``step``, the rotation of the highest-frequency pair per position, in radians.
     """
@@ -97,14 +96,14 @@ class Recipe(Record):
 
 
 class LengthPlan(Record):
-    """What is known of a model at a length, and the recipes for it.
+    """A model's properties at a length, and the recipes for it.
 
     ``trained`` is the number of positions of the first training. If the config does not distinguish
     it from the stated context (``told`` is False), it is the stated one. ``trained_source`` is
     where it was read. ``longer`` says whether the length exceeds the config's context.
-    ``never_turned`` are the pairs whose wavelength is longer than ``trained``. ``negative_from`` is
-    that of the config as it stands; ``negative_with_rest`` also counts the head's ``at_rest``
-    pairs, which do not rotate. ``left_out`` has the reason for each missing recipe.
+    ``never_turned`` are the pairs whose wavelength is longer than ``trained``. ``negative_from``
+    belongs to the config as it is; ``negative_with_rest`` also counts the head's ``at_rest`` pairs,
+    which do not rotate. ``left_out`` has the reason for each missing recipe.
     """
 
     model_type: str
@@ -132,7 +131,7 @@ class LengthPlan(Record):
 
 
 class Planner:
-    """Plans the rotation of some layers for a length."""
+    """A planner for the rotation of some layers at a length."""
 
     def __init__(
         self,
@@ -156,32 +155,31 @@ class Planner:
         self.progress = progress
         check_size("the rotation", int(layers.values()["dim"]), WIDEST, "columns")
         self.trained, self.source, self.plain = self._training()
-        self.frequencies = exact_rotation(self.plain, self.trained).frequencies
-        self.turning = np.array([float(angle) for angle in self.frequencies if angle != 0])
-        self.seen = self.turning * self.trained
+        self.rotating = _rotating(exact_rotation(self.plain, self.trained).frequencies)
+        self.seen = self.rotating * self.trained
         if (context := self.lengths.context) is not None:
-            scaled = _turning(exact_rotation(layers, context).frequencies)
+            scaled = _rotating(exact_rotation(layers, context).frequencies)
             self.seen = np.maximum(self.seen, scaled * context)
         beside = layers.derived.get("beside_slice")
         width = int(layers.values()["dim"]) + int(beside.value or 0 if beside else 0)
-        self.at_rest = width // 2 - len(self.turning)  # pairs of the whole head
+        self.at_rest = width // 2 - len(self.rotating)  # pairs of the whole head
         self.spelling: Spelling | None = None
         if self.written and self.given is not None:
             others = [g for g in resolved.layers if g.layer_type != layers.layer_type]
             self.spelling = spelling_of(self.given, layers, others)
 
     def _training(self) -> tuple[int, str, Layers]:
-        """The trained length, its source, and the layers as they were in training.
+        """Return the trained length, its source, and the layers as they were in training.
 
         Raises: InvalidInput if no length is stated.
         """
         params, lengths = self.layers.params, self.lengths
         if self.layers.scheme == "rope-dynamic":
             limit = params["max_position_embeddings"]
-            return int(limit.value), limit.source, self._with("rope", {})
+            return int(limit.value), limit.source, self._with_rule("rope", {})
         if lengths.trained is not None:
             original = params["original_max_position_embeddings"]
-            return lengths.trained, original.source, self._with("rope", {})
+            return lengths.trained, original.source, self._with_rule("rope", {})
         context = self.layers.derived.get("context")
         if context is None:
             raise InvalidInput(
@@ -190,8 +188,8 @@ class Planner:
             )
         return int(context.value), context.source, self.layers
 
-    def _with(self, scheme: str, more: Mapping[str, Any]) -> Layers:
-        """The layers with another rule, and otherwise the same parameters."""
+    def _with_rule(self, scheme: str, more: Mapping[str, Any]) -> Layers:
+        """Return the layers with another rule, and otherwise the same parameters."""
         kept = {
             name: self.layers.params[name]
             for name in ("dim", "base", "layout", "partial")
@@ -200,8 +198,8 @@ class Planner:
         return override(replace(self.layers, scheme=scheme, params=kept), more)
 
     def plan(self) -> LengthPlan:
-        """The plan."""
-        never = np.flatnonzero(self.turning * self.trained < 2 * math.pi)
+        """Return the plan."""
+        never = np.flatnonzero(self.rotating * self.trained < 2 * math.pi)
         nothing: dict[str, Any] | None = {} if self.written else None
         as_is = self.recipe(AS_IS, self.layers, nothing, nothing)
         longer = self.to > max(self.trained, self.lengths.context or 0)
@@ -218,7 +216,7 @@ class Planner:
             told=self.lengths.trained is not None and self.layers.scheme != "rope-dynamic",
             lengths=self.lengths,
             base=float(self.layers.values()["base"]),
-            pairs=len(self.turning),
+            pairs=len(self.rotating),
             at_rest=self.at_rest,
             never_turned=tuple(never.tolist()),
             negative_from=as_is.negative_from,
@@ -233,20 +231,20 @@ class Planner:
     def _bases(self) -> QualifyingBases:
         values = self.plain.values()
         proportional = self.plain.scheme == "rope-proportional"
-        ladder_pairs = int(values["dim"]) // 2 if proportional else len(self.turning)
-        exponents = np.arange(len(self.turning)) / ladder_pairs
-        slowed = float(values.get("factor") or 1.0)
+        ladder_pairs = int(values["dim"]) // 2 if proportional else len(self.rotating)
+        exponents = np.arange(len(self.rotating)) / ladder_pairs
+        factor = float(values.get("factor") or 1.0)
         return qualifying_bases(
             exponents,
             self.to,
             per_decade=self.per_decade,
-            slowed=slowed,
+            factor=factor,
             progress=self.progress,
         )
 
     def _recipes(self, bases: QualifyingBases | None) -> Iterator[Recipe]:
-        """The available recipes; the reasons for missing ones go to ``left_out``."""
-        times, pairs = self.to / self.trained, len(self.turning)
+        """Yield the available recipes; add the reasons for missing ones to ``left_out``."""
+        times, pairs = self.to / self.trained, len(self.rotating)
         own = self.layers.scheme if self.layers.scheme == "rope-longrope" else self.plain.scheme
         self.left_out["longrope"] = "its factors are found by a search on the model's loss"
         if own not in _PLAIN:
@@ -256,17 +254,17 @@ class Planner:
                 factor = times * float(self.plain.values().get("factor") or 1.0)
                 yield from self._written(_RAISED[own], own, {"factor": factor}, None)
             return
-        for name, scheme, more in self._stretches(times):
+        for name, scheme, more in self._scaled_recipes(times):
             yield from self._written(name, scheme, more, None)
         base = float(self.layers.params["base"].value)
         if pairs < 2:
             reason = "one pair rotates, and its frequency is 1 whatever the base"
             self.left_out |= dict.fromkeys(("dynamic", "ntk"), reason)
         else:
-            stretched = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
-            yield from self._written("ntk", "rope", {}, stretched)
+            scaled_base = float(f"{base * times ** (pairs / (pairs - 1)):.{_BASE_DIGITS}g}")
+            yield from self._written("ntk", "rope", {}, scaled_base)
         larger = None if bases is None else bases.first_from(math.nextafter(base, math.inf))
-        sums = CosineSums.of([*map(float, self.turning)])
+        sums = CosineSums.of([*map(float, self.rotating)])
         if bases is not None and sums.first_negative(self.to) is None:
             self.left_out["base"] = "the current base keeps the sum from being negative"
         elif larger is None:
@@ -274,11 +272,11 @@ class Planner:
         else:
             yield from self._written("base", "rope", {}, larger)
 
-    def _stretches(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """The rules that scale plain RoPE by a factor, with their parameters."""
+    def _scaled_recipes(self, times: float) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Yield the recipes that scale plain RoPE by a factor, with their rules and parameters."""
         original = {"original_max_position_embeddings": self.trained}
         yield "linear", "rope-linear", {"factor": times}
-        if len(self.turning) > 1:
+        if len(self.rotating) > 1:
             limit = {"max_position_embeddings": self.trained}
             yield "dynamic", "rope-dynamic", {"factor": times, **limit}
         yield "yarn", "rope-yarn", {"factor": times, **original, **self._kept("rope-yarn")}
@@ -288,18 +286,18 @@ class Planner:
         yield "llama3", "rope-llama3", {"factor": grown, **bend, **original}
 
     def _kept(self, scheme: str) -> dict[str, Any]:
-        """The parameters of a rule that the config already has, except lengths and factors."""
+        """Return the rule's parameters that the config already has, except lengths and factors."""
         if self.layers.scheme != scheme:
             return {}
         changed = ("dim", "base", "layout", "partial", "factor", "original_max_position_embeddings")
         return {
             name: value
             for name, value in self.layers.values().items()
-            if name not in changed and not self._follows(name, value)
+            if name not in changed and not self._is_computed(name, value)
         }
 
-    def _follows(self, name: str, value: Any) -> bool:
-        """Whether a parameter is an attention factor equal to the one that the rule computes."""
+    def _is_computed(self, name: str, value: Any) -> bool:
+        """Return whether a parameter is an attention factor that the rule would compute anyway."""
         if name != "attention_factor":
             return False
         ruled = attention_factor("rope-yarn", {"factor": self.layers.values()["factor"]})
@@ -308,9 +306,12 @@ class Planner:
     def _written(
         self, name: str, scheme: str, more: Mapping[str, Any], base: float | None
     ) -> Iterator[Recipe]:
-        """A recipe, as read back from the config it is written into."""
+        """Yield a recipe, as read from the config it is written into.
+
+        If that fails, yield nothing; ``left_out`` gets the reason.
+        """
         changes = {**more} if base is None else {**more, "base": base}
-        layers = self._with(scheme, changes)
+        layers = self._with_rule(scheme, changes)
         config, overrides = None, None
         if self.spelling is not None:
             try:
@@ -319,8 +320,8 @@ class Planner:
                 self.left_out[name] = error.message.removeprefix("config.json: ")
                 return
         recipe = self.recipe(name, layers, config, overrides)
-        angles = _turning(exact_rotation(layers, self.to).frequencies)
-        if (angles > self.turning * (1 + _SAME)).any():
+        angles = _rotating(exact_rotation(layers, self.to).frequencies)
+        if (angles > self.rotating * (1 + _SAME)).any():
             self.left_out[name] = "pairs would rotate faster than they did in training"
             return
         yield recipe
@@ -328,7 +329,7 @@ class Planner:
     def _config(
         self, wanted: Layers, more: Mapping[str, Any], base: float | None
     ) -> tuple[dict[str, Any], dict[str, Any] | None, Layers]:
-        """The keys to set, those for an engine, and the layers of the resulting config.
+        """Return the keys to set, those for an engine, and the layers of the resulting config.
 
         Raises: InvalidInput if the config cannot have them.
         """
@@ -344,20 +345,22 @@ class Planner:
             rope = {"rope_type": "default"}
         context = self.trained if wanted.scheme == "rope-dynamic" else self.to
         snippet = self.spelling.snippet(rope, base=base, context=context)
-        layers, others = self._checked(merged(self.given, snippet), wanted)
+        layers, others = self._planned_layers(merged(self.given, snippet), wanted)
         overrides = self.spelling.override(layers, others, rope, context)
         if overrides is not None:
             try:
-                self._checked(self.spelling.loaded(self.given, overrides), wanted)
+                self._planned_layers(self.spelling.loaded(self.given, overrides), wanted)
             except InvalidInput:
                 overrides = None
         return snippet, overrides, layers
 
-    def _checked(self, config: Mapping[str, Any], wanted: Layers) -> tuple[Layers, list[Layers]]:
-        """The planned layers as read from a written config, and the others that rotate.
+    def _planned_layers(
+        self, config: Mapping[str, Any], wanted: Layers
+    ) -> tuple[Layers, list[Layers]]:
+        """Return the planned layers as read from a written config, and the others that rotate.
 
-        Other layers may change only if they had the same rotation before, and must then still have
-        the same.
+        Other layers may change only if they had the same rotation before. Then they must still have
+        the same one.
 
         Raises: InvalidInput if the config does not read as planned.
         """
@@ -386,12 +389,12 @@ class Planner:
         config: Mapping[str, Any] | None,
         overrides: Mapping[str, Any] | None,
     ) -> Recipe:
-        """The effects of layers at the length."""
+        """Return a recipe: layers, and their effects at the length."""
         bound = catalogue.find(layers.scheme).bind(layers.values(), seq_len=self.to)
         frequencies = exact_rotation(layers, self.to).frequencies
-        angles = _turning(frequencies)
-        shares = angles / self.turning
-        ends = self._ends(angles)
+        angles = _rotating(frequencies)
+        shares = angles / self.rotating
+        ends = self._first_unseen(angles)
         unseen = [place for place, end in ends.items() if end < self.to]
         derived = layers.derived
         attention, softmax = (
@@ -424,7 +427,7 @@ class Planner:
     def _engines(
         self, layers: Layers, overrides: Mapping[str, Any] | None
     ) -> tuple[EngineFlags, ...]:
-        """The flags for engines, if a file describes the model."""
+        """Return the flags for engines, if a file describes the model."""
         unwritten = self.given is not None and not self.written
         if unwritten or layers is self.layers:  # as-is sets nothing
             return ()
@@ -433,15 +436,15 @@ class Planner:
             config = self.spelling.loaded(self.given, overrides)
         return TargetRope(self.layers, layers, self.to, config, overrides, self.given).flags()
 
-    def _ends(self, angles: Reals) -> dict[int, int]:
-        """The first position with an unseen angle, for each pair that completed no period."""
+    def _first_unseen(self, angles: Reals) -> dict[int, int]:
+        """Return the first position with an unseen angle, for each pair without a full period."""
         return {
             int(place): math.ceil(float(self.seen[place] / angles[place]) * (1 - _SAME))
             for place in np.flatnonzero(self.seen < 2 * math.pi)
         }
 
 
-def _turning(frequencies: Sequence[Any]) -> Reals:
+def _rotating(frequencies: Sequence[Any]) -> Reals:
     return np.array([float(angle) for angle in frequencies if angle != 0])
 
 
@@ -461,9 +464,9 @@ class NoPlan(Record):
 
 
 def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
-    """The limit of layers that have no recipes, or None if recipes exist.
+    """Return what limits layers without recipes, or None if recipes exist.
 
-    Raises: InvalidInput if positions are not a sequence, or if no length is stated.
+    Raises: InvalidInput if positions are not a sequence.
     """
     stated = lengths_of(layers).stated
     window = window_of(layers)
@@ -510,13 +513,13 @@ def not_planned(layers: Layers, resolved: Resolved, to: int) -> NoPlan | None:
 
 
 def window_of(layers: Layers) -> int | None:
-    """The number of positions that these layers see, or None if they see all."""
+    """Return the number of positions that these layers see, or None if they see all."""
     window = layers.derived.get("window") or layers.derived.get("window_of_all")
     return None if window is None else int(window.value)
 
 
 LONGEST = 1 << 24
-"""Positions of a plan: every distance is computed, for each recipe and many bases."""
+"""The most positions of a plan: every distance is computed, for each recipe and many bases."""
 
 
 def plan_length(
@@ -529,12 +532,12 @@ def plan_length(
     per_decade: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[LengthPlan | NoPlan, Resolved]:
-    """The plan of some layers for a length of ``to`` positions, and how the config was read.
+    """Return the plan of some layers for ``to`` positions, and the reading of the config.
 
     ``per_decade`` bases are tried per decade, by default as many as take a moment.
 
     Raises: InvalidInput if the config cannot be read, if layers differ and none is named, or if the
-        length exceeds the limit.
+    length exceeds the limit.
     """
     check_size(f"--to {to}", to, LONGEST, "positions")
     resolved = resolve(config, name=name)
@@ -546,9 +549,9 @@ def plan_length(
         return reason, resolved
     window = window_of(layers)
     if window is not None and window < to:
-        said = f"these layers see a window of {window} positions: no distance is longer, whatever"
-        said += f" the length, and the plan is for {window}"
-        resolved, to = replace(resolved, warnings=(*resolved.warnings, said)), window
+        notice = f"these layers see a window of {window} positions: no distance is longer, whatever"
+        notice += f" the length, and the plan is for {window}"
+        resolved, to = replace(resolved, warnings=(*resolved.warnings, notice)), window
     if not given:
         resolved = replace(resolved, warnings=(*resolved.warnings, *_already_served(layers, to)))
     planner = Planner(
@@ -561,9 +564,12 @@ def plan_length(
 
 
 def _already_served(layers: Layers, to: int) -> Iterator[str]:
-    """A warning where linear scaling may reach a length, if the context is that before it."""
+    """Yield a warning if linear scaling may reach the length already.
+
+    That is so if the stated context is the one before scaling.
+    """
     context = layers.derived.get("context")
-    # Where layers have types, as in Gemma 3, the stated context is that after scaling.
+    # If layers have types, as in Gemma 3, the stated context is the one after scaling.
     if context is not None and layers.scheme == "rope-linear" and layers.layer_type is None:
         reach = int(context.value * layers.params["factor"].value)
         if context.value < to <= reach and lengths_of(layers).trained is None:
@@ -574,7 +580,9 @@ def _already_served(layers: Layers, to: int) -> Iterator[str]:
 
 
 def layers_to_plan(resolved: Resolved, layer_type: str | None) -> Layers:
-    """The layers of a type; by default the only type that sees all positions, or that rotates.
+    """Return the layers of a type; by default the only type that sees all positions.
+
+    If none does, it is the only type with a window.
 
     Raises: InvalidInput, with the choices.
     """

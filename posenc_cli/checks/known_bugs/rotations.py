@@ -15,9 +15,9 @@ import numpy as np
 from posenc_cli.checks.expected import Change, Expected, ValuePlaces
 from posenc_cli.checks.known_bugs.bug import GITHUB, KnownBug
 from posenc_cli.diagnosis.bug_search import FACTORS, offsets_text
-from posenc_cli.diagnosis.coordinates import following
+from posenc_cli.diagnosis.coordinates import coordinates_on_axes
 from posenc_cli.diagnosis.defects import TURNS, Defect
-from posenc_cli.diagnosis.misplaced_values import wrong_places
+from posenc_cli.diagnosis.misplaced_values import misplaced_entries
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.causes import Cause
 from posenc_cli.inference.formats import COARSE, HALVES, on_grid, round_to_half
@@ -253,7 +253,7 @@ def _misplaced(e: Rotated) -> Iterator[Change]:
     """Cosines and sines that stand at the wrong places."""
     size = e.reference.scale
     unit = e.by(Defect()).factors / size
-    for message, (a, b, c, d), fastest in wrong_places(e.reference, unit.real, unit.imag):
+    for message, (a, b, c, d), fastest in misplaced_entries(e.reference, unit.real, unit.imag):
         turned = size * ((a + d) + 1j * (c - b)) / 2
         mirrored = size * ((a - d) + 1j * (c + b)) / 2
         yield Change(message, make=partial(_as_made, own=PairMap(turned, fastest, mirrored)))
@@ -304,7 +304,7 @@ def _axes(e: Rotated) -> Iterator[Change]:
 
 
 def _along(e: Rotated, axes: NumberArray) -> PairMap:
-    moved = following(e.reference, axes)
+    moved = coordinates_on_axes(e.reference, axes)
     if (moved.where(e.pairs) == e.reference.angle_positions(e.places.at)).all():
         raise InvalidInput("the exchanged coordinates are equal at the positions of this pack")
     return e.by(Defect(moved=moved))
