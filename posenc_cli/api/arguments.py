@@ -174,7 +174,7 @@ _ARGUMENTS = {
 """Arguments whose names differ from their options; all others have the same name."""
 
 _OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)(?:( )(?=[A-Z]\b)|( |=)?)")
-_QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w))")
+_QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|\bposenc [a-z-]+(?: --[a-z-]+ [\w.-]+)+)")
 _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
 
@@ -187,6 +187,8 @@ def argument_text(text: str) -> str:
     'odd=truncate, or positions=N: posenc.schemes() lists what there is'
     >>> argument_text("the table's rows: --len of the file's, in '--len.npy'")
     "the table's rows: positions of the file's, in '--len.npy'"
+    >>> argument_text("see posenc generate --table inv-freq")
+    'see posenc generate --table inv-freq'
     """
 
     def argument(match: re.Match[str]) -> str:
@@ -195,7 +197,7 @@ def argument_text(text: str) -> str:
 
     text = text.replace("(--verbose lists them)", "(report.notes lists them)")
     text = _COMMAND.sub(lambda match: f"posenc.{match[1]}() " if not match[2] else match[0], text)
-    parts = _QUOTED.split(text)  # quoted texts are the caller's own
+    parts = _QUOTED.split(text)  # quoted texts and whole commands stay
     return "".join(
         part if place % 2 else _OPTION.sub(argument, part) for place, part in enumerate(parts)
     )
