@@ -42,7 +42,7 @@ ROOM_FOR_THREADS = 384 << 20
 
 
 def has_room(size: int) -> bool:
-    """Whether ``size`` bytes of memory are available.
+    """Return whether ``size`` bytes of memory are available.
 
     NumPy 2.4 may crash when a small allocation fails, so posenc lets none fail.
     """
@@ -81,7 +81,7 @@ def check_size(request: str, size: int, most: int, unit: str, *, hint: str | Non
 
 
 def _digits(size: int) -> str:
-    """A whole number in digits, or its rough size if it has too many digits to read.
+    """Return a whole number in digits, or its rough size if it has too many digits to read.
 
     >>> _digits(9007199254740992), _digits(10**5000)
     ('9007199254740992', 'over 2^16609')

@@ -120,7 +120,7 @@ class BrokenPlugin(Record):
 
 
 def find(name: str) -> Scheme:
-    """The scheme of a name: built in, installed (entry point), or a user's own.
+    """Return the scheme of a name: built in, installed (entry point), or a user's own.
 
     Raises: InvalidInput if there is no such scheme, if there are several, or if it cannot be
         loaded; Unavailable if its file does not exist.
@@ -155,12 +155,12 @@ def find(name: str) -> Scheme:
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is a user's own scheme: ``package.module:name``, ``./file.py:name``."""
+    """Return whether a name is a user's own scheme: ``package.module:name``, ``./file.py:name``."""
     return re.fullmatch(_OWN, name) is not None
 
 
 def parts_of(name: str) -> list[str]:
-    """The names that a hybrid ``A+B`` joins. A plus in a path with a slash does not join.
+    """Return the names that a hybrid ``A+B`` joins. A plus in a path with a slash does not join.
 
     >>> parts_of("sinusoidal+./my c++/mine.py:scheme+t5")
     ['sinusoidal', './my c++/mine.py:scheme', 't5']
@@ -196,12 +196,12 @@ def adopting(names: Iterable[str]) -> Iterator[None]:
 
 
 def adopted() -> tuple[Scheme, ...]:
-    """The schemes that `adopting` makes known."""
+    """Return the schemes that `adopting` makes known."""
     return tuple(_adopted.get().values())
 
 
 def installed() -> list[Scheme | BrokenPlugin]:
-    """The schemes of installed plugins: each one loaded, or with the reason why it cannot be."""
+    """Return the schemes of installed plugins: each one loaded, or why it cannot be loaded."""
     plugins: list[Scheme | BrokenPlugin] = []
     for name, entry in sorted(_entry_points().items()):
         try:
@@ -220,7 +220,7 @@ def _entry_points() -> dict[str, EntryPoint]:
 
 
 def _may_hold_plugins(place: str) -> bool:
-    """Whether a folder may hold a distribution with posenc's entry-point group, or is an archive.
+    """Return whether a folder is an archive, or may hold a distribution with such a scheme.
 
     This takes 1 ms; importlib.metadata takes 10 ms.
     """
@@ -234,7 +234,7 @@ def _may_hold_plugins(place: str) -> bool:
 
 
 def _loaded(target: str, name: str) -> Scheme:
-    """The Scheme or function that ``package.module:attribute`` or ``file.py:attribute`` names.
+    """Return the scheme or function named ``package.module:attribute`` or ``file.py:attribute``.
 
     Raises: InvalidInput if it cannot be imported or is neither. Whatever a user's module raises
         during import is reported this way, and does not propagate.

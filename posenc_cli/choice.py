@@ -76,7 +76,7 @@ class Choice(Record):
     def engine(
         self, plan: Plan, *, arithmetic: Arithmetic = "exact", kernel_values: int | None = None
     ) -> Engine:
-        """The engine that computes a plan: the backend asked for, or the one that suits it.
+        """Return the engine that computes a plan: the backend asked for, or the one that suits it.
 
         ``kernel_values`` is the number of values that the process has asked for, if it is more than
         this plan's.
@@ -105,7 +105,7 @@ class Choice(Record):
         )
 
     def encoding(self, seq_len: int | None = None) -> Encoding:
-        """The scheme with its parameters resolved, for its positions or for ``seq_len``.
+        """Return the scheme with its parameters resolved, for its positions or for ``seq_len``.
 
         Raises: InvalidInput if the choice is a hybrid: each of its parts has its own encoding.
         """
@@ -124,7 +124,7 @@ class Choice(Record):
         return encoding
 
     def at_first(self, count: int) -> Choice:
-        """The choice at its first ``count`` positions, or at as many as it has."""
+        """Return the choice at its first ``count`` positions, or at as many as it has."""
         contents = [part.encoding().bound.content for part in self.parts or (self,)]
         rooms = [content.capacity.positions for content in contents if content.capacity]
         positions = Positions.contiguous(0, min(count, *rooms, count))
@@ -134,7 +134,7 @@ class Choice(Record):
     def requests(
         self, precision: Precision, *, table: str | None = None, head: int | None = None
     ) -> list[Request]:
-        """The request for each part; ``table`` goes to rotary parts and ``head`` to biases.
+        """Return the request for each part; ``table`` goes to rotary parts and ``head`` to biases.
 
         Raises: InvalidInput if a hybrid has no part that a table or a head applies to.
         """
@@ -165,7 +165,7 @@ def choice_of_layers(
     origin: Mapping[str, str],
     **fields: Any,
 ) -> Choice:
-    """The choice of the layers of a config, with the parameters in ``given`` replaced.
+    """Return the choice of the layers of a config, with the parameters in ``given`` replaced.
 
     ``name`` is how warnings name the config.
 
@@ -190,7 +190,7 @@ def choice_of_layers(
 
 
 def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Choice:
-    """The choice of a scheme, or of the parts of a hybrid ``A+B``.
+    """Return the choice of a scheme, or of the parts of a hybrid ``A+B``.
 
     Each part takes the parameters it has; ``part.name`` is a parameter of that part alone.
     """
@@ -204,7 +204,7 @@ def choice_of_schemes(name: str, given: dict[str, object], **fields: Any) -> Cho
 
 
 def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice:
-    """The choice that matches a library's function, with the parameters in ``given`` replaced.
+    """Return the choice that matches a library's function, with parameters replaced by ``given``.
 
     Raises: InvalidInput if posenc does not know the function.
     """
@@ -216,12 +216,12 @@ def choice_like(name: str, given: Mapping[str, object], **fields: Any) -> Choice
 
 
 def hybrid(parts: Sequence[Choice]) -> Choice:
-    """The hybrid of these parts; a single part is returned as it is."""
+    """Return the hybrid of these parts; a single part is returned as it is."""
     return parts[0] if len(parts) == 1 else replace(parts[0], given={}, parts=tuple(parts))
 
 
 def part_names(name: str) -> list[str]:
-    """The names of the parts of a hybrid ``A+B``, or the single name.
+    """Return the names of the parts of a hybrid ``A+B``, or the single name.
 
     Raises: InvalidInput if a name is empty or occurs twice.
     """
@@ -238,7 +238,7 @@ def part_names(name: str) -> list[str]:
 
 
 def _meant(name: str, schemes: Sequence[Scheme]) -> str:
-    """The schemes' own name for a parameter, if ``name`` is a config's key for it."""
+    """Return the schemes' own name for a parameter, if ``name`` is a config's key for it."""
     prefix, dot, key = name.rpartition(".")
     own = any(key in scheme.parameters for scheme in schemes)
     named = {key} if own else {scheme.parameter_named(key) for scheme in schemes} - {key}
@@ -248,7 +248,7 @@ def _meant(name: str, schemes: Sequence[Scheme]) -> str:
 def parameters_by_scheme(
     schemes: Sequence[Scheme], given: Mapping[str, object]
 ) -> list[dict[str, object]]:
-    """The parameters of each of several schemes, from those given for all.
+    """Return the parameters of each of several schemes, from those given for all.
 
     Each scheme takes the parameters it has. ``a.NAME`` is for the first scheme alone, ``b.NAME``
     for the second, and ``scheme.NAME`` for the scheme of that name.

@@ -47,7 +47,7 @@ _LISTS = {"backend": "--version --verbose"}
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInput:
-    """An error for a name that is not in a list, with the nearest known name as a hint.
+    """Return an error for a name that is not in a list, with the nearest known name as a hint.
 
     >>> unknown_name("scheme", "rop", ["rope", "alibi"]).hint
     "did you mean 'rope'?"
@@ -72,7 +72,7 @@ Of 1,066 options with a letter left out or two letters swapped, 1,047 get the ri
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """A hint with the known name most similar to ``name``, or None.
+    """Return a hint with the known name most similar to ``name``, or None.
 
     >>> nearest("--lne", ["--len", "--base"]), nearest("--theta", ["--len", "--base"])
     ("did you mean '--len'?", "did you mean '--base'?")
@@ -122,7 +122,7 @@ def described(error: BaseException) -> str:
 
 
 def abbreviated(text: str, *, limit: int = 60) -> str:
-    """A user's text, quoted and escaped on one line, and shortened in the middle.
+    """Return a user's text, quoted and escaped on one line, and shortened in the middle.
 
     >>> abbreviated("1" * 5000)
     "'1111111111111111111111111111…1111111111111111111111111111' (5000 characters)"
@@ -134,7 +134,7 @@ def abbreviated(text: str, *, limit: int = 60) -> str:
 
 
 def sizes_text(shape: Iterable[int], between: str = "×") -> str:
-    """The shape of an array.
+    """Return the shape of an array.
 
     >>> sizes_text((3, 64)), sizes_text((3, 64), " × ")
     ('3×64', '3 × 64')
@@ -143,7 +143,7 @@ def sizes_text(shape: Iterable[int], between: str = "×") -> str:
 
 
 def quoted_name(name: str | os.PathLike[str]) -> str:
-    r"""A name from a user or a file, usually a path: quoted, on one line, unambiguous.
+    r"""Return a name from a user or a file, usually a path: quoted, on one line, unambiguous.
 
     >>> print(quoted_name("my café.npy"), quoted_name("a\nb"), quoted_name(os.fsdecode(b"\xff")))
     'my café.npy' 'a\nb' '\xff'

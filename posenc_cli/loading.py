@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def object_named(target: str) -> Any:
-    """The object that ``module:name`` or ``file.py:name`` names; a changed file is run again.
+    """Return the object that ``module:name`` or ``file.py:name`` names; run a changed file again.
 
     Raises: what the code raises; AttributeError if it has no such name.
     """
@@ -34,7 +34,7 @@ def object_named(target: str) -> Any:
 
 
 def _module_of(file: str) -> Any:
-    """The module of a file in its present state, under a name that no other file's module has.
+    """Return the module of a file in its present state, under a name of its own.
 
     Raises: what the code raises.
     """

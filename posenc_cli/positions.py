@@ -144,7 +144,7 @@ class Positions(Record):
         return (runs[0][0], runs[0].step) if len(runs) == 1 else None
 
     def name(self, number: int) -> str:
-        """The exact text of a numerator's position.
+        """Return the exact text of a numerator's position.
 
         >>> [Positions.parse("0.25").name(number) for number in (-1, 0, 4, 6)]
         ['-0.25', '0', '1', '1.5']
@@ -152,11 +152,11 @@ class Positions(Record):
         return _name(number, self.denominator)
 
     def names(self) -> Iterator[str]:
-        """The positions in order, each as a text."""
+        """Return the positions in order, each as a text."""
         return map(self.name, self)
 
     def in_parts(self, denominator: int) -> Positions:
-        """The same positions with a larger denominator, a multiple of the present one.
+        """Return the same positions with a larger denominator, a multiple of the present one.
 
         >>> Positions.parse("0:2:0.5").in_parts(4)
         Positions(ranges=(range(0, 7, 2),), denominator=4)
@@ -183,7 +183,7 @@ class Positions(Record):
         return f"{_OPTION} {text if len(text) <= _LONGEST else abbreviated(text)}"
 
     def offsets(self, farthest: int | None = None) -> Positions:
-        """The offsets j − i between these positions, from the most negative up, each once.
+        """Return the offsets j − i between these positions, from the most negative up, each once.
 
         They end at ``farthest`` if the scheme treats all offsets past it alike.
 
@@ -203,7 +203,7 @@ class Positions(Record):
         return Positions((range(-reach * step, reach * step + 1, step),), self.denominator)
 
     def within_exact_range(self, *, option: str = _OPTION) -> Positions:
-        """These positions, after a check that each numerator lies in −2^53 … 2^53.
+        """Return these positions, after a check that each numerator lies in −2^53 … 2^53.
 
         Raises: InvalidInput naming ``option``.
         """
@@ -223,7 +223,7 @@ class Positions(Record):
         return self
 
     def whole(self, what: str) -> Positions:
-        """These positions, after a check that all are whole.
+        """Return these positions, after a check that all are whole.
 
         ``what`` takes no others.
 
@@ -237,7 +237,7 @@ class Positions(Record):
         return self
 
     def counted(self, what: str) -> Positions:
-        """These positions, after a check that all are 0, 1, 2 and so on.
+        """Return these positions, after a check that all are 0, 1, 2 and so on.
 
         ``what`` takes no others.
 
@@ -250,7 +250,7 @@ class Positions(Record):
         return self.whole(what)
 
     def blocks(self, count: int) -> Iterator[Positions]:
-        """These positions in order, at most ``count`` at a time.
+        """Yield these positions in order, at most ``count`` at a time.
 
         Short ranges share a block, so that a list of single positions is not one block each.
 
@@ -282,7 +282,7 @@ class Positions(Record):
 
 
 def whole_number(text: str) -> int | None:
-    """The whole number of a text, or None if it is not one: 131072, 131_072, 1e6 or 128k.
+    """Return the whole number of a text, or None if it is not one: 131072, 131_072, 1e6 or 128k.
 
     As in model names, k is 1024 and M is 1024². A number with more digits than any position becomes
     `PAST_ALL`.
@@ -311,7 +311,7 @@ def whole_number(text: str) -> int | None:
 
 
 def exact_number(text: str) -> Fraction | int | None:
-    """The exact number of a text, or None if it is not one: 0.1 is a tenth, 1/3 a third.
+    """Return the exact number of a text, or None if it is not one: 0.1 is a tenth, 1/3 a third.
 
     A number with more digits than any position becomes `PAST_ALL`.
 
@@ -367,7 +367,7 @@ def _length(positions: range) -> int:
 
 
 def _falling_runs(ranges: tuple[range, ...]) -> Iterator[range]:
-    """The ranges, with runs of evenly falling single positions joined into negative steps."""
+    """Yield the ranges, with runs of evenly falling single positions joined into negative steps."""
     begin = 0
     while begin < len(ranges):
         end = begin + 1
@@ -396,7 +396,7 @@ def _text(positions: range, denominator: int) -> str:
 
 
 def _name(number: int, denominator: int) -> str:
-    """A position's text from its numerator: a decimal fraction if that is short, else p/q."""
+    """Return a numerator's position as text: a decimal fraction if that is short, else p/q."""
     if number % denominator == 0:
         return str(number // denominator)
     from math import gcd
@@ -447,7 +447,7 @@ def _numbers(part: str, text: str) -> tuple[Fraction | int, Fraction | int, Frac
 def _spans(
     numbers: tuple[Fraction | int, Fraction | int, Fraction | int], denominator: int, text: str
 ) -> tuple[range, ...]:
-    """The ranges from a start to before a stop, as numerators."""
+    """Return the ranges from a start to before a stop, as numerators."""
     start, stop, step = (number * denominator for number in numbers)
     if step > 0:
         return (range(int(start), -int(-stop // 1), int(step)),)
@@ -460,7 +460,7 @@ def _spans(
 
 
 def ordinal(number: int) -> str:
-    """An ordinal number.
+    """Return an ordinal number.
 
     >>> [ordinal(n) for n in (2, 3, 4, 11, 22)]
     ['2nd', '3rd', '4th', '11th', '22nd']

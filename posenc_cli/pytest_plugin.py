@@ -62,7 +62,7 @@ def encoding_check() -> Callable[..., CheckReport | RopeReport]:
 
 
 def _own_folders() -> list[str]:
-    """The folders in which tests find modules, except those of Python and of packages."""
+    """Return the folders in which tests find modules, except those of Python and of packages."""
     python = {*sysconfig.get_paths().values()}
     return [
         folder

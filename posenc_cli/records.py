@@ -23,7 +23,7 @@ class _Fresh:
 
 
 def fresh(make: Callable[[], Any]) -> Any:
-    """A field's default that is made anew for each record."""
+    """Return a field's default that is made anew for each record."""
     return _Fresh(make)
 
 
@@ -78,7 +78,7 @@ class Record:
                 fields[name] = fields[name].make()
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields by name, in order."""
+        """Return the fields by name, in order."""
         return dict(zip(self._names, self._fields(), strict=True))
 
     def _fields(self) -> tuple[Any, ...]:

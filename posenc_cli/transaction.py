@@ -61,7 +61,7 @@ class Transaction:
             )
 
     def temporary_beside(self, path: Path) -> Path:
-        """A new name in the folder of ``path``; if a file has that name at the end, it is removed.
+        """Return a new name in the folder of ``path``; a file of that name is removed at the end.
 
         The name is short, because ``path`` may be as long as the file system allows.
         """

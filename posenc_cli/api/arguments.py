@@ -59,7 +59,7 @@ class ModelEncoding(Record):
 
     @classmethod
     def of(cls, resolved: Resolved, *, name: str, layer_type: str | None) -> ModelEncoding:
-        """The encoding of the layers of one type, or of all layers if they have the same."""
+        """Return the encoding of the layers of one type, or of all layers if they have the same."""
         layers: Layers = resolved.layer(layer_type)
         origin = {"config": name} | ({"layer_type": layer_type} if layer_type else {})
         choice = choice_of_layers(
@@ -76,7 +76,7 @@ class PretrainedConfig(Protocol):
     """A transformers config, or any object that returns its keys as a dict."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys and values of its config.json."""
+        """Return the keys and values of its config.json."""
         ...
 
 
@@ -137,7 +137,7 @@ def in_arguments(function: Callable[Parameters, Returns]) -> Callable[Parameters
 
 
 def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
-    """A hint with the argument most similar to one that neither the function nor any scheme has."""
+    """Return a hint with the most similar argument, if the function and all schemes lack one."""
     own = signature(function).parameters.keys() - {"parameters"}
     known = own.union(*(scheme.parameters for scheme in catalogue.BUILT_IN.values()))
     hints = (nearest(name, own) for name in named if name not in known or name in OTHER_NAMES)
@@ -145,7 +145,7 @@ def _meant(function: Callable[..., Any], named: Collection[str]) -> str | None:
 
 
 def _of_numbers(values: Any) -> Any:
-    """A NumPy array whose objects (such as pandas' formats with NA) are converted to numbers."""
+    """Convert the objects of a NumPy array, such as pandas' formats with NA, to numbers."""
     import numpy as np
 
     if values.dtype != object:
@@ -154,7 +154,7 @@ def _of_numbers(values: Any) -> Any:
 
 
 def _unlabelled(value: Any) -> Any:
-    """A labelled table, or a list of them, as NumPy arrays: labels are ignored."""
+    """Return a labelled table, or a list of them, as NumPy arrays: labels are ignored."""
     if hasattr(type(value), "to_numpy"):
         return _of_numbers(value.to_numpy())
     if isinstance(value, list | tuple) and any(hasattr(type(part), "to_numpy") for part in value):
@@ -174,12 +174,12 @@ _ARGUMENTS = {
 """Arguments whose names differ from their options; all others have the same name."""
 
 _OPTION = re.compile(r"(?<![\w/.-])(--[a-z][a-z-]*)(?:( )(?=[A-Z]\b)|( |=)?)")
-_QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w))")
+_QUOTED = re.compile(r"((?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|\bposenc [a-z-]+(?: --[a-z-]+ [\w.-]+)+)")
 _COMMAND = re.compile(r"posenc (schemes|models)(?: (?=lists)| ([\w-]+))")
 
 
 def argument_text(text: str) -> str:
-    """A message about options, rewritten to name arguments.
+    """Return a message about options, rewritten to name arguments.
 
     >>> argument_text("--round-to float32: float16 does not hold every value of it")
     'round_to float32: float16 does not hold every value of it'
@@ -187,6 +187,8 @@ def argument_text(text: str) -> str:
     'odd=truncate, or positions=N: posenc.schemes() lists what there is'
     >>> argument_text("the table's rows: --len of the file's, in '--len.npy'")
     "the table's rows: positions of the file's, in '--len.npy'"
+    >>> argument_text("see posenc generate --table inv-freq")
+    'see posenc generate --table inv-freq'
     """
 
     def argument(match: re.Match[str]) -> str:
@@ -195,14 +197,14 @@ def argument_text(text: str) -> str:
 
     text = text.replace("(--verbose lists them)", "(report.notes lists them)")
     text = _COMMAND.sub(lambda match: f"posenc.{match[1]}() " if not match[2] else match[0], text)
-    parts = _QUOTED.split(text)  # quoted texts are the caller's own
+    parts = _QUOTED.split(text)  # quoted texts and whole commands stay
     return "".join(
         part if place % 2 else _OPTION.sub(argument, part) for place, part in enumerate(parts)
     )
 
 
 def argument_hint(hint: str | None) -> str | None:
-    """A hint about options, rewritten to name arguments; None if it is about a command.
+    """Return a hint about options, rewritten to name arguments; None if it is about a command.
 
     >>> argument_hint("--layer-type sliding_attention"), argument_hint("posenc generate shows it")
     ('layer_type=sliding_attention', None)
@@ -213,7 +215,7 @@ def argument_hint(hint: str | None) -> str | None:
 
 
 def checked_choice(name: str, value: object, known: Collection[str]) -> Any:
-    """A value that must be one of the ``known`` ones.
+    """Return a value that must be one of the ``known`` ones.
 
     Raises: ArgumentError.
     """
@@ -226,7 +228,7 @@ def checked_choice(name: str, value: object, known: Collection[str]) -> Any:
 
 
 def checked_number(name: str, value: object) -> float:
-    """A number that must be finite and not negative.
+    """Return a number that must be finite and not negative.
 
     Raises: ArgumentError.
     """
@@ -237,7 +239,7 @@ def checked_number(name: str, value: object) -> float:
 
 
 def checked_count(name: str, value: Any, least: int = 1) -> int:
-    """A whole number of at least ``least``.
+    """Return a whole number of at least ``least``.
 
     Raises: ArgumentError.
     """
@@ -268,7 +270,7 @@ def check_unused(**parameters: object) -> None:
 
 
 def type_text(value: object) -> str:
-    """The type of a value with its package: a numpy.float32 is not an array of float32.
+    """Return the type of a value with its package: a numpy.float32 is not an array of float32.
 
     >>> import numpy as np
     >>> type_text(np.float32(1)), type_text("x")
@@ -279,7 +281,7 @@ def type_text(value: object) -> str:
 
 
 def plain_value(value: object) -> object:
-    """A framework's value as Python's own: numbers, and lists of numbers as tuples."""
+    """Return a framework's value as Python's own: numbers, and lists of numbers as tuples."""
     if hasattr(value, "tolist"):
         plain = value.tolist()
         return tuple(plain) if isinstance(plain, list) else plain
@@ -292,7 +294,7 @@ def choice_of(
     parameters: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Choice:
-    """The choice of an encoding at positions; ``parameters`` replace the encoding's own.
+    """Return the choice of an encoding at positions; ``parameters`` replace the encoding's own.
 
     Raises: InvalidInput if there is no such encoding, or it has no such parameter.
     """
@@ -315,7 +317,7 @@ def choice_of(
 
 
 def _named_choice(name: str, given: dict[str, object]) -> Choice:
-    """The choice of a scheme or a model by name.
+    """Return the choice of a scheme or a model by name.
 
     Raises: InvalidInput with the most similar names if there is neither.
     """
@@ -344,7 +346,7 @@ def _is_path(text: str) -> bool:
 def model_encoding(
     config: object, *, layer_type: str | None = None, runtime: str | None = None
 ) -> ModelEncoding:
-    """The positional encoding in a config or of a model.
+    """Return the positional encoding in a config or of a model.
 
     Raises: InvalidInput if it is not a config or has no encoding; Unavailable if it cannot be read.
     """
@@ -366,7 +368,7 @@ _shipped_model = functools.lru_cache(maxsize=8)(model_encoding)
 
 
 def config_of(config: object) -> tuple[str, Mapping[str, Any] | GGUFHeader]:
-    """The name of a config, and its content.
+    """Return the name of a config, and its content.
 
     Raises: InvalidInput if it is not a config; Unavailable if it cannot be read.
     """
@@ -454,7 +456,7 @@ def _no_positions(given: object) -> ArgumentError:
 
 
 def number_format(dtype: object, argument: str = "dtype") -> DType:
-    """A number format: by name, or as the dtype of Python, NumPy or another framework.
+    """Return a number format: by name, or as the dtype of Python, NumPy or another framework.
 
     Raises: ArgumentError if posenc does not write it.
 
@@ -475,7 +477,7 @@ def number_format(dtype: object, argument: str = "dtype") -> DType:
 def choice_at(
     encoding: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
 ) -> Choice:
-    """The choice of an encoding at positions, both in any form that callers pass.
+    """Return the choice of an encoding at positions, both in any form that callers pass.
 
     Raises: InvalidInput if there is no such encoding, or no such positions.
     """

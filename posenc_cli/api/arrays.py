@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array of a framework, or anything that returns its values as one."""
+    """Return whether a value is an array of a framework, or returns its values as one."""
     if isinstance(value, np.generic):
         return False
     protocols = ("__array__", "__dlpack__")
@@ -40,7 +40,7 @@ def is_array(value: object) -> bool:
 
 
 def format_of_result(dtype: object, like: object, out: object) -> DType:
-    """The number format of a result: ``dtype``, else that of ``like`` or ``out``, else float32.
+    """Return a result's number format: ``dtype``, else that of ``like`` or ``out``, else float32.
 
     Raises: ArgumentError if posenc does not write the format, or NumPy does not have it.
     """
@@ -75,7 +75,7 @@ def delivered(
     like: object = None,
     out: NDArray[Any] | None = None,
 ) -> Any:
-    """The array of a shape that ``fill`` fills: ``out`` itself, or one on the device of ``like``.
+    """Return the array that ``fill`` fills: ``out`` itself, or one on the device of ``like``.
 
     Raises: ArgumentError if ``out`` has another shape or dtype.
     """
@@ -101,7 +101,7 @@ def _check_out(out: NDArray[Any], shape: tuple[int, ...], form: DType) -> None:
 
 
 def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any:
-    """A NumPy array as an array of the framework of ``like``, on its device.
+    """Return a NumPy array as an array of the framework of ``like``, on its device.
 
     With ``form`` bfloat16, ``values`` holds the bits. If ``like`` is not an array of a framework,
     the array stays NumPy's.
@@ -120,7 +120,7 @@ def array_like(values: NumberArray, like: Any, form: DType | None = None) -> Any
 
 
 def loaded_array(value: object, name: str) -> Loaded:
-    """An array, a tensor, or what NumPy can convert to one, as if it were read from a file.
+    """Return an array, a tensor, or what NumPy can convert to one, as if it were read from a file.
 
     Raises: ArgumentError if it holds no numbers.
     """
@@ -141,7 +141,7 @@ def loaded_array(value: object, name: str) -> Loaded:
 def arrays_and_choices(
     subject: object, positions: PositionsLike | None, parameters: Mapping[str, Any]
 ) -> tuple[dict[int, tuple[str, Loaded]], dict[int, Choice]]:
-    """The named arrays and the encodings of one subject or a list, by their place in it."""
+    """Return the named arrays and the encodings of one subject or a list, by their place in it."""
     several = isinstance(subject, list | tuple)
     items = dict(enumerate(subject if isinstance(subject, list | tuple) else (subject,)))
     if not items:

@@ -61,7 +61,7 @@ class RopeReport(NotebookReport, Report):
         return self.diagnosis[0].cause if self.diagnosis else None
 
     def as_json(self) -> dict[str, Any]:
-        """The output of ``posenc rope-check --format json``, as a dict of plain values."""
+        """Return the output of ``posenc rope-check --format json``, as a dict of plain values."""
         return {"schema": "posenc/rope-check/1", **fields(self)}
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class _ComparisonReport(NotebookReport):
         return "ok" if self.ok else "DIFFERENT"
 
     def as_json(self: Any) -> dict[str, Any]:
-        """The output of ``posenc compare --json``, as a dict of plain values."""
+        """Return the output of ``posenc compare --json``, as a dict of plain values."""
         return {"schema": "posenc/compare/1", **comparison_fields(self)}
 
     def __str__(self: Any) -> str:
@@ -208,14 +208,14 @@ def pair_of_arrays(given: Any, name: str, names: tuple[str, str]) -> tuple[Any, 
 
 
 def given_array(value: object, name: str) -> Any:
-    """The path of a file, or the array as loaded, or None if none is given."""
+    """Return the path of a file, or the array as loaded, or None if none is given."""
     if value is None or isinstance(value, str | os.PathLike):
         return None if value is None else os.fspath(value)
     return loaded_array(value, name)
 
 
 def _plain_config(config: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A config as a file would hold it: dtypes and other values that JSON lacks become text."""
+    """Return a config as a file would hold it: dtypes and other Python values become text."""
     if config is None:
         return None
     plain: dict[str, Any] = json.loads(
@@ -294,7 +294,7 @@ def compare(
 
 
 def _side(value: object, name: str, parameters: Mapping[str, Any]) -> Side:
-    """One side of a comparison: an array, or else an encoding.
+    """Return one side of a comparison: an array, or else an encoding.
 
     Raises: InvalidInput if it is neither.
     """
@@ -329,7 +329,7 @@ class CheckReport(ValueReport):
     """
 
     def as_json(self) -> dict[str, Any]:
-        """The output of ``posenc check --format json``, as a dict of plain values."""
+        """Return the output of ``posenc check --format json``, as a dict of plain values."""
         return {"schema": "posenc/check/1", **value_fields(self)}
 
     def __str__(self) -> str:
@@ -417,7 +417,7 @@ def check(
 
 
 def _tolerance(tol: object) -> ToleranceRule:
-    """A tolerance: the name of a rule, or a number.
+    """Return a tolerance: the name of a rule, or a number.
 
     Raises: ArgumentError.
     """

@@ -91,7 +91,7 @@ def encode(
     like: Any = None,
     **parameters: object,
 ) -> Any:
-    """The matrix of an encoding: what ``posenc generate`` writes, as an array.
+    """Return the matrix of an encoding: what ``posenc generate`` writes, as an array.
 
     Args:
         encoding: a scheme or a model by name, a config (path, dict, PretrainedConfig), what
@@ -142,7 +142,7 @@ def _planned(
     precision: Precision,
     **asked: Any,
 ) -> tuple[Choice, Plan]:
-    """The choice of one encoding and its plan, with a warning if values are random or doubtful.
+    """Return an encoding's choice and plan, with a warning if values are random or doubtful.
 
     The last plans of schemes and models by name are kept: callers ask for the same table again.
 
@@ -192,7 +192,7 @@ def _precision(form: DType, round_to: object) -> Precision:
 
 
 def _result_shape(plan: Plan, given: GivenPositions | None) -> tuple[int, ...]:
-    """The shape of a result: each row takes the place of its position."""
+    """Return the shape of a result: each row takes the place of its position."""
     if given is None or len(given.shape) == 1 or plan.shape == plan.shape[-1:]:
         return plan.shape
     if len(plan.shape) != 2 or plan.row_label != "position" or plan.computed_as == "scores":
@@ -232,7 +232,7 @@ def blocks(
     arithmetic: Arithmetic = "exact",
     **parameters: object,
 ) -> Iterator[NDArray[Any]]:
-    """The rows of `encode`, one block at a time: any length in constant memory.
+    """Return the rows of `encode`, one block at a time: any length in constant memory.
 
     All arguments are those of `encode`, and are checked before the first block is computed. An
     encoding with several heads comes head by head.
@@ -283,7 +283,7 @@ def tables(
     like: Any = None,
     **parameters: object,
 ) -> Tables[Any]:
-    """The tables of cosines and sines of a rotary encoding, attention factor included.
+    """Return the tables of cosines and sines of a rotary encoding, attention factor included.
 
     ``full`` repeats each value for both columns of its pair, in the encoding's layout. The other
     arguments are those of `encode`.
@@ -318,7 +318,7 @@ def frequencies(
 def frequencies(
     encoding: EncodingLike, *, dtype: object = None, like: Any = None, **parameters: object
 ) -> Any:
-    """The inverse frequencies θ_i of an encoding made of waves (``inv_freq``).
+    """Return the inverse frequencies θ_i of an encoding made of waves (``inv_freq``).
 
     ``dtype`` and ``like`` are those of `encode`; without either, the result is float64.
 
@@ -350,7 +350,7 @@ def bias(
     like: Any = None,
     **parameters: object,
 ) -> Any:
-    """The bias that is added to the scores of queries and keys; ``keys`` defaults to ``queries``.
+    """Return the bias added to the scores of queries and keys; ``keys`` defaults to ``queries``.
 
     Returns: (heads, queries, keys), or (queries, keys) for one head, correctly rounded.
 
@@ -394,7 +394,7 @@ def bias(
 def from_config(
     config: EncodingLike, *, layer_type: str | None = None, runtime: str | None = None
 ) -> ModelEncoding:
-    """The encoding of a model, each value with its source.
+    """Return the encoding of a model, each value with its source.
 
     Args:
         config: the path of a config.json or its folder, a dict, transformers' PretrainedConfig, or

@@ -40,7 +40,7 @@ class InspectionReport(NotebookReport, Record):
         return all(judgement.ok for judgement in self.judgements)
 
     def __getitem__(self, name: str) -> Property:
-        """The property with this name, of the first encoding.
+        """Return the property with this name, of the first encoding.
 
         Raises: KeyError if there is none.
         """
@@ -50,7 +50,7 @@ class InspectionReport(NotebookReport, Record):
         raise KeyError(name)
 
     def as_json(self) -> dict[str, Any]:
-        """The output of ``posenc inspect --json``, as a dict of plain values."""
+        """Return the output of ``posenc inspect --json``, as a dict of plain values."""
         return {
             "schema": "posenc/inspect/1",
             **inspection_fields(self.inspections, self.judgements),
@@ -70,7 +70,7 @@ def inspect(
     fit: int | None = None,
     **parameters: object,
 ) -> InspectionReport:
-    """The properties of an encoding or an array: whether it is unique, bounded, relative and so on.
+    """Return the properties of an encoding or an array, such as unique, bounded or relative.
 
     Args:
         subject: an encoding as for `encode`, or an array or a tensor with one row per position; or

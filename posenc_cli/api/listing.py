@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def schemes() -> Mapping[str, Scheme]:
-    """All schemes by name, built in and installed: formula, source, and each parameter's rules.
+    """Return all schemes by name, built in and installed, with formula, source and parameters.
 
     >>> rope = schemes()["rope"]
     >>> rope.kind, rope.parameters["base"].default
@@ -32,7 +32,7 @@ def schemes() -> Mapping[str, Scheme]:
 
 
 def models() -> Mapping[str, Preset]:
-    """All models by name: title, source, and the config with their encoding.
+    """Return all models by name: title, source, and the config with their encoding.
 
     >>> models()["gpt2"].config["n_positions"]
     1024
@@ -42,7 +42,7 @@ def models() -> Mapping[str, Preset]:
 
 @in_arguments
 def alibi_slopes(heads: int, *, max_bias: float = 8.0, convention: SlopesRule = "press") -> Reals:
-    """The slope of each head of ALiBi, correctly rounded to float64: (heads,).
+    """Return the slope of each head of ALiBi, correctly rounded to float64: (heads,).
 
     Raises: ValueError if an argument is wrong.
 

@@ -31,7 +31,7 @@ class NotebookReport:
 
 
 def report_html(verdict: str, table: tuple[list[str], list[list[str]]], lines: list[str]) -> str:
-    """A verdict, a table and further lines as HTML; all texts are escaped."""
+    """Return a verdict, a table and further lines as HTML; all texts are escaped."""
     heads, rows = table
 
     def cells(tag: str, texts: list[Any]) -> str:

@@ -79,7 +79,7 @@ def heatmap(
     cmap: str | None = None,
     **parameters: object,
 ) -> Page:
-    """An encoding or an array as colors: a matplotlib figure, which a notebook shows.
+    """Draw an encoding or an array as colors: a matplotlib figure, which a notebook shows.
 
     Args:
         subject: an encoding as for `encode`, or an array or a tensor.
@@ -149,7 +149,7 @@ def _figure(
     of_array: Callable[[Loaded], Figure],
     of_choice: Callable[[Choice], tuple[Figure, Any]],
 ) -> Figure:
-    """The figure of an array, or of an encoding at positions.
+    """Return the figure of an array, or of an encoding at positions.
 
     Raises: ArgumentError if there are no such columns, or if parameters of an encoding are passed
         with an array.
@@ -163,7 +163,7 @@ def _figure(
 
 
 def _style(width: int | None, height: int | None, dpi: int | None, **look: Any) -> Style:
-    """The style of a figure.
+    """Return the style of a figure.
 
     Raises: ArgumentError for a size outside the limits.
     """
@@ -208,14 +208,14 @@ class SimilarityReport(NotebookReport, Record):
         return np.concatenate(list(matrix.blocks())).reshape(matrix.shape)
 
     def as_json(self) -> dict[str, Any]:
-        """The output of ``posenc dot-similarity --json``, as a dict of plain values."""
+        """Return the output of ``posenc dot-similarity --json``, as a dict of plain values."""
         fields = compared_fields_of(self.parts, self._judged, bounded=self.bounded)
         return {"schema": "posenc/dot-similarity/1", **fields}
 
     def figure(
         self, *, width: int | None = None, height: int | None = None, theme: Theme = "light"
     ) -> Page:
-        """The maps and the values by offset, as a matplotlib figure."""
+        """Return the maps and the values by offset, as a matplotlib figure."""
         drawn = similarity_figure(self._judged, bounded=self.bounded)
         rows = 1 if len(self.parts) == 1 else 2
         sides = width or 825 * max(2, len(self.parts)), height or 825 * rows
@@ -252,7 +252,7 @@ def similarity(
     bound: bool = False,
     **parameters: object,
 ) -> SimilarityReport:
-    """The similarity of positions, S[m, n], and whether it depends only on their distance.
+    """Return the similarity of positions, S[m, n], and whether it depends only on their distance.
 
     Args:
         subject: an encoding as for `encode`, or an array or a tensor whose rows are compared; or a
@@ -295,11 +295,11 @@ class Spectrum(NotebookReport, SpectrumReport):
     """The waves of an encoding: ``str()`` is the table and its notes."""
 
     def as_json(self) -> dict[str, Any]:
-        """The output of ``posenc spectrum --json``, as a dict of plain values."""
+        """Return the output of ``posenc spectrum --json``, as a dict of plain values."""
         return {"schema": "posenc/spectrum/1", **self.fields}
 
     def figure(self, *, width: int = 1200, height: int = 800, theme: Theme = "light") -> Page:
-        """The figure as one of matplotlib's."""
+        """Return the figure as one of matplotlib's."""
         return drawn_page(self.picture, _style(width, height, None, theme=theme))
 
     def __str__(self) -> str:
@@ -322,7 +322,7 @@ def spectrum(
     positions: PositionsLike | None = None,
     **parameters: object,
 ) -> Spectrum:
-    """The waves of an encoding.
+    """Return the waves of an encoding.
 
     Args:
         subject: an encoding as for `encode`; or a list, for one set of axes and the differences of

@@ -32,7 +32,7 @@ def resize(
     interpolate_offset: float = 0.0,
     arithmetic: ResizeArithmetic = "exact",
 ) -> ArrayLike:
-    """A learned table resized to another number of positions, as torch's ``interpolate`` does.
+    """Resize a learned table to another number of positions, as torch's ``interpolate`` does.
 
     Args:
         table: (rows, d) or (1, rows, d), an array or a tensor.

@@ -108,7 +108,7 @@ class Rotator(Record):
     sequence_axis: int
 
     def rotated(self, name: str, x: Any) -> Any:
-        """The rotated vectors: amplitudes that grow for queries fall for keys.
+        """Return the rotated vectors: amplitudes that grow for queries fall for keys.
 
         Raises: ArgumentError if the vectors do not have the required axes or columns.
         """
@@ -155,13 +155,13 @@ class Rotator(Record):
             raise ArgumentError(f"{name} has the shape {shape}, the positions {self.places}")
 
     def _tables(self, x: Any, *, of_keys: bool) -> tuple[NumberArray, NumberArray]:
-        """The cosines and sines that rotate ``x``, (positions, pairs) each."""
+        """Return the cosines and sines that rotate ``x``, (positions, pairs) each."""
         request = self.choice.requests(precision_beside(x), table="cos-sin")[0]
         table = table_of(_for_keys(request) if of_keys else request, self.choice)
         return table[:, : self.rotation.waves.count], table[:, self.rotation.waves.count :]
 
     def _beside(self, table: NumberArray, x: Any) -> NumberArray:
-        """A table reshaped with axes of length 1, so that its rows broadcast over the vectors."""
+        """Insert axes of length 1 into a table, so that its rows broadcast over the vectors."""
         before = len(x.shape) + self.sequence_axis - len(self.places) + 1
         heads_before = [1] * (before if len(self.places) > 1 else 0)
         heads_after = [1] * (-self.sequence_axis - 2)
@@ -171,7 +171,7 @@ class Rotator(Record):
 
 
 def _for_keys(request: Request) -> Request:
-    """The request for keys: amplitudes that grow for queries fall for keys."""
+    """Return the request for keys: amplitudes that grow for queries fall for keys."""
     bound = request.encoding.bound
     growth = bound.rotation.waves.growth
     if growth is None:
@@ -182,12 +182,12 @@ def _for_keys(request: Request) -> Request:
 
 
 def precision_beside(x: Any) -> Precision:
-    """The precision of tables for vectors: float64 for float64 vectors, else float32."""
+    """Return the precision of tables for vectors: float64 for float64 vectors, else float32."""
     return Precision.of(FLOAT64 if format_name(x.dtype) == "float64" else FLOAT32, None)
 
 
 def table_of(request: Request, choice: Choice) -> NumberArray:
-    """The requested rows. Shape: (positions, columns)."""
+    """Return the requested rows. Shape: (positions, columns)."""
     plan = request.plan()
     values = large_or_small(plan.shape, plan.dtype.numpy)
     fill_values(values, plan, choice)
@@ -254,7 +254,7 @@ def apply(
 
 
 def _traced(x: Any, applied: AppliedEncoding, dtype: str) -> Any:
-    """The result for vectors without values, by operations of their framework."""
+    """Return the result for vectors without values, by operations of their framework."""
     framework: Any = framework_of(x)
     bound, xp = applied.request.encoding.bound, namespace_of(framework, x)
     if bound.scheme.kind == "rotary":

@@ -173,7 +173,7 @@ def _positions(_flag: str, text: str) -> Positions:
 
 
 def is_file_name(text: str) -> bool:
-    """Whether a specification of positions names a file: by its suffix or a leading folder."""
+    """Return whether a text of positions names a file, by its suffix or a leading folder."""
     return bool(re.search(r"^(\.{0,2}|~\w*)[/\\]|\.(?![eE][\d+-])[A-Za-z]\w*(:|$)", text))
 
 

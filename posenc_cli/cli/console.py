@@ -131,7 +131,7 @@ class Console(OptionGroup):
         return streams.ascii_only(sys.stdout)
 
     def uses_color(self, stream: Any) -> bool:
-        """Whether escape codes may go to a stream.
+        """Return whether escape codes may go to a stream.
 
         The option comes first, then FORCE_COLOR, NO_COLOR, TERM=dumb, and whether the stream is a
         terminal.

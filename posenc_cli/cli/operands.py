@@ -83,7 +83,7 @@ def _model(name: str, runtime: str | None) -> Model:
 
 
 def _are_told_by_name(names: Sequence[str]) -> bool:
-    """Whether configs must be compared as models.
+    """Return whether configs must be compared as models.
 
     That is if one is a drafter or does not use one rotation throughout, or if two differ in the
     scaling of scores or in windows.
@@ -133,7 +133,7 @@ def _checkpoint(name: str) -> Model:
 
 
 def _is_checkpoint(text: str) -> bool:
-    """Whether a text names a .safetensors file, an index of them, or a folder without config."""
+    """Return whether a text names a .safetensors file, its index, or a folder without config."""
     from posenc_cli.comparison.stored_tensors import stored_names
 
     place = Path(text)

@@ -131,7 +131,7 @@ def discard() -> None:
 
 
 def ascii_only(stream: Any) -> bool:
-    """Whether a stream's encoding lacks the characters that posenc writes beyond ASCII."""
+    """Return whether a stream's encoding lacks the characters that posenc writes beyond ASCII."""
     try:
         "".join(_ASCII).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

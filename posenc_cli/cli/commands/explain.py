@@ -87,7 +87,7 @@ def explain(
             "--fail-on",
             metavar="CODES",
             help="status 1 if the summary has one of CODES: "
-            f"{'|'.join(ConclusionCode)}; comma-separated; context counts only if it is doubtful",
+            f"{'|'.join(ConclusionCode)}; comma-separated; a context fails only if it is doubtful",
             parse=partial(some_of, known=[*ConclusionCode]),
         ),
     ] = None,

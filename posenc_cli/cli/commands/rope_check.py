@@ -134,7 +134,7 @@ class RopeCheckOutput(CheckOutput):
             "--out",
             "-o",
             metavar="FILE",
-            help="write the report to a file; to .png, .svg, .pdf or .html, a picture of the error",
+            help="write the report to a file, or the error as a picture (.png, .svg, .pdf, .html)",
         ),
     ] = None
 
