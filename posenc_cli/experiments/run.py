@@ -253,7 +253,7 @@ class _JobRun:
         request = self._job.request
         model = self._model.at(request.positions or columns, stretch, trained, self._device)
         if request.positions is not None:
-            model.taken(drawn_positions(request.positions, columns, request.steps))
+            model.set_positions(drawn_positions(request.positions, columns, request.steps))
         return model
 
     def _inductions(self) -> list[float | None]:

@@ -71,7 +71,7 @@ class ModelTraining:
         at = self._model.at(request.positions or columns, NONE, columns, self._device)
         while self.step < request.steps:
             if request.positions is not None:
-                at.taken(drawn_positions(request.positions, columns, self.step))
+                at.set_positions(drawn_positions(request.positions, columns, self.step))
             batch = self._batch()
             inputs, targets, weights = (value.to(self._device) for value in batch)
             logits = at.logits(self.parameters, inputs)
