@@ -1,4 +1,4 @@
-"""One job, from its request to its result: trained, then tested at each length.
+"""Run one job: train its models, then test them at each length.
 
 Models that stop training too soon all seem to hold at longer lengths: what fails there is what they
 have not learned yet. So each task sets a threshold at the trained length. For a text it is the loss
@@ -133,7 +133,7 @@ def length_results(
 def induction_scores(
     model: LengthModel, parameters: Mapping[str, Tensor], repeated: TokenBatch
 ) -> Reals:
-    """Return how many nats better a piece is predicted the second time. Shape: (seeds,)."""
+    """Return by how many nats a piece is predicted better the second time. Shape: (seeds,)."""
     first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
     return np.asarray(first - second)
 
@@ -148,8 +148,8 @@ class LearningRule(Record):
     def of(cls, task: Task, last: int) -> LearningRule:
         """Return the threshold of a task, for ``last`` averaged positions."""
         if isinstance(task, Text):
-            told = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
-            return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=told)[CONTEXT])
+            last_count = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
+            return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=last_count)[CONTEXT])
         return cls(accuracy=LEAST_ACCURACY)
 
     def verdict(self, result: LengthLosses) -> tuple[bool, str]:
@@ -268,7 +268,7 @@ class _JobRun:
 
 
 def environment(device: torch.device) -> dict[str, str]:
-    """Return what a result may depend on besides its request."""
+    """Return the environment that a result may depend on."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "posenc": version("posenc-cli"),

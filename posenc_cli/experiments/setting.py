@@ -1,4 +1,4 @@
-"""The setting of a job: its task, its lengths, and its encoding in the model.
+"""Check the setting of a job: its task, its lengths, and its encoding in the model.
 
 An encoding may also come from files: a user's code, and trained tables.
 
@@ -38,7 +38,7 @@ def source_digest(request: EncodingRequest) -> str | None:
     for name, given in request.parts:
         scheme = catalogue.find(name)
         if scheme.origin is not None:
-            parts.append(_code(scheme))
+            parts.append(_source_of(scheme))
         if scheme.weights is not None and given.get("weights") is not None:
             from posenc_cli.encoding.weights import LoadedTable
 
@@ -80,7 +80,7 @@ def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
         )
 
 
-def _code(scheme: Scheme) -> bytes:
+def _source_of(scheme: Scheme) -> bytes:
     """Return the content of the file that declares a user's scheme; empty if there is none."""
     path = getattr(sys.modules.get(scheme.build.__module__), "__file__", None)
     if path is None:
@@ -157,14 +157,14 @@ class JobSetting(Record):
 
 
 def _check_positions(request: ExperimentRequest, longest: int) -> None:
-    drawn = request.positions
-    if drawn is None:
+    limit = request.positions
+    if limit is None:
         return
-    check_size(f"--randomize {drawn}", drawn, LONGEST, "positions")
-    if drawn < longest:
+    check_size(f"--randomize {limit}", limit, LONGEST, "positions")
+    if limit < longest:
         raise InvalidInput(
-            f"--randomize {drawn}: must be at least {longest}, the positions of the longest test"
+            f"--randomize {limit}: must be at least {longest}, the positions of the longest test"
         )
-    stretched = [name for name in request.stretches if name != "none"]
-    if stretched:
-        raise InvalidInput(f"--randomize {drawn}: no context extension applies to drawn positions")
+    extensions = [name for name in request.stretches if name != "none"]
+    if extensions:
+        raise InvalidInput(f"--randomize {limit}: no context extension applies to drawn positions")
