@@ -375,9 +375,9 @@ def default_positions(
 
     They are the first, those near powers of two, the end of the context, and one far beyond.
 
-    >>> str(telling_positions(4, 20))
+    >>> str(default_positions(4, 20))
     '0:20'
-    >>> str(telling_positions(100, 300))[-32:]
+    >>> str(default_positions(100, 300))[-32:]
     '63:66,99:102,127:130,255:258,299'
     """
     farthest = farthest or max(_FARTHEST, context) + 1

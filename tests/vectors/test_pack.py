@@ -13,7 +13,7 @@ from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.vectors.pack import GoldenPack, telling_positions
+from posenc_cli.vectors.pack import GoldenPack, default_positions
 from posenc_cli.vectors.pack_folder import compare_with_pack, write_pack
 
 pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -301,10 +301,10 @@ def test_a_tolerance_of_0_passes_the_very_values_and_nothing_else(scheme, tmp_pa
 
 
 def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it():
-    positions = {*telling_positions(8192)}
+    positions = {*default_positions(8192)}
     assert {0, 1, 7, 127, 128, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 131073} <= positions
-    assert max(telling_positions(1_000_000)) == 1_000_001
-    assert [*telling_positions(4096, 5)] == [0, 1, 2, 3, 4]
+    assert max(default_positions(1_000_000)) == 1_000_001
+    assert [*default_positions(4096, 5)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.long
