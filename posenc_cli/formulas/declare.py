@@ -1,8 +1,8 @@
-"""How a scheme is declared: its parameters, kind and content.
+"""Declare schemes: their parameters, kind and content.
 
 A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
 bounds of the parameters. Options, help, ``posenc schemes``, the docs pages and the contract tests
-derive from it. What the function returns says how the encoding is computed:
+derive from it. The type of its result says how the encoding is computed:
 
 ====================  =============================================================
 :class:`Rotation`     frequencies that rotate dimension pairs of q and k
@@ -397,7 +397,7 @@ class BucketBias(_ScoreContent):
 
     @property
     def by(self) -> Literal["offset", "pair"]:
-        """What the scores depend on."""
+        """The index on which scores depend: an offset, or a pair number."""
         return "offset" if self.pairs is None else "pair"
 
     @property
@@ -446,11 +446,11 @@ KIND_TEXTS = {
     "bias": "an attention bias",
     "relative": "a relative encoding",
 }
-"""What a scheme of each kind is, in a sentence."""
+"""Noun phrase for a scheme of each kind."""
 
 
 class WeightsShape(Record):
-    """How the shape of a weights file follows from a scheme's parameters, and the reverse.
+    """The relation between the shape of a weights file and a scheme's parameters.
 
     ``rows`` and ``columns`` name the parameters. ``rows_to_parameter`` inverts the row count of a
     table of, say, 2K + 1 rows; it returns None if no parameter gives that count. If the table is a
@@ -557,7 +557,7 @@ class Scheme(Record):
 
     @property
     def kind_text(self) -> str:
-        """What kind of encoding it is, for a sentence."""
+        """Noun phrase for the scheme's kind."""
         return KIND_TEXTS[self.kind]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""From measured frequencies back to parameters: what the inverses of schemes share.
+"""Guess parameters from measured frequencies: helpers that the inverses of schemes share.
 
 The inverse of a scheme is next to its formula. ``inverse(xp, measured)`` yields guesses: parameters
 whose frequencies may be the measured ones. A guess may be wrong: the caller computes its
@@ -98,7 +98,7 @@ class Measured(Record):
         return int(self.values.size)
 
     def has_amplitude(self, amplitude: Decimal | float) -> bool:
-        """Whether an amplitude equals the measured one, or none was measured."""
+        """Return whether an amplitude equals the measured one, or none was measured."""
         if self.amplitude is None:
             return True
         return abs(float(amplitude) - self.amplitude) <= 3 * self.precise * self.amplitude
@@ -143,14 +143,14 @@ class MeasuredScores(Record):
         if right.any():
             at = xp.minimum(xp.searchsorted(where, distances[right]), where.size - 1)
             same = where[at] == distances[right]
-            apart = xp.abs(self.values[:, right][:, same] - values[:, at[same]])
-            if apart.max(initial=0) > ALIKE * xp.abs(values).max():
+            difference = xp.abs(self.values[:, right][:, same] - values[:, at[same]])
+            if difference.max(initial=0) > ALIKE * xp.abs(values).max():
                 return None
         return where, values
 
 
 ALIKE = 1e-5
-"""How far both sides of a bias by distance may differ, relative to the largest score."""
+"""Largest difference between both sides of a bias by distance, relative to the largest score."""
 
 
 class Guess(Record):
@@ -252,8 +252,8 @@ def plain_ladder(xp: Any, base: float, pairs: int) -> Any:
 
 def turning_count(xp: Any, measured: Measured) -> int:
     """Return the number of pairs up to the last one that rotates."""
-    moving = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
-    return int(moving[-1]) + 1 if moving.size else 0
+    rotating = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
+    return int(rotating[-1]) + 1 if rotating.size else 0
 
 
 def ladder_bases(
@@ -344,7 +344,7 @@ def fast_bases(measured: Measured) -> Iterator[float]:
 
 
 def slowed_shares(xp: Any, measured: Measured, base: float, factor: float) -> tuple[Any, Any]:
-    """Return how far each pair is slowed (0 not at all, 1 by the factor), and its error.
+    """Return how far each pair is interpolated (0 not at all, 1 by the factor), and its error.
 
     Shapes: (pairs,) each.
     """
