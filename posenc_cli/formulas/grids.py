@@ -22,7 +22,7 @@ from posenc_cli.formulas.declare import (
     absolute,
     rotary,
 )
-from posenc_cli.formulas.inverse import plain_ladder, unguessed
+from posenc_cli.formulas.inverse import no_guesses, plain_ladder
 from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_waves, rotated_dim
 from posenc_cli.numerics.placements import Placement
@@ -296,7 +296,7 @@ _SINUSOIDAL = {
         "columns. liere is LieRE's fixed form; its learned form with 2 × 2 generators is rope-"
         "mixed."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def rope_axial(
     *,
@@ -619,7 +619,7 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "position, width, height, image). For TMRoPE, pass a file of times in units of 40 ms "
         "(Qwen2.5-Omni truncates them to integers, Qwen3-Omni does not)."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
     mistakes=_mrope_mistakes,
 )
 def mrope(

@@ -13,9 +13,9 @@ from posenc_cli.formulas.inverse import (
     FACTORS,
     Guess,
     fast_bases,
+    interpolated_shares,
+    interpolation_factors,
     plain_ladder,
-    slowed_shares,
-    slowings,
     snap,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param
@@ -38,10 +38,10 @@ _CONTEXT = 8192
 def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base in fast_bases(measured):
         rotations = plain_ladder(xp, base, measured.pairs) / (2 * math.pi)
-        for factor in slowings(xp, measured, base):
+        for factor in interpolation_factors(xp, measured, base):
             if factor <= 1:
                 continue
-            share, error = slowed_shares(xp, measured, base, factor)
+            share, error = interpolated_shares(xp, measured, base, factor)
             if xp.abs(share).max() < 0.01 or (share > 1.02 + 4 * error).any():
                 continue
             inside = xp.flatnonzero((share > 0.01 + 3 * error) & (share < 0.99 - 3 * error))

@@ -24,8 +24,8 @@ from posenc_cli.formulas.inverse import (
     fitted_base,
     ladder_bases,
     plain_ladder,
+    rotating_count,
     snap,
-    turning_count,
     written_numbers,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
@@ -86,7 +86,7 @@ most fits are by chance.
 
 def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[Guess]:
     """Yield one factor that divides all frequencies of a base."""
-    pairs, rotating = measured.pairs, turning_count(xp, measured)
+    pairs, rotating = measured.pairs, rotating_count(xp, measured)
     if rotating == 0:
         return
     plain, values = plain_ladder(xp, base, pairs)[:rotating], measured.values[:rotating]
@@ -190,7 +190,7 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    pairs, rotating = measured.pairs, turning_count(xp, measured)
+    pairs, rotating = measured.pairs, rotating_count(xp, measured)
     if rotating in (0, pairs):
         return
     shares = (0.25, 0.5, 0.75, rotating / pairs, (rotating + 0.5) / pairs)

@@ -22,9 +22,9 @@ from posenc_cli.formulas.inverse import (
     STEEPEST,
     Guess,
     digit_count,
+    interpolated_shares,
+    interpolation_factors,
     scaled_bases,
-    slowed_shares,
-    slowings,
     snap,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param
@@ -90,8 +90,8 @@ def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
     if measured.pairs < 4:
         return
     for base in dict.fromkeys(scaled_bases(xp, measured)):
-        for factor in slowings(xp, measured, base):
-            share, error = slowed_shares(xp, measured, base, factor)
+        for factor in interpolation_factors(xp, measured, base):
+            share, error = interpolated_shares(xp, measured, base, factor)
             if share[0] > 3 * error[0] + 1e-3 or (share > 1.02 + 4 * error).any():
                 continue
             if xp.abs(share).max() < 0.01:
