@@ -130,7 +130,8 @@ class Attempt(Record):
 
 def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     """Return the attempts for an array or for the matrices that it may contain, best first."""
-    heads = _attempts_of_heads(evidence)
+    square = len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]
+    heads = _bias_attempts(evidence) if square else []  # before any form: heads may be equal
     if _has_plain_fit(heads):
         return heads
     tried = [heads] if heads else []
@@ -150,12 +151,6 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 def best_of(tried: Sequence[list[Attempt]]) -> list[Attempt]:
     """Return the list of attempts with the best first one."""
     return min(tried, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
-
-
-def _attempts_of_heads(evidence: Evidence) -> list[Attempt]:
-    """Return attempts at a bias with heads; tried before any form, because heads may be equal."""
-    square = len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]
-    return _bias_attempts(evidence) if square else []
 
 
 def _has_plain_fit(attempts: Sequence[Attempt]) -> bool:

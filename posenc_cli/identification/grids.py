@@ -121,7 +121,7 @@ def grid_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     bare = bare_views(whole) if functions else unreduced_views(whole)
     paired = views(whole) if any(True for _ in views(few)) else ()
     for view in (*bare, *paired):
-        if view.pairs.shape[0] == evidence.count and view.growth is None:
+        if view.growth is None:
             seen = list(_grids(view, 3e-5 + 4 * rounding))
             for places in seen:
                 found = _hypotheses_on_grid(view, evidence, places, rounding)
@@ -230,8 +230,6 @@ def _measured_rates(view: View, places: _GridPlaces, rounding: float) -> _GridRa
     first = _middle(view.pairs[:: -(-view.pairs.shape[0] // _VOTES)], axis=0)  # for constant pairs
     for axis, (side, stride) in enumerate(zip(places.grid, strides, strict=True)):
         own = np.flatnonzero(places.followed == axis)
-        if not own.size:
-            continue
         number = spread(view.pairs.shape[0] // side, _SLICES)
         starts = number // stride * stride * side + number % stride
         lines = np.arange(side)[:, None] * stride + starts

@@ -196,8 +196,6 @@ def unreduced_views(evidence: Evidence) -> Iterator[View]:
 def views(evidence: Evidence) -> Iterator[View]:
     """Yield the ways to read the evidence as waves, likeliest first."""
     first = evidence.sample[0]
-    if first.ndim != 2:
-        return
     if first.dtype.kind == "c":
         yield from _wave_views(first, evidence, kind="rotary", tables=("complex",))
         return

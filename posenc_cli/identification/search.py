@@ -425,8 +425,6 @@ def _positions(
         first = int(row_positions[0]) if keyed else 0
         return Positions.contiguous(first, evidence.shape[-1])
     rows, count = evidence.rows, evidence.count
-    if row_positions.size != rows.size:
-        rows, count = np.arange(row_positions.size), row_positions.size
     line = line_of(row_positions, rows)
     if line is not None and line[1] != 0:
         evenly = Positions.evenly(*line, count, hypothesis.denominator)

@@ -224,7 +224,7 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     for view in views(evidence):
         if view.count < _FEWEST_PLACED or view.growth is not None or view.axes > 1:
             continue
-        if view.parts > 1 or view.pairs.shape[0] != evidence.rows.size:
+        if view.parts > 1:
             continue
         if view.tables == ("angles",) and evidence.rows.size == 1:
             continue  # any frequencies are angles, at position 1
