@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.experiments.request import ModelSize
-    from posenc_cli.experiments.tables import EncodingPart, Learnable
+    from posenc_cli.experiments.tables import EncodingEntry, EncodingPart, Learnable
     from posenc_cli.numerics.arrays import Integers
 
     Parameters = Mapping[str, Tensor]
@@ -254,7 +254,7 @@ class Hook:
         return scores
 
 
-def _hook(part: EncodingPart, entry: Any, device: torch.device) -> Hook:
+def _hook(part: EncodingPart, entry: EncodingEntry, device: torch.device) -> Hook:
     learnable = part.learnable
     match entry:
         case AddedRows():
@@ -265,7 +265,6 @@ def _hook(part: EncodingPart, entry: Any, device: torch.device) -> Hook:
             return _BiasAdded(entry, learnable, device)
         case DistanceRows():
             return _ProductsAdded(entry, learnable, device)
-    raise TypeError(f"no hook takes a {type(entry).__name__}")
 
 
 class _Mixed:
