@@ -236,8 +236,6 @@ def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
 def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield the base scaled for another length, by Qwen's rule, or without its exponent."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
-    if pairs < 2:
-        return
     fixed = int(min(limit * factor, LARGEST_POSITION))
     for length in dict.fromkeys(length for length in (fixed, *CONTEXTS) if length > limit):
         yield Mistake(
