@@ -202,7 +202,7 @@ class _JobRun:
         self._training.run(lambda done: progress(done, steps))
         results: dict[str, list[Sequence[LengthLosses]]] = {name: [] for name in names}
         for done, (name, length) in enumerate(tests, 1):
-            results[name].append(self._at(length, name))
+            results[name].append(self._results_at(length, name))
             progress(request.steps + done, steps)
         inductions = self._inductions()
         at_trained = results[NONE][setting.lengths.index(setting.trained)]
@@ -231,7 +231,8 @@ class _JobRun:
         kept = tuple(run for run in runs if run.stretch in request.stretches)
         return JobResult(self._job.key, setting.trained, kept, losses, environment(self._device))
 
-    def _at(self, length: int, stretch: str) -> Sequence[LengthLosses]:
+    def _results_at(self, length: int, stretch: str) -> Sequence[LengthLosses]:
+        """Return the result of each seed at a length, under a context extension."""
         setting, request = self._setting, self._job.request
         task, trained = setting.task, setting.trained
         columns, trained_columns = task.tokens(length), task.tokens(trained)

@@ -88,7 +88,7 @@ MOST_TRIALS = 48
 """Trials per way to read an array. Chosen by judgement: a trial takes milliseconds, and later
 hypotheses only fit by chance."""
 MORE_TRIALS = 5
-"""Trials after the first that fits: among plain hypotheses that fit, a later one may fit better."""
+"""Trials after the first that fits: a later simple hypothesis may fit better."""
 OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
 _MUCH_DEARER = 2.0
@@ -103,7 +103,7 @@ _DAMAGE = 0.02
 _USUAL = 3.0
 """Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
 _CERTAIN = 1.0
-"""Highest cost of a rule that needs no other beside it if it gives every value."""
+"""Highest cost of a rule that ends the search if it gives every value."""
 _LEAST_NUMBERS = 3
 """Fewest numbers in a row: any two fit some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -228,6 +228,7 @@ def _same_rates(a: Trial, b: Trial) -> bool:
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
+    """Return attempts for a matrix, best first; further kinds are tried only if none fits."""
     attempts = _wave_and_row_attempts(evidence) if evidence.moderate else []
     if not any(each.trial.equal == 1 and each.trial.hypothesis.cost <= _USUAL for each in attempts):
         attempts += _bias_attempts(evidence)
@@ -260,6 +261,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
 
 
 def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
+    """Return attempts at rows by formula, at waves, and at waves on a grid."""
     attempts = _attempt_all(row_hypotheses(evidence), evidence, None)
     attempts += _attempt_all(angle_hypotheses(evidence), evidence, None)
     if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
@@ -307,6 +309,7 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
 
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
+    """Return attempts at an attention bias, best first."""
     attempts: list[Attempt] = []
     profiles = profiles_of(evidence)
     for profile in profiles:
@@ -605,7 +608,7 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
 
 
 def line_of(where: Integers, rows: Integers) -> tuple[int, int] | None:
-    """Return the position of row 0 and the step from row to row; None if positions are not even."""
+    """Return the position of row 0 and the step per row, or None if the steps differ."""
     step = 1 if where.size == 1 else int(where[1] - where[0]) // int(rows[1] - rows[0])
     first = int(where[0]) - step * int(rows[0])
     return (first, step) if np.array_equal(where, first + step * rows) else None

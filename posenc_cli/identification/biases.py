@@ -282,6 +282,7 @@ def _profile_of_rows(
     by: Literal["offset", "key", "pair"],
     number: PairNumber | None,
 ) -> BiasProfile | None:
+    """Return the profile that some rows of queries show, or None."""
     queries, keys = cube.shape[1:]
     sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)

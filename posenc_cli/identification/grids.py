@@ -225,6 +225,7 @@ class _GridRates(Record):
 
 
 def _measured_rates(view: View, places: _GridPlaces, rounding: float) -> _GridRates:
+    """Measure the rotation of each pair from place to place along its axis."""
     strides = [math.prod(places.grid[axis + 1 :]) for axis in range(len(places.grid))]
     rates, errors = np.zeros(view.count), np.full(view.count, np.inf)
     first = _middle(view.pairs[:: -(-view.pairs.shape[0] // _VOTES)], axis=0)  # for constant pairs
@@ -325,6 +326,7 @@ def _cached_scheme(
 def _hypotheses_on_grid(
     view: View, evidence: Evidence, places: _GridPlaces, rounding: float
 ) -> Iterator[Hypothesis]:
+    """Yield schemes that fit a view on a grid, as hypotheses."""
     measured, limit = _measured_rates(view, places, rounding), _MISFIT + 2 * rounding
     if len(places.grid) == 1 and not np.isfinite(measured.errors).any():
         return  # no column is a wave
@@ -581,7 +583,7 @@ def _sides_text(sides: Iterable[float]) -> str:
 def _cropped_sides(
     bound: _GridScheme, places: _GridPlaces, shares: Reals, measured: _GridRates
 ) -> Iterator[tuple[int, ...]]:
-    """Yield sides of larger grids of which rows and columns are a crop; the crop spans one side."""
+    """Yield base sizes whose crop spreads rows and columns like this; it spans one whole side."""
     ways = []
     first = _first_places(bound, places, measured)
     for start, share, side in zip(first[1:], shares[1:], places.grid[1:], strict=True):

@@ -59,6 +59,7 @@ def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def _counter_hypotheses(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesis]:
+    """Yield integer and normalized counters for a matrix with equal columns."""
     rows = evidence.rows
     whole = np.array_equal(column, np.round(column))
     distinct = np.unique(column).size == column.size
@@ -97,6 +98,7 @@ def _fraction(value: float, error: float) -> Fraction:
 
 
 def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
+    """Yield binary counters for a matrix of zeros and ones."""
     for order in ("msb-first", "lsb-first"):
         bits = values[:, ::-1] if order == "msb-first" else values
         if bits[:, 53:].any():

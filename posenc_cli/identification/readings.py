@@ -499,7 +499,8 @@ def _some_rows(array: NumberArray) -> Reals:
 def _on_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
     """Return whether cos² + sin² is constant in some rows, more than noise allows.
 
-    The first rows are tested alone first, because each later row loads a part of a large file.
+    The first rows are tested before the others, because each later row loads a part of a large
+    file.
     """
     return all(
         _are_circles(*rows, rounding)
@@ -508,6 +509,7 @@ def _on_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
 
 
 def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
+    """Return whether cos² + sin² is constant in 90% of some rows, within rounding."""
     sizes = np.hypot(_some_rows(cos), _some_rows(sin))
     positive = sizes[np.isfinite(sizes) & (sizes > 0)]
     if 2 * positive.size < sizes.size or not positive.size:

@@ -340,6 +340,7 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
+    """Return an attempt as a report shows it."""
     trial, evidence = attempt.trial, attempt.evidence
     hypothesis, bound = trial.hypothesis, trial.bound
     content, rotary = bound.content, bound.scheme.kind == "rotary"

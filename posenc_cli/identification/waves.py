@@ -99,7 +99,7 @@ _LOOKED_UP = 2.5
 _UNREAD = 2.5
 """Extra cost where no parameter was read from the values: more than any encoding that was."""
 _MULTIPLIED = 1.0
-"""Extra cost of a multiplier of all entries. Chosen by judgement, as three of its digits."""
+"""Extra cost of a multiplier of all entries. Chosen by judgement: as three fitted digits."""
 _ONE = 0.01
 """Largest distance from 1 of the amplitude of unmultiplied sinusoids: bfloat16 angles shift it."""
 _IMAGE_SECTIONS: tuple[dict[str, Any], ...] = (
@@ -181,6 +181,7 @@ def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
 
 
 def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield hypotheses for one way to read the array, from the frequencies of its waves."""
     rounding = 2 * evidence.rounding
     rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:
@@ -193,11 +194,11 @@ def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     # Several encodings have the same frequencies.
     find = lru_cache(partial(_row_positions, view.pairs, evidence, rates))
     if view.kind == "sinusoidal":
-        yield from _sinusoidal(view, evidence, rates, find, backward=backward)
+        yield from _sinusoidal_hypotheses(view, evidence, rates, find, backward=backward)
     elif view.growth is not None:
         yield from _growing_hypotheses(view, evidence, rates, find)
     else:
-        yield from _rotary(view, evidence, rates, find)
+        yield from _rotary_hypotheses(view, evidence, rates, find)
 
 
 def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
@@ -442,7 +443,10 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     return True
 
 
-def _rotary(view: View, evidence: Evidence, rates: Rates, find: FindPlaces) -> Iterator[Hypothesis]:
+def _rotary_hypotheses(
+    view: View, evidence: Evidence, rates: Rates, find: FindPlaces
+) -> Iterator[Hypothesis]:
+    """Yield rotary encodings with these rates, at the positions that their phases give."""
     precise = 3e-6 + 2 * evidence.rounding
     unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
     amplitude = None if unseen else view.amplitude
@@ -644,9 +648,10 @@ def _places_between(
     return [PlacesOfRows(first + step * evidence.rows, parts)]
 
 
-def _sinusoidal(
+def _sinusoidal_hypotheses(
     view: View, evidence: Evidence, rates: Rates, find: FindPlaces, *, backward: bool
 ) -> Iterator[Hypothesis]:
+    """Yield sinusoidal matrices with these rates, at the positions that their phases give."""
     if view.axes > 1:
         return
     dim = evidence.shape[1]
