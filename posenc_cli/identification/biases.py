@@ -219,7 +219,7 @@ def profiles_of(evidence: Evidence) -> list[BiasProfile]:
     """Return the profiles of an array whose entries depend on only the key, or only the offset.
 
     One row of scores may be either; its query is then the last one. Keys are counted from 0, and
-    also from the key at which a line through the scores is 0.
+    also from the first key with which the scores are multiples of the key.
     """
     profiles = [profile_of(evidence, by) for by in ("key", "offset")]
     found = [profile for profile in profiles if profile is not None]

@@ -120,35 +120,34 @@ def _first_columns(dim: int, seed: int) -> RealRows:
     return DrawnTable(dim, seed, 1.0)(rows)[:, :2].copy()
 
 
-def _is_row(values: Reals, seed: int, row: int, tolerance: float) -> bool:
+def _is_row(values: Reals, seed: int, row: int, limit: float) -> bool:
     """Return whether values are a multiple of a row of a drawn table."""
     drawn = DrawnTable(values.size, seed, 1.0)(np.array([row]))[0]
     residual = np.abs(values - values[0] / drawn[0] * drawn)
-    return bool(residual.max() <= tolerance * np.abs(values).max())
+    return bool(residual.max() <= limit * np.abs(values).max())
 
 
 def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
     """Yield tables drawn from posenc's own seeds, as learned and shaw return without weights."""
-    tolerance = 4 * evidence.rounding
+    limit = 4 * evidence.rounding
     if dim == 1 or np.array_equal(values[0], np.round(values[0])):
         return
     for seed in range(_SEEDS):
         begin = _first_columns(dim, seed)
         ratio = values[0, 0] / begin[:, 0]
         residual = np.abs(values[0, 1] - ratio * begin[:, 1])
-        near = (residual <= tolerance * np.abs(values[0]).max()) & (ratio > 0)
+        near = (residual <= limit * np.abs(values[0]).max()) & (ratio > 0)
         fitting = [
-            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, tolerance)
+            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, limit)
         ]
         steps = [
             step
             for step in _STEPS
-            if fitting
-            and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, tolerance))
+            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, limit))
         ]
         for first, step in itertools.product(fitting[:1], steps[:1]):
             std = float(ratio[first])
-            short = 0.02 if abs(std / 0.02 - 1) <= tolerance + 1e-12 else float(f"{std:.4g}")
+            short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
             rows = evidence.rows
             count = evidence.count
             length = int(first) + step * (count - 1) + 1
@@ -166,7 +165,6 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
                     {"dim": dim, "seed": seed, "max_distance": farthest},
                     (None,),
                     rows - reach,
-                    # With the default distance, shaw costs less than learned, which has the same
-                    # rows.
+                    # learned has the same rows; shaw is likelier only with its default distance
                     cost=1.9 if farthest == 128 else 2.1,
                 )

@@ -91,7 +91,7 @@ class View(Record):
         return bool((np.abs(self.pairs[0] - 1) <= _UNEVEN).all())
 
     def seen(self, points: ComplexRows) -> NumberArray:
-        """Return the part of points on the unit circle that the pairs hold."""
+        """Return what the pairs hold of points on the unit circle: all, the cosine or the sine."""
         return {"cos": points.real, "sin": points.imag}.get(self.function, points)
 
     def places(self, width: int) -> dict[str, Integers]:
