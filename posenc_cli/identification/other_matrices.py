@@ -129,7 +129,7 @@ def _is_row(values: Reals, seed: int, row: int, limit: float) -> bool:
 
 def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
     """Yield tables drawn from posenc's own seeds, as learned and shaw return without weights."""
-    limit = 4 * evidence.rounding
+    rows, count, limit = evidence.rows, evidence.count, 4 * evidence.rounding
     if dim == 1 or np.array_equal(values[0], np.round(values[0])):
         return
     for seed in range(_SEEDS):
@@ -148,18 +148,16 @@ def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> I
         for first, step in itertools.product(fitting[:1], steps[:1]):
             std = float(ratio[first])
             short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
-            rows = evidence.rows
-            count = evidence.count
-            length = int(first) + step * (count - 1) + 1
+            length = first + step * (count - 1) + 1
             given = {"dim": dim, "seed": seed, "max_len": max(512, length)}
             if short != 0.02:
                 given["std"] = short  # type: ignore[assignment]
-            positions = int(first) + step * (rows - rows[0])
+            positions = first + step * (rows - rows[0])
             # A match is not accidental, but only posenc draws these numbers.
             yield Hypothesis("learned", given, (None,), positions, cost=2.0)
             if short == 0.02 and count % 2 and count > 1 and step == 1:
-                farthest = int(first) + (count - 1) // 2
                 reach = (count - 1) // 2
+                farthest = first + reach
                 yield Hypothesis(
                     "shaw",
                     {"dim": dim, "seed": seed, "max_distance": farthest},
