@@ -66,14 +66,14 @@ class WrongValues(Record):
 
 
 class Outcome(Record):
-    """The result of a known bug: whether a pack detects it (``killed``), None if not applicable.
+    """The result of a known bug: ``detected`` is None if the bug does not apply to the encoding.
 
     ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not detected.
     """
 
     cause: str
     message: str
-    killed: bool | None
+    detected: bool | None
     margin: float | None = None
     reason: str = ""
 
@@ -121,7 +121,7 @@ class PackContent(Record):
         """The encoding, on one line."""
         return encoding_text(self.request.encoding)
 
-    def mistakes(self) -> Iterator[tuple[Outcome, WrongValues | None]]:
+    def known_bugs(self) -> Iterator[tuple[Outcome, WrongValues | None]]:
         """Yield the known bugs of the encoding in a model of this context, with their values.
 
         The values are None if a bug cannot be applied, or changes nothing at the default positions.
@@ -428,7 +428,7 @@ _COMPARED = 1 << 13
 """Entries by which bugs are distinguished."""
 
 
-class GoldenPack(Record):
+class VectorPack(Record):
     """The expected outputs of an encoding, their tolerances, and the bugs that they detect."""
 
     content: PackContent
@@ -436,7 +436,7 @@ class GoldenPack(Record):
     outcomes: tuple[Outcome, ...]
 
     @classmethod
-    def of(cls, choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> GoldenPack:
+    def of(cls, choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> VectorPack:
         """Return the pack of a choice, at its positions or the default ones.
 
         Raises: InvalidInput if there is none for this encoding, or it would be too large.
@@ -447,17 +447,17 @@ class GoldenPack(Record):
     @property
     def known(self) -> tuple[Outcome, ...]:
         """The known bugs that can be applied to the encoding."""
-        return tuple(outcome for outcome in self.outcomes if outcome.killed is not None)
+        return tuple(outcome for outcome in self.outcomes if outcome.detected is not None)
 
     @property
-    def killed(self) -> int:
+    def detected(self) -> int:
         """Number of known bugs that the pack detects."""
-        return sum(bool(outcome.killed) for outcome in self.known)
+        return sum(bool(outcome.detected) for outcome in self.known)
 
     @property
     def score(self) -> str:
         """Number of detected bugs as text."""
-        return f"detects {self.killed} of {len(self.known)} known bugs"
+        return f"detects {self.detected} of {len(self.known)} known bugs"
 
 
 def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
@@ -465,21 +465,23 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
     y, allowed, complete = content.y, content.tolerance, content.complete
     rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
     outcomes: list[Outcome] = []
-    killed: dict[int, RealRows] = {}
+    detected: dict[int, RealRows] = {}
     judged = (
         (made, None) if wrong is None else _outcome(made, wrong, y, allowed, complete=complete)
-        for made, wrong in content.mistakes()
+        for made, wrong in content.known_bugs()
     )
     for outcome, wrong in judged:
         if wrong is not None:
             some, near = wrong.values[rows], _SAME * wrong.tolerance[rows]
             with np.errstate(invalid="ignore", over="ignore"):
-                same = next((n for n in killed if (np.abs(some - killed[n]) <= near).all()), None)
+                same = next(
+                    (n for n in detected if (np.abs(some - detected[n]) <= near).all()), None
+                )
             if same is not None:  # the same bug under another name
                 message = f"{outcomes[same].message}, or {outcome.message}"
                 outcomes[same] = replace(outcomes[same], message=message)
                 continue
-            killed[len(outcomes)] = some
+            detected[len(outcomes)] = some
         outcomes.append(outcome)
     return tuple(outcomes)
 
@@ -496,5 +498,5 @@ def _outcome(
         if complete and np.array_equal(wrong.values, y):
             return replace(made, reason="it changes no value at any existing position"), None
         reason = f"no value differs by more than {margin:.2g} of the tolerance"
-        return replace(made, killed=False, margin=margin, reason=reason), None
-    return replace(made, killed=True, margin=margin), wrong
+        return replace(made, detected=False, margin=margin, reason=reason), None
+    return replace(made, detected=True, margin=margin), wrong

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
-    from posenc_cli.vectors.pack import GoldenPack, Outcome
+    from posenc_cli.vectors.pack import Outcome, VectorPack
 
 MANIFEST = "pack.json"
 _SCHEMA = "posenc/pack/1"
@@ -59,7 +59,7 @@ _LARGEST_FILE = 64 << 20
 """The most bytes of a pack's JSON file; a usual one has some hundred thousand."""
 
 
-def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
+def write_pack(pack: VectorPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
     """Write a complete pack to a new or empty folder, or nothing; return its manifest.
 
     Raises: InvalidInput if ``path`` is not such a folder; Unavailable if it cannot be written.
@@ -123,7 +123,7 @@ def _write(path: Path, content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
+def _manifest(pack: VectorPack, files: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of pack.json."""
     content = pack.content
     description = content.request.description()
@@ -149,10 +149,12 @@ def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
             "x": f"seed {pack.seed}" if "x" in content.arrays else None,
         },
         "score": {
-            "killed": pack.killed,
+            "killed": pack.detected,
             "known": len(pack.known),
-            "survivors": [_outcome_fields(outcome) for outcome in pack.known if not outcome.killed],
-            "not_applicable": [_outcome_fields(one) for one in pack.outcomes if one.killed is None],
+            "survivors": [_outcome_fields(one) for one in pack.known if not one.detected],
+            "not_applicable": [
+                _outcome_fields(one) for one in pack.outcomes if one.detected is None
+            ],
         },
         "files": files,
     }
