@@ -167,7 +167,6 @@ class _WaveContent(Record):
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
     limit: ClassVar[None] = None
-    trained: ClassVar[int] = 0
     network: ClassVar[None] = None
 
     @property
@@ -234,11 +233,6 @@ class Weights(Record):
     std: float = 0.02
     drawn_from: int | None = None
 
-    @property
-    def count(self) -> int:
-        """The number of values."""
-        return self.rows * self.columns
-
     def random_text(self, last: int | None = None) -> str | None:
         """Return a note on values that nobody trained, up to position ``last``, or None.
 
@@ -290,11 +284,6 @@ class Rows(Record):
     waves: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
-
-    @property
-    def trained(self) -> int:
-        """The number of learned values, those of its table."""
-        return self.weights.count if self.weights else 0
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
         """Return the columns of its only matrix; none holds waves."""
@@ -410,11 +399,6 @@ class BucketBias(_ScoreContent):
         """The bound on scores, if a network computes them."""
         return None if self.network is None else self.network.limit
 
-    @property
-    def trained(self) -> int:
-        """The number of learned values, those of its table."""
-        return self.weights.count
-
     def in_parts(self, denominator: int) -> Self:
         """Return the same content; it has only integer positions."""
         assert denominator == 1
@@ -425,8 +409,8 @@ Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """The content of a scheme. Each kind has the same attributes, None if they do not apply: its
 ``waves``; its learned ``weights`` or ``network``; the ``heads`` of its scores and what those depend
 on (``by``); its ``width`` and ``columns(table)``; its ``capacity``; the ``farthest`` offset; how it
-uses ``positions`` and their ``domain``; the ``limit`` of its entries; how many values are
-``trained``; and the content ``in_parts`` of 1.
+uses ``positions`` and their ``domain``; the ``limit`` of its entries; and
+``in_parts(denominator)``, the same content for fractions.
 """
 
 CONFIG_KEYS = {"rope_theta": "base"}
