@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from posenc_cli import catalogue
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.experiments.request import SEEDS_A_JOB, TRAINED
+from posenc_cli.experiments.request import SEEDS_A_JOB
+from posenc_cli.experiments.summary import last_places, trained_length
 from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
 from posenc_cli.records import Record
@@ -117,9 +118,9 @@ class JobSetting(Record):
         request = job.request
         check_sources(job.encoding)
         task = task_of(job.task)
-        trained = request.trained or TRAINED[job.task]
+        trained = trained_length(request, job.task)
         lengths = request.lengths(trained)
-        last = request.last or max(1, trained // 2)
+        last = last_places(request, job.task)
         if lengths[0] < trained:
             raise InvalidInput(f"--test {lengths[0]} is shorter than --train {trained}")
         if last > trained:
