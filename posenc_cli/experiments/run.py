@@ -1,10 +1,10 @@
 """Run one job: train its models, then test them at each length.
 
-Models that stop training too soon all seem to hold at longer lengths: what fails there is what they
-have not learned yet. So each task sets a threshold at the trained length. For a text it is the loss
-of n-gram counts with short contexts on the same characters. The induction score is reported without
-a threshold: after some thousand steps of prose, no model of the usual size learns to copy from far
-back, whatever its encoding.
+Models that stop training too soon all seem to hold at longer lengths, because they have not yet
+learned the skills that fail there. So each task sets a threshold at the trained length. For a text
+it is the loss of n-gram counts with short contexts on the same characters. The induction score is
+reported without a threshold: after some thousand steps of prose, no model of the usual size learns
+to copy from far back, whatever its encoding.
 
 Imports torch: import it only where something is trained.
 """
@@ -44,7 +44,7 @@ CONTEXT = 2
 LEAST_ACCURACY = 0.9
 """The share of answers that must be right at the trained length."""
 _SCORES = 1 << 21
-"""The most scores to hold at once."""
+"""Largest number of scores to hold at once."""
 
 
 class BatchLosses:

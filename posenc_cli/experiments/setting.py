@@ -91,9 +91,9 @@ def _source_of(scheme: Scheme) -> bytes:
 
 
 LONGEST = 1 << 13
-"""The most tokens of a sequence; the number of scores is their square."""
+"""Largest number of tokens of a sequence; the number of scores is its square."""
 STEP_SCORES = 1 << 27
-"""The most scores of a training step: half a GiB in float32, and a step needs a few copies."""
+"""Largest number of scores of a training step: half a GiB in float32; a step needs a few copies."""
 
 
 class JobSetting(Record):

@@ -39,7 +39,7 @@ _RARER = 1.7
 """The cost of the sandwich, chosen by judgement: rarer than KERPLE."""
 
 _WRITTEN = 5
-"""The most digits of a strength that somebody wrote."""
+"""Largest number of digits of a strength that somebody wrote."""
 
 _COSINES_AT_ONCE = 1 << 13
 """Cosines of a sandwich to compute at once. That many take hardly longer than one, because each

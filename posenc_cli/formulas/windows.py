@@ -41,7 +41,7 @@ _CLASS_ROWS = 3  # rows of the table: from the class token, to it, and to itself
 
 _FIRE = "Li et al. 2024, arXiv:2310.04418"
 _POSITIONS = 2**31
-"""The most positions whose pairs are numbered: two of them fit an int64."""
+"""Largest number of positions with numbered pairs: the number of a pair fits an int64."""
 _DRAWN = 0.3
 _SHARED_PAST = "the distance, and of the query's position past the threshold"
 

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
-"""The most values of y: a pack is a test file, and computing every bug on it takes ten seconds."""
+"""Largest number of values of y. A pack is a test file; computing all bugs takes ten seconds."""
 _MOST_HEADS = 1 << 12
-"""The most heads of a bias: every bug is computed for each, and no model has that many."""
+"""Largest number of heads of a bias: all bugs are computed for each; no model has so many."""
 _FIRST = 8
-"""Every pack has this many positions from 0 on."""
+"""First positions, which every pack has."""
 _FARTHEST = 2**17
 """The farthest default position, where uint16 wraps, beyond the longest contexts of most models."""
 _FEW = 256

@@ -1,8 +1,8 @@
 """Write test vectors as a folder for other languages, and check a port's results.
 
-The arrays are .npy files of little-endian float32, positions of int64. Such a file has ten bytes,
-of which the last two give the length of the header, then the header, then the values. ``pack.json``
-describes them. The same request gives the same bytes.
+The arrays are .npy files of little-endian float32, positions of int64. Such a file starts with ten
+bytes; the last two are the length of the header, which follows. The values come after it.
+``pack.json`` describes the files. The same request gives the same bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Causes = tuple[tuple[str, str], ...]
 """Known bugs that reproduce every value: the cause and the message of each."""
 
 _LARGEST_FILE = 64 << 20
-"""The most bytes of a pack's JSON file; a usual one has some hundred thousand."""
+"""Largest size of a pack's JSON file, in bytes; a usual one has some hundred thousand."""
 
 
 def write_pack(pack: VectorPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
