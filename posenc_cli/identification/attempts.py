@@ -445,9 +445,9 @@ _BETTER, _GIVEN = 0.5, 0.97
 """Refined numbers must leave at most this share of the bits, and reproduce this share of the
 entries; otherwise they may fit noise."""
 _MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
-"""In low precision, a fitted number replaces a written one only with at least this many rows, of
-which the written number reproduces at most this share. Otherwise an entry at a tie may decide by
-chance."""
+"""In low precision, a fitted number replaces a written one only if there are at least this many
+rows, and the written number reproduces at most this share of the entries. Otherwise an entry at a
+tie may decide by chance."""
 
 
 def sharpened(trial: Trial, evidence: Evidence) -> Trial:

@@ -6,8 +6,8 @@ fits. If the error exceeds the rounding of the number format, the array is not i
 Candidates are ordered by the total size of their errors in bits (``bits_of_difference``); a wrong
 entry counts at most 64. A candidate with more than twice the fewest bits, plus those of a fitted
 number, is surpassed and ranked last. So a table that equals an encoding except in one row is that
-encoding, damaged, and not another one that is within the tolerance of float32 code everywhere. Of
-the rest, those that fit come first, then the simplest.
+encoding, damaged. It is not another encoding within the tolerance of float32 code everywhere. Of
+the rest, candidates that fit come first, then the simplest.
 Imports NumPy: import it only where something is computed.
 """
 
