@@ -149,7 +149,7 @@ def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def best_of(tried: Sequence[list[Attempt]]) -> list[Attempt]:
-    """Return the list of attempts with the best first one."""
+    """Return the list of attempts whose first one is best."""
     return min(tried, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
 
 

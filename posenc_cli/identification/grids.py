@@ -687,7 +687,7 @@ def _mixed_hypotheses(view: View, evidence: Evidence, rounding: float) -> Iterat
 
 
 def _drawn_bases(view: View, cos: float, limit: float) -> list[float]:
-    """Return the bases that the angles of the first half's pairs at the second place allow."""
+    """Return the bases that fit the angles of the first half's pairs at the second place."""
     half = view.count // 2
     index, cells = np.arange(1, half), view.pairs[1, 1:half]
     angles, steep = np.angle(cells), np.ones(half - 1)

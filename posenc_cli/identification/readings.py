@@ -360,7 +360,7 @@ def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
 
 
 def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """Yield two arrays in the other order."""
+    """Yield two arrays in the other order, as sines first."""
     if len(evidence.arrays) == 2 and SINES_FIRST not in evidence.forms:
         yield _inner_evidence(evidence, evidence.arrays[::-1], SINES_FIRST)
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
 
-    FindPlaces = Callable[[bytes], "list[PlacesOfRows]"]
+    FindPositions = Callable[[bytes], "list[SampledPositions]"]
     """Frequencies of a proposal, as the bytes of float64, → possible positions of the rows."""
 
 _WHOLE_POSITIONS = 1e-3
@@ -444,7 +444,7 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
 
 
 def _rotary_hypotheses(
-    view: View, evidence: Evidence, rates: Rates, find: FindPlaces
+    view: View, evidence: Evidence, rates: Rates, find: FindPositions
 ) -> Iterator[Hypothesis]:
     """Yield rotary encodings with these rates, at the positions that their phases give."""
     precise = 3e-6 + 2 * evidence.rounding
@@ -508,7 +508,7 @@ def _multiplied_proposals(
 
 
 def _rotary_hypothesis(
-    view: View, proposal: Proposal, places: PlacesOfRows, multiplier: float = 1.0
+    view: View, proposal: Proposal, places: SampledPositions, multiplier: float = 1.0
 ) -> Hypothesis:
     given = dict(proposal.given)
     if view.layout is not None and "layout" in catalogue.find(proposal.scheme).parameters:
@@ -534,8 +534,8 @@ def _rotary_hypothesis(
     )
 
 
-class PlacesOfRows(Record):
-    """The positions of the sample's rows (rows,), in units of 1/``denominator``."""
+class SampledPositions(Record):
+    """Positions of the sample's rows (rows,), in units of 1/``denominator``."""
 
     positions: Integers
     denominator: int = 1
@@ -565,7 +565,7 @@ class PlacesOfRows(Record):
 
 def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, float64_frequencies: bytes
-) -> list[PlacesOfRows]:
+) -> list[SampledPositions]:
     """Return possible positions of the sample's rows: evenly spaced, or each by its phases."""
     frequencies = np.frombuffer(float64_frequencies)
     rows = evidence.rows
@@ -575,7 +575,7 @@ def _row_positions(
     few = np.append(early, spaced[spaced >= early.size])
     misfit = float(positions_at(pairs[early], frequencies, signed=True)[1].mean())
     whole = misfit <= _WHOLE_POSITIONS + 4 * evidence.rounding
-    places = [] if whole else _places_between(pairs, few, evidence, frequencies)
+    places = [] if whole else _fractional_positions(pairs, few, evidence, frequencies)
     if places or misfit > _MISFIT:
         return places
     solved, apart = positions_at(pairs[few], frequencies, signed=True)
@@ -589,7 +589,7 @@ def _row_positions(
         starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
         if not _is_vacuous(even, frequencies):
-            places.append(PlacesOfRows(even))
+            places.append(SampledPositions(even))
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
@@ -597,7 +597,7 @@ def _row_positions(
         every, misfits = positions_at(pairs, frequencies, signed=True)
         sure = median(misfits) <= _MISFIT and _is_determined(every, frequencies, evidence.rounding)
         if sure and not most:  # rows off the line are damaged
-            places.append(PlacesOfRows(every))
+            places.append(SampledPositions(every))
     return places
 
 
@@ -631,9 +631,9 @@ def _is_determined(positions: Integers, frequencies: Reals, rounding: float) -> 
     return bool(explained**positions.size <= _BY_CHANCE)
 
 
-def _places_between(
+def _fractional_positions(
     pairs: ComplexRows, few: Integers, evidence: Evidence, frequencies: Reals
-) -> list[PlacesOfRows]:
+) -> list[SampledPositions]:
     """Return evenly spaced fractional positions if most of a few rows are at such."""
     found = None
     for some in (few[:_FEWEST_PLACED], few):
@@ -645,11 +645,11 @@ def _places_between(
     first, step = (int(number * parts) for number in found)
     if parts == 1 or max(abs(first), abs(first + step * evidence.count)) > LARGEST_POSITION:
         return []
-    return [PlacesOfRows(first + step * evidence.rows, parts)]
+    return [SampledPositions(first + step * evidence.rows, parts)]
 
 
 def _sinusoidal_hypotheses(
-    view: View, evidence: Evidence, rates: Rates, find: FindPlaces, *, backward: bool
+    view: View, evidence: Evidence, rates: Rates, find: FindPositions, *, backward: bool
 ) -> Iterator[Hypothesis]:
     """Yield sinusoidal matrices with these rates, at the positions that their phases give."""
     if view.axes > 1:
@@ -706,7 +706,7 @@ def _transformer_xl_hypotheses(sinusoids: Hypothesis, view: View) -> Iterator[Hy
 
 
 def _growing_hypotheses(
-    view: View, evidence: Evidence, rates: Rates, find: FindPlaces
+    view: View, evidence: Evidence, rates: Rates, find: FindPositions
 ) -> Iterator[Hypothesis]:
     """Yield xPos: the size of pair i is ζ_i^((p − c)/span)."""
     assert view.growth is not None
