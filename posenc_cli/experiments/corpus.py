@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 HELD_OUT = 10
-"""One part in this many, the last, is not trained on."""
+"""The last one part in this many is not trained on."""
 
 
 class Corpus(Record):
@@ -60,7 +60,7 @@ class Corpus(Record):
 
 
 LONGEST_CONTEXT = 5
-"""In characters: on the built-in text, six predict no better than five."""
+"""Longest context, in characters: on the built-in text, six predict no better than five."""
 
 _DISCOUNT = 0.5  # if no gram occurs once, because the estimate needs one
 
@@ -74,17 +74,17 @@ def ngram_losses(
     that many last held-out characters, for tests that do not use all.
     """
     text = np.concatenate([corpus.training, corpus.held_out])  # (n,)
-    told = last or len(corpus.held_out)
-    orders = _orders(text, corpus.vocabulary, longest + 1)
-    shares = np.full(told, 1 / corpus.vocabulary)
+    scored = last or len(corpus.held_out)
+    orders = _grams_by_context(text, corpus.vocabulary, longest + 1)
+    probabilities = np.full(scored, 1 / corpus.vocabulary)
     losses = []
     for order, longer in pairwise(orders):
         training = len(corpus.training) - order.context
-        met = np.bincount(order.grams[:training], minlength=len(order.starts))
-        losses.append(float(-np.log(_shares(order, met, shares)).mean()))
+        occurrences = np.bincount(order.grams[:training], minlength=len(order.starts))
+        losses.append(float(-np.log(_probabilities(order, occurrences, probabilities)).mean()))
         first = np.unique(longer.grams[: training - 1], return_index=True)[1]
         kinds_before = np.bincount(order.grams[1:][first], minlength=len(order.starts))
-        shares = _shares(order, kinds_before, shares)
+        probabilities = _probabilities(order, kinds_before, probabilities)
     return tuple(losses)
 
 
@@ -100,7 +100,7 @@ class _Grams(Record):
     starts: Integers
 
 
-def _orders(text: Integers, vocabulary: int, longest: int) -> list[_Grams]:
+def _grams_by_context(text: Integers, vocabulary: int, longest: int) -> list[_Grams]:
     """Return the grams with contexts of 0, 1, … ``longest`` characters."""
     contexts = np.zeros(len(text), np.int64)
     orders = []
@@ -111,11 +111,11 @@ def _orders(text: Integers, vocabulary: int, longest: int) -> list[_Grams]:
     return orders
 
 
-def _shares(order: _Grams, counts: Integers, shorter: Reals) -> Reals:
-    """Return the probability of each of the last characters after its context. Shape: (told,).
+def _probabilities(order: _Grams, counts: Integers, shorter: Reals) -> Reals:
+    """Return the probability of each of the last characters after its context. Shape: (scored,).
 
     ``counts`` (grams,) are discounted. The mass that this frees follows the probabilities
-    ``shorter`` (told,), which use contexts that are one character shorter.
+    ``shorter`` (scored,), which use contexts that are one character shorter.
     """
     once, twice = (int((counts == times).sum()) for times in (1, 2))
     discount = once / (once + 2 * twice) if once else _DISCOUNT
@@ -125,5 +125,5 @@ def _shares(order: _Grams, counts: Integers, shorter: Reals) -> Reals:
     kinds = np.bincount(order.starts, counts > 0)[contexts]
     known = np.maximum(totals, 1)
     left = np.where(totals > 0, discount * kinds / known, 1)  # all of it after an unseen context
-    shares: Reals = np.maximum(counts[grams] - discount, 0) / known + left * shorter
-    return shares
+    probabilities: Reals = np.maximum(counts[grams] - discount, 0) / known + left * shorter
+    return probabilities

@@ -1,4 +1,4 @@
-"""A run folder: the request, and the results of its jobs.
+"""Read and write a run folder: the request, and the results of its jobs.
 
 ``request.json`` is the request, and ``results/KEY.json`` the result of a job. Each file appears
 only when complete. No times are stored, so the same request gives the same bytes.
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _REQUEST = "request.json"
 _LARGEST_FILE = 1 << 28
-"""In bytes; a result of 8192 tokens at every length and context extension takes a tenth of it."""
+"""Most bytes of a file. A result of 8192 tokens at every length and context extension takes a
+tenth."""
 
 
 class RunFolder(Record):

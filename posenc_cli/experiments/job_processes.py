@@ -1,4 +1,4 @@
-"""Jobs in processes of this machine.
+"""Run jobs in processes of this machine.
 
 A job gives the same result in the same environment. Results are saved as they arrive, so that
 nothing is lost if a run stops early.
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from posenc_cli.experiments.request import Job
 
     Progress = Callable[[int, int], object]
-    """Told how many of how many steps of all jobs are done."""
+    """A function that gets the number of steps done and the number of all steps, over all jobs."""
 
 
 def main() -> int:
-    """Run the job on standard input and return 0, or 1 if nobody wants its result."""
+    """Run the job on standard input; return 0, or 1 if the parent has ended."""
     answers = os.dup(1)
     os.dup2(2, 1)
     line = sys.stdin.buffer.readline()
@@ -73,7 +73,7 @@ _WORKER = "posenc_cli.experiments.job_processes"
 """This module, as a process."""
 
 _SECONDS_TO_SIGNALS = 0.25
-"""How long a signal may wait to be handled."""
+"""Longest delay before a signal is handled."""
 
 
 def run_jobs(
@@ -90,7 +90,7 @@ def run_jobs(
 
     Raises: what a job raises; Unavailable if a job's process dies.
     """
-    steps = _StepsOfAll(jobs, progress)
+    steps = _Steps(jobs, progress)
     stopped = threading.Event()
     with ThreadPoolExecutor(workers or processors()) as pool:
         futures = [pool.submit(_run_in_process, job, folder, steps, stopped) for job in jobs]
@@ -111,37 +111,35 @@ class _Unwanted(Exception):
     """A job was cancelled."""
 
 
-class _StepsOfAll:
-    """The number of steps done, over all jobs."""
+class _Steps:
+    """Number of steps done, over all jobs."""
 
     def __init__(self, jobs: Sequence[Job], progress: Progress | None) -> None:
         self._progress, self._lock = progress, threading.Lock()
         self._done = dict.fromkeys((job.key for job in jobs), 0)
         self._total = {job.key: job.request.steps for job in jobs}
 
-    def told(self, job: Job, done: int, total: int) -> None:
+    def report(self, job: Job, done: int, total: int) -> None:
         with self._lock:
             self._done[job.key], self._total[job.key] = done, total
             if self._progress is not None:
                 self._progress(sum(self._done.values()), sum(self._total.values()))
 
 
-def _run_in_process(
-    job: Job, folder: RunFolder, steps: _StepsOfAll, stopped: threading.Event
-) -> None:
-    answer, status = _answer(job, steps, stopped)
+def _run_in_process(job: Job, folder: RunFolder, steps: _Steps, stopped: threading.Event) -> None:
+    answer, status = _ask_process(job, steps, stopped)
     if stopped.is_set():
         raise _Unwanted
     if answer is None:
         raise Unavailable(
-            f"the process of {job.key} ended without a result ({_ending(status)})",
+            f"the process of {job.key} ended without a result ({_ending_text(status)})",
             hint="--workers 1 needs the least memory; --resume runs the jobs that have no result",
         )
-    folder.keep(job, JobResult.from_fields(_value(answer)))
+    folder.keep(job, JobResult.from_fields(_checked_result(answer)))
 
 
-def _answer(
-    job: Job, steps: _StepsOfAll, stopped: threading.Event
+def _ask_process(
+    job: Job, steps: _Steps, stopped: threading.Event
 ) -> tuple[Mapping[str, Any] | None, int]:
     """Return the last answer of a job's process, or None, and its exit status."""
     asked = {"request": job.request.fields(), "place": job.request.jobs().index(job)}
@@ -164,7 +162,7 @@ def _answer(
             for line in process.stdout:
                 words = json.loads(line)
                 if "done" in words:
-                    steps.told(job, words["done"], words["total"])
+                    steps.report(job, words["done"], words["total"])
                 else:
                     answer = words
                 if stopped.is_set():
@@ -177,7 +175,7 @@ def _answer(
     return answer, process.returncode
 
 
-def _value(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def _checked_result(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the result that a worker gave.
 
     Raises: the worker's error.
@@ -188,7 +186,7 @@ def _value(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     raise kinds.get(answer["status"], PosencError)(answer["error"], hint=answer["hint"])
 
 
-def _ending(status: int) -> str:
+def _ending_text(status: int) -> str:
     if status >= 0:
         return f"status {status}"
     with suppress(ValueError):

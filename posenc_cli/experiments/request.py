@@ -64,7 +64,7 @@ LARGEST_SIZE = ModelSize(16, 64, 256)
 
 
 class ExperimentRequest(Record):
-    """What to train and where to test it.
+    """The models to train, and the lengths at which to test them.
 
     Lengths are in the units of a task. Without ``trained``, each task uses its own length.
     ``tests`` are lengths, or multiples of the trained length if they end in ``x``. ``last`` is the

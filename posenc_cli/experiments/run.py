@@ -1,10 +1,10 @@
-"""One job, from its request to its result: trained, then tested at each length.
+"""Run one job: train its models, then test them at each length.
 
-Models that stop training too soon all seem to hold at longer lengths: what fails there is what they
-have not learned yet. So each task sets a threshold at the trained length. For a text it is the loss
-of n-gram counts with short contexts on the same characters. The induction score is reported without
-a threshold: after some thousand steps of prose, no model of the usual size learns to copy from far
-back, whatever its encoding.
+Models that stop training too soon all seem to hold at longer lengths, because they have not yet
+learned the skills that fail there. So each task sets a threshold at the trained length. For a text
+it is the loss of n-gram counts with short contexts on the same characters. The induction score is
+reported without a threshold: after some thousand steps of prose, no model of the usual size learns
+to copy from far back, whatever its encoding.
 
 Imports torch: import it only where something is trained.
 """
@@ -44,7 +44,7 @@ CONTEXT = 2
 LEAST_ACCURACY = 0.9
 """The share of answers that must be right at the trained length."""
 _SCORES = 1 << 21
-"""The most scores to hold at once."""
+"""Largest number of scores to hold at once."""
 
 
 class BatchLosses:
@@ -133,7 +133,7 @@ def length_results(
 def induction_scores(
     model: LengthModel, parameters: Mapping[str, Tensor], repeated: TokenBatch
 ) -> Reals:
-    """Return how many nats better a piece is predicted the second time. Shape: (seeds,)."""
+    """Return by how many nats a piece is predicted better the second time. Shape: (seeds,)."""
     first, second = BatchLosses(model, parameters, repeated).by_point(repeated).T
     return np.asarray(first - second)
 
@@ -148,8 +148,8 @@ class LearningRule(Record):
     def of(cls, task: Task, last: int) -> LearningRule:
         """Return the threshold of a task, for ``last`` averaged positions."""
         if isinstance(task, Text):
-            told = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
-            return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=told)[CONTEXT])
+            last_count = min(SEQUENCES * last, len(task.corpus.held_out) - 1)
+            return cls(loss=ngram_losses(task.corpus, longest=CONTEXT, last=last_count)[CONTEXT])
         return cls(accuracy=LEAST_ACCURACY)
 
     def verdict(self, result: LengthLosses) -> tuple[bool, str]:
@@ -202,7 +202,7 @@ class _JobRun:
         self._training.run(lambda done: progress(done, steps))
         results: dict[str, list[Sequence[LengthLosses]]] = {name: [] for name in names}
         for done, (name, length) in enumerate(tests, 1):
-            results[name].append(self._at(length, name))
+            results[name].append(self._results_at(length, name))
             progress(request.steps + done, steps)
         inductions = self._inductions()
         at_trained = results[NONE][setting.lengths.index(setting.trained)]
@@ -231,7 +231,8 @@ class _JobRun:
         kept = tuple(run for run in runs if run.stretch in request.stretches)
         return JobResult(self._job.key, setting.trained, kept, losses, environment(self._device))
 
-    def _at(self, length: int, stretch: str) -> Sequence[LengthLosses]:
+    def _results_at(self, length: int, stretch: str) -> Sequence[LengthLosses]:
+        """Return the result of each seed at a length, under a context extension."""
         setting, request = self._setting, self._job.request
         task, trained = setting.task, setting.trained
         columns, trained_columns = task.tokens(length), task.tokens(trained)
@@ -253,7 +254,7 @@ class _JobRun:
         request = self._job.request
         model = self._model.at(request.positions or columns, stretch, trained, self._device)
         if request.positions is not None:
-            model.taken(drawn_positions(request.positions, columns, request.steps))
+            model.set_positions(drawn_positions(request.positions, columns, request.steps))
         return model
 
     def _inductions(self) -> list[float | None]:
@@ -268,7 +269,7 @@ class _JobRun:
 
 
 def environment(device: torch.device) -> dict[str, str]:
-    """Return what a result may depend on besides its request."""
+    """Return the environment that a result may depend on."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     return {
         "posenc": version("posenc-cli"),

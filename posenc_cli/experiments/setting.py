@@ -1,4 +1,4 @@
-"""The setting of a job: its task, its lengths, and its encoding in the model.
+"""Check the setting of a job: its task, its lengths, and its encoding in the model.
 
 An encoding may also come from files: a user's code, and trained tables.
 
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from posenc_cli import catalogue
 from posenc_cli.budget import HELD_VALUES, check_size
 from posenc_cli.errors import InvalidInput, abbreviated, quoted_name
-from posenc_cli.experiments.request import SEEDS_A_JOB, TRAINED
+from posenc_cli.experiments.request import SEEDS_A_JOB
+from posenc_cli.experiments.summary import last_places, trained_length
 from posenc_cli.experiments.tables import applies, parts_of
 from posenc_cli.experiments.tasks import task_of
 from posenc_cli.records import Record
@@ -38,7 +39,7 @@ def source_digest(request: EncodingRequest) -> str | None:
     for name, given in request.parts:
         scheme = catalogue.find(name)
         if scheme.origin is not None:
-            parts.append(_code(scheme))
+            parts.append(_source_of(scheme))
         if scheme.weights is not None and given.get("weights") is not None:
             from posenc_cli.encoding.weights import LoadedTable
 
@@ -80,7 +81,7 @@ def check_names_no_code(request: ExperimentRequest, place: Path) -> None:
         )
 
 
-def _code(scheme: Scheme) -> bytes:
+def _source_of(scheme: Scheme) -> bytes:
     """Return the content of the file that declares a user's scheme; empty if there is none."""
     path = getattr(sys.modules.get(scheme.build.__module__), "__file__", None)
     if path is None:
@@ -90,9 +91,9 @@ def _code(scheme: Scheme) -> bytes:
 
 
 LONGEST = 1 << 13
-"""The most tokens of a sequence; the number of scores is their square."""
+"""Largest number of tokens of a sequence; the number of scores is its square."""
 STEP_SCORES = 1 << 27
-"""The most scores of a training step: half a GiB in float32, and a step needs a few copies."""
+"""Largest number of scores of a training step: half a GiB in float32; a step needs a few copies."""
 
 
 class JobSetting(Record):
@@ -117,9 +118,9 @@ class JobSetting(Record):
         request = job.request
         check_sources(job.encoding)
         task = task_of(job.task)
-        trained = request.trained or TRAINED[job.task]
+        trained = trained_length(request, job.task)
         lengths = request.lengths(trained)
-        last = request.last or max(1, trained // 2)
+        last = last_places(request, job.task)
         if lengths[0] < trained:
             raise InvalidInput(f"--test {lengths[0]} is shorter than --train {trained}")
         if last > trained:
@@ -157,14 +158,14 @@ class JobSetting(Record):
 
 
 def _check_positions(request: ExperimentRequest, longest: int) -> None:
-    drawn = request.positions
-    if drawn is None:
+    limit = request.positions
+    if limit is None:
         return
-    check_size(f"--randomize {drawn}", drawn, LONGEST, "positions")
-    if drawn < longest:
+    check_size(f"--randomize {limit}", limit, LONGEST, "positions")
+    if limit < longest:
         raise InvalidInput(
-            f"--randomize {drawn}: must be at least {longest}, the positions of the longest test"
+            f"--randomize {limit}: must be at least {longest}, the positions of the longest test"
         )
-    stretched = [name for name in request.stretches if name != "none"]
-    if stretched:
-        raise InvalidInput(f"--randomize {drawn}: no context extension applies to drawn positions")
+    extensions = [name for name in request.stretches if name != "none"]
+    if extensions:
+        raise InvalidInput(f"--randomize {limit}: no context extension applies to drawn positions")

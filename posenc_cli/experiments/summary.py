@@ -1,4 +1,4 @@
-"""The summary over seeds at each length, and the conclusions it supports.
+"""Summarize the results of all seeds at each length, and draw the conclusions they support.
 
 Encodings are not ranked: each is compared with itself at the trained length. Conclusions follow
 `RULE`, for encodings whose models have all learned the task.
@@ -30,7 +30,7 @@ STUDENT = (
     *(2.073873068, 2.06865761, 2.063898562, 2.059538553, 2.055529439, 2.051830516, 2.048407142),
     *(2.045229642, 2.042272456),
 )
-"""The 95% points of Student's t from 1 degree of freedom on: one fewer than there are seeds."""
+"""The 95% points of Student's t, from 1 degree of freedom on; there is one fewer than seeds."""
 _PLACES = 6
 
 
@@ -95,9 +95,8 @@ def paired_difference(minuends: Sequence[float], subtrahends: Sequence[float]) -
 
 
 TOLERATED = 0.1
-"""In nats: at the trained length, seeds of an encoding differed by at most 0.07 after 1000 steps,
-and by 0.09 after 3000.
-"""
+"""Largest rise of the loss at which an encoding holds, in nats. At the trained length, seeds of an
+encoding differed by at most 0.07 after 1000 steps, and by 0.09 after 3000."""
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "not told apart"
 STOPPED = "no verdict"
 RULE = (
@@ -143,8 +142,8 @@ class LengthSummary(Record):
 class EncodingSummary(Record):
     """The results of all seeds of an encoding on a task, under one context extension.
 
-    ``learnt`` is how many of them have learned the task. ``reason`` is that of the first seed that
-    has not, or else of the first seed.
+    ``learnt`` is the number of seeds that have learned the task. ``reason`` is that of the first
+    seed that has not, or else of the first seed.
     """
 
     task: str
@@ -190,9 +189,9 @@ class EncodingSummary(Record):
                 word = "from" if same[-1] is longer[-1] else "at"
                 parts.append(f"fails {word} {first}")
             else:
-                where = first if first == last else f"{first} to {last}"
+                span = first if first == last else f"{first} to {last}"
                 seeds = "1 seed" if count == 1 else f"{count} seeds"
-                parts.append(f"not told apart at {where} by {seeds}")
+                parts.append(f"not told apart at {span} by {seeds}")
         return ", ".join(parts)
 
     def times(self, length: int) -> str:

@@ -1,4 +1,4 @@
-"""The arrays through which an encoding enters a transformer, at one length.
+"""Compute the arrays through which an encoding enters a transformer, at one length.
 
 Defines the four hooks of the four kinds, without a framework: rows added to x, rotations of queries
 and keys, scores by pair, and rows by distance that queries multiply. A model uses only these, and
@@ -61,7 +61,7 @@ class AddedRows(Record):
     mixing: RealRows | None = None
 
 
-class PairTurns(Record):
+class PairRotations(Record):
     """Rotations of dimension pairs of queries and keys: cos + i·sin, times an amplitude.
 
     ``queries`` and ``keys`` (n, pairs); ``first`` and ``second`` name the dimensions of each pair.
@@ -101,8 +101,8 @@ class DistanceRows(Record):
     mixing: RealRows | None = None
 
 
-EncodingEntry = AddedRows | PairTurns | ScoresByPair | DistanceRows
-"""What a part of an encoding contributes at a length, through the hook of its kind."""
+EncodingEntry = AddedRows | PairRotations | ScoresByPair | DistanceRows
+"""The contribution of a part of an encoding at a length, through the hook of its kind."""
 
 
 class EncodingPart(Record):
@@ -145,14 +145,14 @@ class EncodingPart(Record):
             case "absolute":
                 return self._added_rows(length, stretch, trained)
             case "rotary":
-                return self._turns(length, stretch, trained)
+                return self._rotations(length, stretch, trained)
             case "bias":
                 return self._scores(length, stretch, trained)
             case "relative":
                 return self._distance_rows(length, stretch, trained)
 
     def is_stretched(self, stretch: str) -> bool:
-        """Whether a context extension changes this part."""
+        """Return whether a context extension changes this part."""
         if stretch == CLIP:
             content = self._encoding(1).bound.content
             by_offset = content.by == "offset" or self.scheme.kind in ("rotary", "relative")
@@ -174,25 +174,25 @@ class EncodingPart(Record):
         learnable = self.learnable
         if learnable is None:
             return None
-        then = self._rows_met(self.entry(trained, NONE, trained), trained)
-        now = self._rows_met(self.entry(length, stretch, trained), length)
+        then = self._rows_used(self.entry(trained, NONE, trained), trained)
+        now = self._rows_used(self.entry(length, stretch, trained), length)
         new = sorted(now - then)
         if not new:
             return None
         what = "bucket" if self.scheme.kind == "bias" else "row"
         return f"{what}{'s' if new[1:] else ''} {', '.join(range_texts(new))} of {self.scheme.name}"
 
-    def _rows_met(self, entry: EncodingEntry, length: int) -> set[int]:
+    def _rows_used(self, entry: EncodingEntry, length: int) -> set[int]:
         """Return the rows of the learned table that are used at a length."""
         match entry:
             case AddedRows(mixing=mixing) | DistanceRows(mixing=mixing) if mixing is not None:
                 return set(np.flatnonzero(mixing.any(axis=0)).tolist())
             case ScoresByPair(index=index, network=None, formula=None, fixed=None):
                 every = np.arange(length)
-                met: set[int] = set()
+                used: set[int] = set()
                 for query in every.tolist():
-                    met |= set(np.unique(index(every[query : query + 1], every[: query + 1])))
-                return {int(row) for row in met}
+                    used |= set(np.unique(index(every[query : query + 1], every[: query + 1])))
+                return {int(row) for row in used}
         return set()
 
     def _encoding(
@@ -204,12 +204,12 @@ class EncodingPart(Record):
     ) -> Encoding:
         """Return this encoding, or another one in its place, for sequences of a length."""
         scheme, given = scheme or self.scheme, self.given if given is None else given
-        settled = {**self._settled(scheme), **given}
-        encoding = encoding_of_side(scheme, settled, seq_len=length, side=side)
+        chosen = {**self._model_parameters(scheme), **given}
+        encoding = encoding_of_side(scheme, chosen, seq_len=length, side=side)
         self._check(encoding)
         return encoding
 
-    def _settled(self, scheme: Scheme) -> dict[str, Any]:
+    def _model_parameters(self, scheme: Scheme) -> dict[str, Any]:
         """Return the parameters set by the size of the model and the longest test."""
         size = self.size
         columns = size.width if scheme.kind == "absolute" else size.head_dim
@@ -258,7 +258,7 @@ class EncodingPart(Record):
             return AddedRows(mixing=_mixing(encoding, np.arange(length)))
         return AddedRows(fixed=rows_at(encoding, every))
 
-    def _turns(self, length: int, stretch: str, trained: int) -> PairTurns:
+    def _rotations(self, length: int, stretch: str, trained: int) -> PairRotations:
         scheme, given = self.scheme, self.given
         if stretch in STRETCHES and scheme is UNSTRETCHED and length > trained:
             other = STRETCHES[stretch]
@@ -270,7 +270,7 @@ class EncodingPart(Record):
         _checked(query, every)
         rotation = query.bound.rotation
         first, second = paired_columns(rotation.layout, rotation.waves.count, rotation.blocks)
-        return PairTurns(turns_at(query, every), turns_at(key, every), first, second)
+        return PairRotations(turns_at(query, every), turns_at(key, every), first, second)
 
     def _scores(self, length: int, stretch: str, trained: int) -> ScoresByPair:
         encoding = self._encoding(length)
@@ -279,7 +279,7 @@ class EncodingPart(Record):
         reach = trained - 1 if stretch == CLIP and content.by == "offset" else length
 
         def numbers(queries: Integers, keys: Integers) -> Integers:
-            """Return the score indices; keys after a query, which are masked, count as its own."""
+            """Return the score indices; keys after a query, which are masked, get its own index."""
             own = queries[:, None]
             return score_indices(content, own, np.clip(keys[None, :], own - reach, own))
 
@@ -301,14 +301,14 @@ class EncodingPart(Record):
                 )
             case BucketBias(bucket=bucket):
                 every = np.arange(length, dtype=np.int64)
-                met = np.unique(
+                used = np.unique(
                     np.concatenate([np.unique(numbers(every[i : i + 1], every)) for i in every])
                 )
-                buckets = np.asarray(bucket(np, met), np.int64)
+                buckets = np.asarray(bucket(np, used), np.int64)
                 network = content.network
 
                 def table_places(queries: Integers, keys: Integers) -> Integers:
-                    places = np.searchsorted(met, numbers(queries, keys))
+                    places = np.searchsorted(used, numbers(queries, keys))
                     return places if network is not None else buckets[places]
 
                 if network is None:
@@ -346,7 +346,7 @@ def parts_of(request: EncodingRequest, size: ModelSize, longest: int) -> tuple[E
 
 
 def applies(stretch: str, parts: tuple[EncodingPart, ...]) -> bool:
-    """Whether a context extension changes a model with this encoding."""
+    """Return whether a context extension changes a model with this encoding."""
     return stretch in (NONE, *OF_THE_MODEL) or any(part.is_stretched(stretch) for part in parts)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Answers = Literal["sequences", "symbols"]
 
 SEQUENCES = 32
-"""The number of sequences of a test."""
+"""Number of sequences of a test."""
 
 
 class TokenBatch(Record):
@@ -390,7 +390,7 @@ class Needle(Answered):
 
 
 TASKS: Mapping[str, type[Task]] = {task.name: task for task in (Text, Copy, First, Needle, Sorting)}
-"""The tasks by name; `task_of` makes one."""
+"""Tasks by name; `task_of` makes one."""
 
 
 def task_of(name: str) -> Task:
@@ -417,13 +417,13 @@ def _next_tokens(windows: Integers) -> TokenBatch:
 
 def _pieces(section: Integers, length: int) -> TokenBatch:
     """Return all characters of a section but the first, as targets in pieces of a length."""
-    told = len(section) - 1
-    count = -(-told // length)
+    target_count = len(section) - 1
+    count = -(-target_count // length)
     padded = np.zeros(count * length + 1, np.int64)
-    padded[: told + 1] = section
+    padded[: target_count + 1] = section
     starts = length * np.arange(count)  # (count,)
     batch = _next_tokens(padded[starts[:, None] + np.arange(length + 1)])
-    scored = starts[:, None] + np.arange(length) < told  # (count, length)
+    scored = starts[:, None] + np.arange(length) < target_count  # (count, length)
     return replace(batch, scored=scored)
 
 

@@ -1,4 +1,4 @@
-"""Training with AdamW, all seeds of an encoding at once.
+"""Train with AdamW, all seeds of an encoding at once.
 
 A step's random draws depend only on the seed and the step. So models of different encodings see the
 same data.
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 WARM_UP = 50
 """Warm-up steps of the learning rate."""
 LEAST_RATE = 0.1
-"""The share of the learning rate at the last step, reached by cosine decay."""
+"""Learning rate at the last step, reached by cosine decay, as a share of the largest one."""
 BETAS, DECAY, EPSILON = (0.9, 0.99), 0.01, 1e-8
 MOMENTS = ("exp_avg", "exp_avg_sq")
 LARGEST_NORM = 1.0
-"""The most that a seed's gradient may have."""
+"""Largest norm of a seed's gradient."""
 STEPS_A_RECORD = 10
-"""Losses of the seeds are recorded once in this many steps."""
+"""Steps from one record of the losses to the next."""
 
 _DATA, _POSITIONS = 0, 1
 """Separate random streams of a step."""
@@ -71,7 +71,7 @@ class ModelTraining:
         at = self._model.at(request.positions or columns, NONE, columns, self._device)
         while self.step < request.steps:
             if request.positions is not None:
-                at.taken(drawn_positions(request.positions, columns, self.step))
+                at.set_positions(drawn_positions(request.positions, columns, self.step))
             batch = self._batch()
             inputs, targets, weights = (value.to(self._device) for value in batch)
             logits = at.logits(self.parameters, inputs)

@@ -23,7 +23,7 @@ from posenc_cli.experiments.request import CLIP, LOG_N, WINDOW
 from posenc_cli.experiments.tables import (
     AddedRows,
     DistanceRows,
-    PairTurns,
+    PairRotations,
     ScoresByPair,
 )
 from posenc_cli.records import Record
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from posenc_cli.experiments.request import ModelSize
-    from posenc_cli.experiments.tables import EncodingPart, Learnable
+    from posenc_cli.experiments.tables import EncodingEntry, EncodingPart, Learnable
     from posenc_cli.numerics.arrays import Integers
 
     Parameters = Mapping[str, Tensor]
@@ -41,9 +41,8 @@ WIDER = 2
 """The width of the feed-forward layer, as a multiple of the model's."""
 
 _QUERIES_A_BLOCK = 128
-"""The queries of a block, which meets only keys up to it; so half of a long sequence's pairs are
-skipped.
-"""
+"""The queries of a block. A block computes no scores for later keys, so half of a long sequence's
+pairs are skipped."""
 
 
 class Transformer(Record):
@@ -86,26 +85,30 @@ class Transformer(Record):
     def at(self, length: int, stretch: str, trained: int, device: torch.device) -> LengthModel:
         """Return the model for sequences of a length, under a context extension."""
         hooks = [_hook(part, part.entry(length, stretch, trained), device) for part in self.parts]
-        sees = _Sight.of(length, stretch, trained, device)
-        return LengthModel(self.size, hooks, sees, device)
+        visible = _VisibleKeys.of(length, stretch, trained, device)
+        return LengthModel(self.size, hooks, visible, device)
 
 
 class LengthModel:
-    """A model at a length, with all that stays the same from step to step."""
+    """A model at a length, with everything that is the same in each step."""
 
     def __init__(
-        self, size: ModelSize, hooks: Sequence[Hook], sight: _Sight, device: torch.device
+        self,
+        size: ModelSize,
+        hooks: Sequence[Hook],
+        visible_keys: _VisibleKeys,
+        device: torch.device,
     ) -> None:
-        self._size, self._hooks, self._sight, self._device = size, hooks, sight, device
-        self.taken(np.arange(sight.length))
+        self._size, self._hooks, self._visible, self._device = size, hooks, visible_keys, device
+        self.set_positions(np.arange(visible_keys.length))
 
     @property
     def heads(self) -> int:
         """The number of heads of a layer."""
         return self._size.heads
 
-    def taken(self, places: Integers) -> None:
-        """Put sequences at these places (n,) among its positions, in ascending order."""
+    def set_positions(self, places: Integers) -> None:
+        """Set the positions (n,) of sequences, in ascending order, out of the model's positions."""
         self._places = places
         starts = range(0, len(places), _QUERIES_A_BLOCK)
         self._blocks = [
@@ -119,7 +122,7 @@ class LengthModel:
         wide = tokens.reshape(seeds, sequences * count, 1).expand(-1, -1, size.width)
         x = torch.gather(parameters["tokens"], 1, wide).view(seeds, sequences, count, size.width)
         for hook in self._hooks:
-            x = hook.entered(parameters, x, self._places)
+            x = hook.with_rows(parameters, x, self._places)
         x = x.reshape(seeds, sequences * count, size.width)
         for layer in range(size.layers):
             mixed = torch.bmm(_normalized(x), parameters[f"{layer}.queries-keys-values"])
@@ -136,39 +139,39 @@ class LengthModel:
         self, parameters: Parameters, query: Tensor, key: Tensor, value: Tensor
     ) -> Tensor:
         """Return the attention output of each query: (seeds, sequences, heads, n, columns)."""
-        turned, keys, far = query, key, None
+        rotated, keys, far = query, key, None
         for hook in self._hooks:
-            turned, keys = hook.turned(turned, keys, self._places)
-            if self._sight.far is not None:
-                far = hook.turned_far(query, key, self._sight.far - 1) or far
+            rotated, keys = hook.rotated(rotated, keys, self._places)
+            if self._visible.far is not None:
+                far = hook.rotated_at(query, key, self._visible.far - 1) or far
         blocks = []
         for block in self._blocks:
             queries, seen = block.queries, block.keys
-            scores = turned[..., queries, :] @ keys[..., seen, :].transpose(-1, -2)
+            scores = rotated[..., queries, :] @ keys[..., seen, :].transpose(-1, -2)
             if far is not None and block.far is not None:
                 distant = far[0][..., queries, :] @ far[1][..., seen, :].transpose(-1, -2)
                 scores = torch.where(block.far, distant, scores)
             for hook, index in zip(self._hooks, block.indices, strict=True):
-                scores = hook.met(parameters, scores, query[..., queries, :], index)
+                scores = hook.with_products(parameters, scores, query[..., queries, :], index)
             scores = scores * self._size.head_dim**-0.5
             for hook, index in zip(self._hooks, block.indices, strict=True):
-                scores = hook.scored(parameters, scores, index)
-            if self._sight.factors is not None:
-                scores = scores * self._sight.factors[self._places[queries], None]
+                scores = hook.with_bias(parameters, scores, index)
+            if self._visible.factors is not None:
+                scores = scores * self._visible.factors[self._places[queries], None]
             blocks.append((scores + block.mask).softmax(-1) @ value[..., seen, :])
         return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=3)
 
     def _block(self, queries: slice) -> _QueryBlock:
         places = self._places
         first = int(
-            np.searchsorted(places, places[queries.start] - self._sight.window, side="right")
+            np.searchsorted(places, places[queries.start] - self._visible.window, side="right")
         )
         keys = slice(first, queries.stop)
         distances = places[queries, None] - places[None, keys]
-        hidden = (distances < 0) | (distances >= self._sight.window)
+        hidden = (distances < 0) | (distances >= self._visible.window)
         mask = np.where(hidden, -np.inf, 0.0).astype(np.float32)
         far = None
-        beyond = distances >= (self._sight.far or self._sight.length)
+        beyond = distances >= (self._visible.far or self._visible.length)
         if beyond.any():
             far = torch.from_numpy(beyond).to(self._device)
         return _QueryBlock(
@@ -180,8 +183,8 @@ class LengthModel:
         )
 
 
-class _Sight(Record):
-    """What queries see at a length: keys less than ``window`` back.
+class _VisibleKeys(Record):
+    """The keys that queries see at a length: those less than ``window`` back.
 
     Keys ``far`` back or farther are treated as if they were just before that distance. ``factors``
     (length,) multiply the scores of each query.
@@ -193,8 +196,8 @@ class _Sight(Record):
     factors: Tensor | None
 
     @classmethod
-    def of(cls, length: int, stretch: str, trained: int, device: torch.device) -> _Sight:
-        """Return the sight at a length, under a context extension."""
+    def of(cls, length: int, stretch: str, trained: int, device: torch.device) -> _VisibleKeys:
+        """Return the visible keys at a length, under a context extension."""
         factors = None
         if stretch == LOG_N and length > trained:
             queries = torch.arange(1, length + 1, dtype=torch.float64)
@@ -220,15 +223,15 @@ class _QueryBlock(Record):
 class Hook:
     """The places where an encoding may enter a model; by default they change nothing."""
 
-    def entered(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:  # noqa: ARG002
-        """Return the inputs (seeds, sequences, n, width), with their positions added."""
+    def with_rows(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:  # noqa: ARG002
+        """Return the inputs (seeds, sequences, n, width), with rows for their positions added."""
         return x
 
-    def turned(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def rotated(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """Return queries and keys (…, n, columns), rotated by their positions."""
         return query, key
 
-    def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
+    def rotated_at(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor] | None:  # noqa: ARG002
         """Return queries and keys as if all pairs had this distance; None without a rotation."""
         return None
 
@@ -236,7 +239,7 @@ class Hook:
         """Return the score index of each pair, (queries, keys), or None."""
         return None
 
-    def met(
+    def with_products(
         self,
         parameters: Parameters,  # noqa: ARG002
         scores: Tensor,
@@ -246,23 +249,22 @@ class Hook:
         """Return products of queries and keys, (…, queries, keys), plus those with rows."""
         return scores
 
-    def scored(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:  # noqa: ARG002
+    def with_bias(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:  # noqa: ARG002
         """Return scores (…, queries, keys), with a bias added."""
         return scores
 
 
-def _hook(part: EncodingPart, entry: Any, device: torch.device) -> Hook:
+def _hook(part: EncodingPart, entry: EncodingEntry, device: torch.device) -> Hook:
     learnable = part.learnable
     match entry:
         case AddedRows():
             return _RowsAdded(entry, learnable, device)
-        case PairTurns():
-            return _Turned(entry, device)
+        case PairRotations():
+            return _PairsRotated(entry, device)
         case ScoresByPair():
             return _BiasAdded(entry, learnable, device)
         case DistanceRows():
-            return _RowsMet(entry, learnable, device)
-    raise TypeError(f"no hook takes a {type(entry).__name__}")
+            return _ProductsAdded(entry, learnable, device)
 
 
 class _Mixed:
@@ -287,15 +289,15 @@ class _RowsAdded(Hook):
     def __init__(self, entry: AddedRows, learnable: Learnable | None, device: torch.device) -> None:
         self._rows = _Mixed(entry, learnable, device)
 
-    def entered(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:
+    def with_rows(self, parameters: Parameters, x: Tensor, places: Integers) -> Tensor:
         rows = self._rows.of(parameters, torch.from_numpy(places))
         return x + rows[:, None]
 
 
-class _Turned(Hook):
+class _PairsRotated(Hook):
     """Rotary: dimension pairs of queries and keys, rotated."""
 
-    def __init__(self, entry: PairTurns, device: torch.device) -> None:
+    def __init__(self, entry: PairRotations, device: torch.device) -> None:
         def table(values: Any) -> Tensor:
             return torch.from_numpy(np.asarray(values, np.float32)).to(device)
 
@@ -308,29 +310,33 @@ class _Turned(Hook):
             [*range(1, 2 * pairs, 2)],
         )
 
-    def turned(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:
-        return self._by(query, self._query, places), self._by(key, self._key, places)
+    def rotated(self, query: Tensor, key: Tensor, places: Integers) -> tuple[Tensor, Tensor]:
+        return self._rotate(query, self._query, places), self._rotate(key, self._key, places)
 
-    def turned_far(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor]:
+    def rotated_at(self, query: Tensor, key: Tensor, distance: int) -> tuple[Tensor, Tensor]:
         count = query.shape[-2]
         far, own = np.full(count, distance), np.zeros(count, np.int64)
-        return self._by(query, self._query, far), self._by(key, self._key, own)
+        return self._rotate(query, self._query, far), self._rotate(key, self._key, own)
 
-    def _by(self, x: Tensor, table: tuple[Tensor, Tensor], places: Integers) -> Tensor:
+    def _rotate(self, x: Tensor, table: tuple[Tensor, Tensor], places: Integers) -> Tensor:
         cos, sin = (values[places] for values in table)
-        turning = 2 * len(self._first)
+        rotary_dim = 2 * len(self._first)
         if self._alternate:  # slices are faster than lists of columns
-            a, b = x[..., 0:turning:2], x[..., 1:turning:2]
+            a, b = x[..., 0:rotary_dim:2], x[..., 1:rotary_dim:2]
             pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2)
-            return torch.cat([pairs, x[..., turning:]], dim=-1) if turning < x.shape[-1] else pairs
+            return (
+                torch.cat([pairs, x[..., rotary_dim:]], dim=-1)
+                if rotary_dim < x.shape[-1]
+                else pairs
+            )
         a, b = x[..., self._first], x[..., self._second]
-        turned = x.clone()
-        turned[..., self._first] = a * cos - b * sin
-        turned[..., self._second] = a * sin + b * cos
-        return turned
+        rotated = x.clone()
+        rotated[..., self._first] = a * cos - b * sin
+        rotated[..., self._second] = a * sin + b * cos
+        return rotated
 
 
-class _RowsMet(Hook):
+class _ProductsAdded(Hook):
     """Relative: q · the row of the distance back to the key."""
 
     def __init__(
@@ -343,7 +349,7 @@ class _RowsMet(Hook):
         distances = np.clip(queries[:, None] - keys[None, :], 0, self._last)
         return torch.from_numpy(distances).to(self._device)
 
-    def met(
+    def with_products(
         self, parameters: Parameters, scores: Tensor, query: Tensor, index: Tensor | None
     ) -> Tensor:
         assert index is not None
@@ -373,7 +379,7 @@ class _BiasAdded(Hook):
         numbers = np.ascontiguousarray(self._entry.index(queries, keys))
         return torch.from_numpy(numbers).to(self._device)
 
-    def scored(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:
+    def with_bias(self, parameters: Parameters, scores: Tensor, index: Tensor | None) -> Tensor:
         values = self._values(parameters)  # (seeds or 1, heads, numbers)
         assert index is not None
         added = values[:, :, index.reshape(-1)].view(*values.shape[:2], *index.shape)
@@ -386,12 +392,12 @@ class _BiasAdded(Hook):
         assert self._name is not None
         table = parameters[self._name]
         if self._entry.formula is not None:
-            return self._by_formula(table)
+            return self._formula_scores(table)
         if self._entry.network is not None:
-            return self._by_network(table)
+            return self._network_scores(table)
         return table.transpose(1, 2)
 
-    def _by_formula(self, table: Tensor) -> Tensor:
+    def _formula_scores(self, table: Tensor) -> Tensor:
         """Return a formula's scores from the logarithms (S, k, H) of its learned coefficients."""
         formula = self._entry.formula
         assert formula is not None
@@ -403,7 +409,7 @@ class _BiasAdded(Hook):
         given = coefficients if len(coefficients) > 1 else coefficients[0]
         return formula.scores(torch, given, arguments)
 
-    def _by_network(self, table: Tensor) -> Tensor:
+    def _network_scores(self, table: Tensor) -> Tensor:
         """Return the scores of a two-layer network.
 
         Its units are the rows of the table (S, units, …).

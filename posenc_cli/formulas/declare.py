@@ -1,8 +1,8 @@
-"""How a scheme is declared: its parameters, kind and content.
+"""Declare schemes: their parameters, kind and content.
 
 A scheme is one decorated function. Its signature *is* the declaration: names, types, defaults and
 bounds of the parameters. Options, help, ``posenc schemes``, the docs pages and the contract tests
-derive from it. What the function returns says how the encoding is computed:
+derive from it. The type of its result says how the encoding is computed:
 
 ====================  =============================================================
 :class:`Rotation`     frequencies that rotate dimension pairs of q and k
@@ -167,7 +167,6 @@ class _WaveContent(Record):
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
     limit: ClassVar[None] = None
-    trained: ClassVar[int] = 0
     network: ClassVar[None] = None
 
     @property
@@ -234,11 +233,6 @@ class Weights(Record):
     std: float = 0.02
     drawn_from: int | None = None
 
-    @property
-    def count(self) -> int:
-        """The number of values."""
-        return self.rows * self.columns
-
     def random_text(self, last: int | None = None) -> str | None:
         """Return a note on values that nobody trained, up to position ``last``, or None.
 
@@ -290,11 +284,6 @@ class Rows(Record):
     waves: ClassVar[None] = None
     heads: ClassVar[None] = None
     by: ClassVar[None] = None
-
-    @property
-    def trained(self) -> int:
-        """The number of learned values, those of its table."""
-        return self.weights.count if self.weights else 0
 
     def columns(self, _table: str | None = None) -> PlacedColumns:
         """Return the columns of its only matrix; none holds waves."""
@@ -397,7 +386,7 @@ class BucketBias(_ScoreContent):
 
     @property
     def by(self) -> Literal["offset", "pair"]:
-        """What the scores depend on."""
+        """The index on which scores depend: an offset, or a pair number."""
         return "offset" if self.pairs is None else "pair"
 
     @property
@@ -410,11 +399,6 @@ class BucketBias(_ScoreContent):
         """The bound on scores, if a network computes them."""
         return None if self.network is None else self.network.limit
 
-    @property
-    def trained(self) -> int:
-        """The number of learned values, those of its table."""
-        return self.weights.count
-
     def in_parts(self, denominator: int) -> Self:
         """Return the same content; it has only integer positions."""
         assert denominator == 1
@@ -425,8 +409,8 @@ Content = Rotation | Sinusoids | Rows | Bias | BucketBias
 """The content of a scheme. Each kind has the same attributes, None if they do not apply: its
 ``waves``; its learned ``weights`` or ``network``; the ``heads`` of its scores and what those depend
 on (``by``); its ``width`` and ``columns(table)``; its ``capacity``; the ``farthest`` offset; how it
-uses ``positions`` and their ``domain``; the ``limit`` of its entries; how many values are
-``trained``; and the content ``in_parts`` of 1.
+uses ``positions`` and their ``domain``; the ``limit`` of its entries; and
+``in_parts(denominator)``, the same content for fractions.
 """
 
 CONFIG_KEYS = {"rope_theta": "base"}
@@ -446,11 +430,11 @@ KIND_TEXTS = {
     "bias": "an attention bias",
     "relative": "a relative encoding",
 }
-"""What a scheme of each kind is, in a sentence."""
+"""Noun phrase for a scheme of each kind."""
 
 
 class WeightsShape(Record):
-    """How the shape of a weights file follows from a scheme's parameters, and the reverse.
+    """The relation between the shape of a weights file and a scheme's parameters.
 
     ``rows`` and ``columns`` name the parameters. ``rows_to_parameter`` inverts the row count of a
     table of, say, 2K + 1 rows; it returns None if no parameter gives that count. If the table is a
@@ -557,7 +541,7 @@ class Scheme(Record):
 
     @property
     def kind_text(self) -> str:
-        """What kind of encoding it is, for a sentence."""
+        """Noun phrase for the scheme's kind."""
         return KIND_TEXTS[self.kind]
 
     @cached_property

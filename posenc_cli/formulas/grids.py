@@ -22,7 +22,7 @@ from posenc_cli.formulas.declare import (
     absolute,
     rotary,
 )
-from posenc_cli.formulas.inverse import plain_ladder, unguessed
+from posenc_cli.formulas.inverse import no_guesses, plain_ladder
 from posenc_cli.formulas.parameters import Base, Dim, Param, as_text
 from posenc_cli.formulas.rotary import PairLayout, Partial, ladder, plain_waves, rotated_dim
 from posenc_cli.numerics.placements import Placement
@@ -175,10 +175,10 @@ def sinusoidal_nd(
 
 
 class _GridConvention(Record):
-    """How a library divides columns among axes.
+    """The rule by which a library divides columns among axes.
 
     ``columns``: sines then cosines of each axis (``by-axis``), of all axes together
-    (``by-function``), or alternating (``alternating``). ``rest``: what happens to columns that do
+    (``by-function``), or alternating (``alternating``). ``rest``: the treatment of columns that do
     not divide evenly. ``order`` and ``shares`` of the axes are given if they differ from grid order
     and equal shares.
     """
@@ -296,7 +296,7 @@ _SINUSOIDAL = {
         "columns. liere is LieRE's fixed form; its learned form with 2 × 2 generators is rope-"
         "mixed."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def rope_axial(
     *,
@@ -438,8 +438,8 @@ class _AxisLine(Record):
     parts: int = 1
 
 
-class _AxisTurns(Record):
-    """How a model rotates two or more axes.
+class _AxisRotation(Record):
+    """The rule by which a model rotates two or more axes.
 
     ``rule`` sets the frequencies and coordinates:
 
@@ -576,20 +576,20 @@ class _AxisTurns(Record):
 _THIRDS = (1, 1, 1)
 
 _ROTARY = {
-    "pixtral": _AxisTurns(rule="turns"),
-    "qwen2-vl": _AxisTurns(),
-    "dinov3": _AxisTurns(base=100.0, rule="centres"),
-    "gemma4": _AxisTurns(base=100.0, blocks=2),
-    "llama4": _AxisTurns(layout="interleaved", order="wh", origin=1),
-    "liere": _AxisTurns(base=None, layout="interleaved", rule="to-one"),
-    "eva": _AxisTurns(layout="interleaved", spread=True),
-    "eva-pixels": _AxisTurns(base=224.0, layout="interleaved", rule="octaves"),
-    "lucidrains-pixel": _AxisTurns(base=10.0, layout="interleaved", rule="even"),
-    "wan": _AxisTurns(layout="interleaved", shares=_THIRDS),
-    "hunyuan-video": _AxisTurns(base=256.0, layout="interleaved", shares=(2, 7, 7)),
-    "cogvideox": _AxisTurns(layout="interleaved", shares=(2, 3, 3)),
-    "hunyuan-image-3": _AxisTurns(rule="dealt"),
-    "flux2": _AxisTurns(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
+    "pixtral": _AxisRotation(rule="turns"),
+    "qwen2-vl": _AxisRotation(),
+    "dinov3": _AxisRotation(base=100.0, rule="centres"),
+    "gemma4": _AxisRotation(base=100.0, blocks=2),
+    "llama4": _AxisRotation(layout="interleaved", order="wh", origin=1),
+    "liere": _AxisRotation(base=None, layout="interleaved", rule="to-one"),
+    "eva": _AxisRotation(layout="interleaved", spread=True),
+    "eva-pixels": _AxisRotation(base=224.0, layout="interleaved", rule="octaves"),
+    "lucidrains-pixel": _AxisRotation(base=10.0, layout="interleaved", rule="even"),
+    "wan": _AxisRotation(layout="interleaved", shares=_THIRDS),
+    "hunyuan-video": _AxisRotation(base=256.0, layout="interleaved", shares=(2, 7, 7)),
+    "cogvideox": _AxisRotation(layout="interleaved", shares=(2, 3, 3)),
+    "hunyuan-image-3": _AxisRotation(rule="dealt"),
+    "flux2": _AxisRotation(base=2000.0, layout="interleaved", shares=(1, 1, 1, 1)),
 }
 
 
@@ -619,7 +619,7 @@ def _mrope_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         "position, width, height, image). For TMRoPE, pass a file of times in units of 40 ms "
         "(Qwen2.5-Omni truncates them to integers, Qwen3-Omni does not)."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
     mistakes=_mrope_mistakes,
 )
 def mrope(

@@ -1,4 +1,4 @@
-"""From measured frequencies back to parameters: what the inverses of schemes share.
+"""Guess parameters from measured frequencies: helpers that the inverses of schemes share.
 
 The inverse of a scheme is next to its formula. ``inverse(xp, measured)`` yields guesses: parameters
 whose frequencies may be the measured ones. A guess may be wrong: the caller computes its
@@ -98,7 +98,7 @@ class Measured(Record):
         return int(self.values.size)
 
     def has_amplitude(self, amplitude: Decimal | float) -> bool:
-        """Whether an amplitude equals the measured one, or none was measured."""
+        """Return whether an amplitude equals the measured one, or none was measured."""
         if self.amplitude is None:
             return True
         return abs(float(amplitude) - self.amplitude) <= 3 * self.precise * self.amplitude
@@ -143,14 +143,14 @@ class MeasuredScores(Record):
         if right.any():
             at = xp.minimum(xp.searchsorted(where, distances[right]), where.size - 1)
             same = where[at] == distances[right]
-            apart = xp.abs(self.values[:, right][:, same] - values[:, at[same]])
-            if apart.max(initial=0) > ALIKE * xp.abs(values).max():
+            difference = xp.abs(self.values[:, right][:, same] - values[:, at[same]])
+            if difference.max(initial=0) > ALIKE * xp.abs(values).max():
                 return None
         return where, values
 
 
 ALIKE = 1e-5
-"""How far both sides of a bias by distance may differ, relative to the largest score."""
+"""Largest difference between both sides of a bias by distance, relative to the largest score."""
 
 
 class Guess(Record):
@@ -180,7 +180,7 @@ Inverse = Callable[[Any, Any], Iterator[Guess]]
 """
 
 
-def unguessed(_xp: Any, _measured: Any) -> Iterator[Guess]:
+def no_guesses(_xp: Any, _measured: Any) -> Iterator[Guess]:
     """Yield no guesses.
 
     For a scheme whose frequencies along one axis are another scheme's, or that is read in another
@@ -250,10 +250,10 @@ def plain_ladder(xp: Any, base: float, pairs: int) -> Any:
     return base ** -(xp.arange(pairs) / pairs)
 
 
-def turning_count(xp: Any, measured: Measured) -> int:
+def rotating_count(xp: Any, measured: Measured) -> int:
     """Return the number of pairs up to the last one that rotates."""
-    moving = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
-    return int(moving[-1]) + 1 if moving.size else 0
+    rotating = xp.flatnonzero(xp.abs(measured.values) > 2 * measured.errors + 1e-11)
+    return int(rotating[-1]) + 1 if rotating.size else 0
 
 
 def ladder_bases(
@@ -284,7 +284,7 @@ def ladder_bases(
 def fitted_base(xp: Any, measured: Measured, steps: float) -> tuple[float, float] | None:
     """Return the base of the ladder that fits the low frequencies, and its uncertainty."""
     values, errors = measured.values, measured.errors
-    last = turning_count(xp, measured)
+    last = rotating_count(xp, measured)
     usable = (values > 0) & (errors < 0.5 * xp.abs(values)) & (xp.arange(values.size) < last)
     where = xp.flatnonzero(usable)
     if where.size < 2:
@@ -343,8 +343,8 @@ def fast_bases(measured: Measured) -> Iterator[float]:
     yield from [base for base in bases if base > 1][:12]
 
 
-def slowed_shares(xp: Any, measured: Measured, base: float, factor: float) -> tuple[Any, Any]:
-    """Return how far each pair is slowed (0 not at all, 1 by the factor), and its error.
+def interpolated_shares(xp: Any, measured: Measured, base: float, factor: float) -> tuple[Any, Any]:
+    """Return how far each pair is interpolated (0 not at all, 1 by the factor), and its error.
 
     Shapes: (pairs,) each.
     """
@@ -365,7 +365,7 @@ def _shared_ratio(near: list[tuple[float, float]]) -> tuple[float, float]:
     return (mean, weight**-0.5 / mean) if weight else (0.0, 0.0)
 
 
-def slowings(xp: Any, measured: Measured, base: float) -> list[float]:
+def interpolation_factors(xp: Any, measured: Measured, base: float) -> list[float]:
     """Return factors by which the lowest-frequency pairs may be divided."""
     plain = plain_ladder(xp, base, measured.pairs)
     factors: list[float] = []

@@ -33,13 +33,13 @@ Strengths = Annotated[
     ),
 ]
 
-_FALLING = 1.6
+_KERPLE_COST = 1.6
 """The cost of KERPLE, all of whose numbers are fitted."""
 _RARER = 1.7
 """The cost of the sandwich, chosen by judgement: rarer than KERPLE."""
 
 _WRITTEN = 5
-"""The most digits of a strength that somebody wrote."""
+"""Largest number of digits of a strength that somebody wrote."""
 
 _COSINES_AT_ONCE = 1 << 13
 """Cosines of a sandwich to compute at once. That many take hardly longer than one, because each
@@ -47,7 +47,7 @@ operation takes 10 µs.
 """
 
 
-def _fitted(
+def _fitted_kernels(
     xp: Any,
     measured: MeasuredScores,
     penalty: Callable[[Any, Any, float], Any],
@@ -71,18 +71,18 @@ def _fitted(
     scalars = []
     for row in -values:
         penalties = {}
-        for r2 in _numbers(*second(float(row[-1] / row[1]), float(where[-1]), small)):
+        for r2 in _short_numbers(*second(float(row[-1] / row[1]), float(where[-1]), small)):
             own = penalty(xp, where, r2)
-            for r1 in (_strength(row, own, small), float(row[1] / own[1])):
+            for r1 in (_short_strength(row, own, small), float(row[1] / own[1])):
                 penalties[r1, r2] = r1 * own
         if not penalties:
             return
         scalars.append(_nearest_pair(xp, row, penalties, measured))
-    r1s, r2s = (_shared(column) for column in zip(*scalars, strict=True))
+    r1s, r2s = (_one_or_all(column) for column in zip(*scalars, strict=True))
     linear = second is _power and all(abs(power - 1) <= 1e-6 for power in r2s)
     if linear and max(map(digit_count, r1s)) > _WRITTEN:
         return  # multiples of the distance that nobody wrote are ALiBi's slopes
-    yield Guess({"heads": measured.heads, "r1": r1s, "r2": r2s}, cost=_FALLING)
+    yield Guess({"heads": measured.heads, "r1": r1s, "r2": r2s}, cost=_KERPLE_COST)
 
 
 def _power(ratio: float, far: float, small: float) -> tuple[float, float]:
@@ -90,7 +90,7 @@ def _power(ratio: float, far: float, small: float) -> tuple[float, float]:
     return math.log(ratio) / math.log(far), 2 * small / math.log(far)
 
 
-def _strength(row: Any, penalties: Any, small: float) -> float:
+def _short_strength(row: Any, penalties: Any, small: float) -> float:
     """Return the shortest number whose multiples all round to a row, or one nearest to them."""
     cells = [(float(cell), float(one)) for cell, one in zip(row[1:], penalties[1:], strict=True)]
     halves = [math.ldexp(small / 4, math.frexp(cell)[1] - 1) for cell, _ in cells]
@@ -100,7 +100,7 @@ def _strength(row: Any, penalties: Any, small: float) -> float:
     return snap(middle, (high - low) / 2 if low < high else small * middle)
 
 
-def _numbers(value: float, error: float) -> Iterator[float]:
+def _short_numbers(value: float, error: float) -> Iterator[float]:
     """Yield numbers of more and more digits within an error of a value, then the value."""
     if value <= 0:
         return
@@ -124,15 +124,15 @@ def _nearest_pair(
         for pair, cells in penalties.items():
             if xp.array_equal(measured.rounded(cells) if rounded else cells, row):
                 return pair
-    missed = {
+    errors = {
         pair: float(xp.abs(measured.rounded(unrounded) - row).max())
         for pair, unrounded in penalties.items()
     }
-    least = min(missed.values()) + min(measured.rounding / 2, 2.0**-23) * float(xp.abs(row).max())
-    return next(pair for pair, off in missed.items() if off <= least)
+    least = min(errors.values()) + min(measured.rounding / 2, 2.0**-23) * float(xp.abs(row).max())
+    return next(pair for pair, gap in errors.items() if gap <= least)
 
 
-def _shared(values: Iterable[float]) -> Scalars:
+def _one_or_all(values: Iterable[float]) -> Scalars:
     every = tuple(values)
     return every[:1] if len(set(every)) == 1 else every
 
@@ -140,19 +140,19 @@ def _shared(values: Iterable[float]) -> Scalars:
 def _log_scale(ratio: float, far: float, small: float) -> tuple[float, float]:
     """Return the scale a with ln(1 + a·far)/ln(1 + a) = ratio, 0 if none, and its error."""
 
-    def missed(logarithm: float) -> float:
+    def errors(logarithm: float) -> float:
         scale = math.exp(logarithm)
         return ratio - math.log1p(scale * far) / math.log1p(scale)
 
-    if (logarithm := _root(missed, -30.0, 30.0)) is None:
+    if (logarithm := _root(errors, -30.0, 30.0)) is None:
         return 0.0, 0.0
-    slope = abs(missed(logarithm + 1e-4) - missed(logarithm - 1e-4)) / 2e-4
+    slope = abs(errors(logarithm + 1e-4) - errors(logarithm - 1e-4)) / 2e-4
     scale = math.exp(logarithm)
     return scale, min(1.0, 2 * small * ratio / max(slope, 1e-12)) * scale
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float | None:
-    """Return where an increasing function is 0 between two numbers, or None."""
+    """Return the zero of an increasing function between two numbers, or None."""
     if rising(low) > 0 or rising(high) < 0:
         return None
     for _ in range(100):
@@ -229,7 +229,7 @@ def _sandwich_bases(xp: Any, similarity: Any, where: Any, dim: int, first: int) 
         " below 1 (the defaults are the means), and clamps both at 0.01. Later keys get the bias"
         " 0, which a causal mask hides."
     ),
-    inverse=partial(_fitted, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
+    inverse=partial(_fitted_kernels, penalty=lambda xp, d, r2: xp.log1p(r2 * d), second=_log_scale),
 )
 def kerple_log(
     *,
@@ -257,7 +257,7 @@ def kerple_log(
         " initializes them uniformly below 1 and below 2 (the defaults are the means), and "
         "clamps both at 0.01. Later keys get the bias 0, which a causal mask hides."
     ),
-    inverse=partial(_fitted, penalty=lambda _xp, d, r2: d**r2, second=_power),
+    inverse=partial(_fitted_kernels, penalty=lambda _xp, d, r2: d**r2, second=_power),
 )
 def kerple_power(
     *,
@@ -280,7 +280,7 @@ def kerple_power(
 
 def _kerple(heads: int, r1: Scalars, r2: Scalars, penalty: Callable[[Any, Any, Any], Any]) -> Bias:
     """Return scores −r1 · penalty(r2, distance) for each head."""
-    strengths, others = _one_a_head("r1", r1, heads), _one_a_head("r2", r2, heads)
+    strengths, others = _one_per_head("r1", r1, heads), _one_per_head("r2", r2, heads)
 
     def scores(xp: Any, coefficients: Any, offsets: Any) -> Any:
         strength, other = coefficients
@@ -297,10 +297,10 @@ def _kerple(heads: int, r1: Scalars, r2: Scalars, penalty: Callable[[Any, Any, A
     )
 
 
-def _one_a_head(name: str, values: Scalars, heads: int) -> Scalars:
+def _one_per_head(name: str, values: Scalars, heads: int) -> Scalars:
     """Return a number for each head; a single one serves all.
 
-    >>> _one_a_head("r1", (0.5,), 3)
+    >>> _one_per_head("r1", (0.5,), 3)
     (0.5, 0.5, 0.5)
 
     Raises: InvalidInput for any other count.

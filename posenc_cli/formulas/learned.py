@@ -143,13 +143,13 @@ _DISTANCES = (128, 256, 64, 512, 32, 1024, 2048, 20, 16, 100, 200)
 _REACHES = (128, 64, 32, 16, 256, 512)
 """Maximum distances to try for a random table that shows no clipping."""
 _MOST_BUCKETINGS, _SEEDS = 8, 4
-"""How many rules with the fewest buckets, and how many seeds of posenc's own tables, to try."""
+"""Rules with the fewest buckets, and seeds of posenc's own tables, to try."""
 _FEW_NUMBERS = 2
 """An identity or a mask has at most this many distinct numbers; a learned table has more."""
 
 
 def _learned_scores(xp: Any, measured: MeasuredScores) -> tuple[Any, Any] | None:
-    """Return the offsets seen, and after which of them a head's value changes.
+    """Return the offsets seen, and whether a head's value changes after each of them.
 
     None if the scores are not a learned bias. Shapes: (n,) and (n − 1,).
     """
@@ -166,23 +166,23 @@ def _learned_guesses(
     given: dict[str, Any], count: int, offsets: Any, heads: int
 ) -> Iterator[Guess]:
     """Yield guesses of a rule that puts some offsets in ``count`` buckets."""
-    settled = {"heads": heads, **given}
+    chosen = {"heads": heads, **given}
     # Fewer buckets cost less; a rule with one bucket per offset explains any table.
     cost = 2.0 + 5e-4 * count + (0.5 if count == offsets.size else 0.0)
     for seed in range(_SEEDS):
-        yield Guess({**settled, "seed": seed}, cost=cost)
+        yield Guess({**chosen, "seed": seed}, cost=cost)
     if count < offsets.size:
         of_heads = "1 head" if heads == 1 else f"{heads} heads"
         note = f"a learned table: {count} of its rows show here, for {of_heads}"
-        yield Guess(settled, cost=cost + 0.5, hidden=("seed", "weights"), notes=(note,))
+        yield Guess(chosen, cost=cost + 0.5, hidden=("seed", "weights"), notes=(note,))
 
 
 def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     """Guess rules in which all offsets of a bucket have the same value."""
-    shown = _learned_scores(xp, measured)
-    if shown is None:
+    found = _learned_scores(xp, measured)
+    if found is None:
         return
-    offsets, changes = shown
+    offsets, changes = found
     bucketings = []
     for both, number, distance in product((True, False), _BUCKETS, _DISTANCES):
         single = number // (4 if both else 2)
@@ -201,10 +201,10 @@ def _t5_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
 
 def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
     """Guess the distance beyond which nothing changes."""
-    shown = _learned_scores(xp, measured)
-    if shown is None:
+    found = _learned_scores(xp, measured)
+    if found is None:
         return
-    offsets, changes = shown
+    offsets, changes = found
     nearer = xp.minimum(xp.abs(offsets[:-1]), xp.abs(offsets[1:]))  # of each two neighbours
     side = max(int(nearer[changes].max(initial=0)) + 1, 1)
     if not changes[nearer < side].all():
@@ -215,8 +215,8 @@ def _clipped_inverse(xp: Any, measured: MeasuredScores) -> Iterator[Guess]:
         yield from _learned_guesses({"max_distance": reach}, count, offsets, measured.heads)
 
 
-def _settled_by_name(name: str, _rows: int) -> dict[str, str]:
-    """Return what a tensor's name says: T5's decoder looks back, WavLM reaches farther."""
+def _parameters_by_name(name: str, _rows: int) -> dict[str, str]:
+    """Return parameters by a tensor's name: T5's decoder looks back, WavLM reaches farther."""
     if "rel_attn_embed" in name:
         return {"max_distance": "800"}
     return {"bidirectional": "false"} if "decoder" in name else {}
@@ -237,7 +237,7 @@ def _settled_by_name(name: str, _rows: int) -> dict[str, str]:
         "heads",
         "(num_buckets, heads)",
         tensor_names=r"(relative_attention_bias|rel_attn_embed)(\.weight)?",
-        settled_by=_settled_by_name,
+        settled_by=_parameters_by_name,
     ),
     inverse=_t5_inverse,
 )

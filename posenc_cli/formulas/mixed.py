@@ -15,7 +15,7 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Coordinates, Rotation, Waves, rotary
 from posenc_cli.formulas.draws import uniform
 from posenc_cli.formulas.grids import Grid, grid_capacity, image_sides
-from posenc_cli.formulas.inverse import unguessed
+from posenc_cli.formulas.inverse import no_guesses
 from posenc_cli.formulas.parameters import Dim, Param
 from posenc_cli.formulas.rotary import PairLayout, rotated_dim
 from posenc_cli.positions import LARGEST_POSITION
@@ -46,7 +46,7 @@ Frequencies = tuple[float, ...]
         "frequencies include its sign and coordinate scale. Larger generators do not rotate "
         "dimension pairs."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def rope_mixed(
     *,

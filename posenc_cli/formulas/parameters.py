@@ -50,7 +50,7 @@ def option_words(name: str, text: str) -> tuple[str, str]:
 
 
 class Param(Record):
-    """What an annotation declares about a parameter, besides its type.
+    """The rules that an annotation declares for a parameter, besides its type.
 
     ``separator`` is between the numbers of a list; bounds apply to each number. ``follows_length``
     marks a parameter whose default is the length of the sequence: the last position + 1. ``source``
@@ -84,7 +84,7 @@ class Parameter(Record):
 
     @property
     def flag(self) -> str:
-        """How the parameter is given on the command line."""
+        """The command-line option that gives the parameter."""
         return flag(self.name)
 
     @property

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from posenc_cli.errors import InvalidInput
 from posenc_cli.formulas.declare import Growth, Rotation, Waves, rotary
-from posenc_cli.formulas.inverse import Guess, ladder_bases, plain_ladder, unguessed
+from posenc_cli.formulas.inverse import Guess, ladder_bases, no_guesses, plain_ladder
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def rope(
         " and key use the same center. lucidrains is rotary-embedding-torch; flash-attn uses the"
         " same center."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def xpos(
     *,

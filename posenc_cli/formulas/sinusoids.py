@@ -24,7 +24,7 @@ from posenc_cli.formulas.declare import (
     within_length,
 )
 from posenc_cli.formulas.draws import uniform, uniform_parts
-from posenc_cli.formulas.inverse import Guess, ladder_bases, unguessed
+from posenc_cli.formulas.inverse import Guess, ladder_bases, no_guesses
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
 from posenc_cli.formulas.rotary import ladder, plain_waves
 from posenc_cli.numerics.double_double import quotient
@@ -157,7 +157,7 @@ def sinusoidal(
         "downscale_freq_shift=0 (diffusers' DiT: 1). Flux multiplies its timesteps, from 0 to 1,"
         " by 1000. An odd dim ends in a column of zeros."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def timestep(
     *,
@@ -214,7 +214,7 @@ def timestep(
         "Shifts and scaling apply only with training=true. Each sequence of a batch gets "
         "different random numbers; here, one seed is one sequence."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def cape(
     *,
@@ -311,7 +311,7 @@ def cape(
         "use the sinusoidal scheme. Each sequence of a batch gets a different shift; here, one "
         "seed is one sequence. The authors' table ends at 5000 positions."
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def shape(
     *,

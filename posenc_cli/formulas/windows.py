@@ -20,7 +20,7 @@ from posenc_cli.formulas.declare import (
     WeightsShape,
     bias,
 )
-from posenc_cli.formulas.inverse import unguessed
+from posenc_cli.formulas.inverse import no_guesses
 from posenc_cli.formulas.parameters import Heads, Param, Seed, WeightsFile, as_text
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _CLASS_ROWS = 3  # rows of the table: from the class token, to it, and to itself
 
 _FIRE = "Li et al. 2024, arXiv:2310.04418"
 _POSITIONS = 2**31
-"""The most positions whose pairs are numbered: two of them fit an int64."""
+"""Largest number of positions with numbered pairs: the number of a pair fits an int64."""
 _DRAWN = 0.3
 _SHARED_PAST = "the distance, and of the query's position past the threshold"
 
@@ -83,7 +83,7 @@ def _window_of_rows(rows: int) -> tuple[int, ...] | None:
         tensor_names="relative_position_bias_table",
         settled_by=lambda _, rows: {} if isqrt(rows) ** 2 == rows else {"class_token": "true"},
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def swin(
     *,
@@ -145,7 +145,7 @@ def swin(
         tensors=("0.weight", "0.bias", "2.weight"),
         tensor_names=r"(continuous_position_bias_mlp|cpb_mlp)\.0\.weight",
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def swin_v2(
     *,
@@ -213,7 +213,7 @@ def swin_v2(
         tensors=("mlp.0.weight", "mlp.0.bias", "mlp.2.weight", "mlp.2.bias"),
         inputs=1,
     ),
-    inverse=unguessed,
+    inverse=no_guesses,
 )
 def fire(
     *,

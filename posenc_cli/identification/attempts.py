@@ -1,11 +1,10 @@
-"""The hypotheses tried for an array in each possible form, the likeliest first.
+"""Try hypotheses for an array in each form that it may have, likeliest first.
 
-What a sample of the rows suggests is sharpened, by the numbers that leave least over in all its
-entries (Newton's method), and then compared with every entry. The files are read once for that, a
-block of rows at a time; what is kept is how many entries are equal, the largest difference, and the
-rows that do not fit. An entry fits if it is as near as right code comes, and, where the sample was
-nearer than that, about as near as the sample: a table whose sample is correctly rounded throughout
-has no excuse elsewhere.
+A sample of the rows suggests hypotheses. Newton's method refines their numbers to the smallest
+error in all sampled entries. They are then compared with every entry, reading the files once, in
+blocks of rows. Kept are the number of equal entries, the largest difference, and the rows that do
+not fit. An entry fits if its error is explained by correct code and is not much larger than the
+sample's: a table whose sample is correctly rounded must be so elsewhere too.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -79,31 +78,32 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows, Reals
 
     RowPositions = Callable[[Integers], Integers]
-    """The positions of some rows."""
-    _Way = tuple[Computation, Computation, tuple[Reals | float, float]]
-    """What computes the rows of a file, how far they may be off, and :func:`_shares` of it."""
+    """Row numbers → their positions."""
+    _FileComparison = tuple[Computation, Computation, tuple[Reals | float, float]]
+    """The functions for a file's rows and their largest errors, and its :func:`_tolerance_shares`.
+    """
 
 
 MOST_TRIALS = 48
 """Trials per way to read an array. Chosen by judgement: a trial takes milliseconds, and later
 hypotheses only fit by chance."""
 MORE_TRIALS = 5
-"""Trials after the first that fits: among plain hypotheses that fit, a later one may fit better."""
+"""Trials after the first that fits: a later simple hypothesis may fit better."""
 OTHER_READINGS = 1
 """Trials of another way to read the array once something fits."""
 _MUCH_DEARER = 2.0
 """Extra cost above which a hypothesis does not replace one that fits. Chosen by judgement."""
 _PLAIN = 4.0
-"""What a hypothesis costs that other forms of the array need not be tried beside: judgement, more
-than any rule with numbers that people use, and as much as the plainest with a mistake."""
+"""Cost below which a fit makes other forms of the array unnecessary. Chosen by judgement: more than
+any rule with common numbers costs, and as much as the simplest one with a mistake."""
 _NOTHING = (True, True, sys.maxsize, 0.0, math.inf, math.inf)
-"""The rank where nothing was tried: behind all others."""
+"""Rank if nothing was tried: after all others."""
 _DAMAGE = 0.02
 """Residual below which no row counts as damaged: all rows hold noise instead."""
 _USUAL = 3.0
 """Highest cost of a rule with usual numbers. A table that such a rule gives is not a bias."""
 _CERTAIN = 1.0
-"""Highest cost of a rule that needs no other beside it if it gives every value."""
+"""Highest cost of a rule that ends the search if it gives every value."""
 _LEAST_NUMBERS = 3
 """Fewest numbers in a row: any two fit some base, and slopes of some largest bias."""
 _AXES_OF_IMAGES = 3
@@ -115,56 +115,51 @@ _LEAST_ROWS = 12
 
 
 class Attempt(Record):
-    """A trial, and what it takes to compare it with every entry."""
+    """A trial, with what is needed to compare it with every entry."""
 
     trial: Trial
     evidence: Evidence
     profile: BiasProfile | None = None
 
     def census(self) -> Census | None:
-        """What the hypothesis leaves over of all entries, None where that cannot be known."""
+        """Compare all entries with the hypothesis; None if that is impossible."""
         if self.profile is not None:
             return score_census(self.trial, self.profile, self.evidence)
         return census(self.trial, self.evidence)
 
 
 def attempts_of_forms(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """What was tried of an array and of the matrices that may be in it, the best first."""
-    heads = _attempts_of_heads(evidence)
-    if _is_plain(heads):
-        return heads
-    known = [heads] if heads else []
-    for inner in certain_forms(evidence):
-        known.append(attempts_of_forms(inner, notes))
-        if _is_plain(known[-1]):
-            return known[-1]
-    known.append(_attempts(evidence, notes))
-    fits_most = any(attempt.trial.fits_most for attempt in known[-1])
-    for inner in () if fits_most else possible_forms(evidence):
-        known.append(attempts_of_forms(inner, notes))
-        if _is_plain(known[-1]):
-            break
-    return best_of(known)
-
-
-def best_of(known: Sequence[list[Attempt]]) -> list[Attempt]:
-    """The attempts whose best one stands first."""
-    return min(known, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
-
-
-def _attempts_of_heads(evidence: Evidence) -> list[Attempt]:
-    """What a cube of heads is as a bias: looked at before any form, for heads may be alike."""
+    """Return the attempts for an array or for the matrices that it may contain, best first."""
     square = len(evidence.shape) == _AXES_OF_IMAGES and evidence.shape[1] == evidence.shape[2]
-    return _bias_attempts(evidence) if square else []
+    heads = _bias_attempts(evidence) if square else []  # before any form: heads may be equal
+    if _has_plain_fit(heads):
+        return heads
+    tried = [heads] if heads else []
+    for inner in certain_forms(evidence):
+        tried.append(attempts_of_forms(inner, notes))
+        if _has_plain_fit(tried[-1]):
+            return tried[-1]
+    tried.append(_attempts(evidence, notes))
+    fits_most = any(attempt.trial.fits_most for attempt in tried[-1])
+    for inner in () if fits_most else possible_forms(evidence):
+        tried.append(attempts_of_forms(inner, notes))
+        if _has_plain_fit(tried[-1]):
+            break
+    return best_of(tried)
 
 
-def _is_plain(attempts: Sequence[Attempt]) -> bool:
-    """Whether something fits with numbers that people use, and nothing wrong."""
+def best_of(tried: Sequence[list[Attempt]]) -> list[Attempt]:
+    """Return the list of attempts whose first one is best."""
+    return min(tried, key=lambda attempts: attempts[0].trial.rank if attempts else _NOTHING)
+
+
+def _has_plain_fit(attempts: Sequence[Attempt]) -> bool:
+    """Return whether something fits with common numbers and without a mistake."""
     return any(a.trial.fits and a.trial.hypothesis.cost < _PLAIN for a in attempts)
 
 
 def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """What was tried, the best first."""
+    """Return the attempts for an array, best first."""
     if len(evidence.shape) == 1:
         return _row_attempts(evidence, notes) if evidence.moderate else []
     if len(evidence.shape) > 2:
@@ -181,7 +176,7 @@ def _attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """One row of numbers: frequencies, slopes, or a row of a table."""
+    """Return attempts for one row of numbers: frequencies, slopes, or a row of a table."""
     if evidence.count < _LEAST_NUMBERS:
         usual = [slopes for slopes in slope_hypotheses(evidence) if slopes.cost < 1]
         if not usual:
@@ -194,7 +189,7 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     if attempts and attempts[0].trial.fits:
         return attempts
     if (inner := periods_read(evidence)) is not None:
-        # Any ladder is one of periods, too: only the bases that people use are believed.
+        # Any ladder is also one of periods, so only common bases count.
         usual = [
             each
             for each in frequency_hypotheses(inner)
@@ -207,7 +202,10 @@ def _row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
 
 
 def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] | None:
-    """One row of a table, wherever it stands; none where several fit, None where nothing does."""
+    """Return attempts for one row of a table at any position.
+
+    The list is empty if several encodings fit; None if nothing does.
+    """
     row = replace(evidence, arrays=tuple(array[None] for array in evidence.arrays))
     placed = _attempt_all(placed_hypotheses(row), row, None)
     fitting = [attempt.trial for attempt in placed if attempt.trial.fits]
@@ -220,7 +218,7 @@ def _placed_row_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt] 
 
 
 def _same_rates(a: Trial, b: Trial) -> bool:
-    """Whether two trials put the same waves at the same positions."""
+    """Return whether two trials have the same waves at the same positions."""
     first, second = a.bound.content.waves, b.bound.content.waves
     where, there = a.hypothesis.positions, b.hypothesis.positions
     if first is None or second is None or where is None or there is None:
@@ -230,6 +228,7 @@ def _same_rates(a: Trial, b: Trial) -> bool:
 
 
 def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
+    """Return attempts for a matrix, best first; further kinds are tried only if none fits."""
     attempts = _wave_and_row_attempts(evidence) if evidence.moderate else []
     if not any(each.trial.equal == 1 and each.trial.hypothesis.cost <= _USUAL for each in attempts):
         attempts += _bias_attempts(evidence)
@@ -237,7 +236,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
         return attempts
     if not _is_settled(attempts):
         attempts += _attempt_all(fallback_hypotheses(evidence), evidence, None)
-    # Columns that fit may be those in which two rules hardly differ, and a grid of one axis a line.
+    # In the columns that fit, two rules may hardly differ, and a grid of one axis may be a line.
     if not any(
         (
             each.trial.fits_most
@@ -262,6 +261,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
 
 
 def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
+    """Return attempts at rows by formula, at waves, and at waves on a grid."""
     attempts = _attempt_all(row_hypotheses(evidence), evidence, None)
     attempts += _attempt_all(angle_hypotheses(evidence), evidence, None)
     if any(attempt.trial.fits and attempt.trial.equal == 1 for attempt in attempts):
@@ -277,22 +277,22 @@ def _wave_and_row_attempts(evidence: Evidence) -> list[Attempt]:
             more = OTHER_READINGS if _is_settled(attempts) else MORE_TRIALS
             attempts += _attempt_all(group, evidence, None, ordered=True, more=more)
         if _is_settled(attempts):
-            break  # what dimension pairs explain, no column does alone
+            break  # dimension pairs explain it; single columns do not
     return attempts
 
 
 def _is_certain(trial: Trial) -> bool:
-    """Whether a rule that people use gives every value of the sample."""
+    """Return whether a common rule gives every value of the sample."""
     return trial.fits and trial.equal == 1 and trial.hypothesis.cost <= _CERTAIN
 
 
 def _is_settled(attempts: Sequence[Attempt]) -> bool:
-    """Whether something fits that needs no fitted number and tolerance at once."""
+    """Return whether something fits without needing both a fitted number and a tolerance."""
     return any(attempt.trial.fits and not attempt.trial.strained for attempt in attempts)
 
 
 def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
-    """Attempts that half of the rows suggest, for others may be damaged."""
+    """Return attempts suggested by half of the rows, because the others may be damaged."""
     rows = evidence.rows
     half = rows.size // 2
     for some in (slice(half), slice(half, None)) if rows.size >= _LEAST_ROWS else ():
@@ -309,6 +309,7 @@ def _attempts_of_parts(evidence: Evidence) -> list[Attempt]:
 
 
 def _bias_attempts(evidence: Evidence) -> list[Attempt]:
+    """Return attempts at an attention bias, best first."""
     attempts: list[Attempt] = []
     profiles = profiles_of(evidence)
     for profile in profiles:
@@ -321,7 +322,7 @@ def _bias_attempts(evidence: Evidence) -> list[Attempt]:
 
 
 def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
-    """Three axes or more: rows of a batch of one, heads of a bias, or a grid of vectors."""
+    """Return attempts for three or more axes: a batch of one, a bias, or a grid of vectors."""
     attempts = []
     batch = evidence.shape[1] == 1
     if batch:
@@ -329,11 +330,11 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
         attempts = _attempts(replace(evidence, arrays=rows), notes)
         if any(attempt.trial.fits_most for attempt in attempts):
             return attempts
-    if evidence.shape[1] != evidence.shape[2]:  # others were looked at before any form
+    if evidence.shape[1] != evidence.shape[2]:  # others were tried before any form
         attempts = sorted([*attempts, *_bias_attempts(evidence)], key=_rank)
     if any(attempt.trial.fits for attempt in attempts) or batch:
         return attempts
-    for text, flat in _flattened(evidence):
+    for text, flat in _flattened_grids(evidence):
         attempts_of_grid = _matrix_attempts(replace(evidence, arrays=flat))
         if attempts_of_grid and attempts_of_grid[0].trial.fits_most:
             notes.append(f"the axes are {text}; rows are counted along the first two")
@@ -341,8 +342,8 @@ def _cube_attempts(evidence: Evidence, notes: list[str]) -> list[Attempt]:
     return attempts
 
 
-def _flattened(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...]]]:
-    """The matrices of a grid of vectors, whose places are counted along its axes in turn."""
+def _flattened_grids(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...]]]:
+    """Yield the matrices of a grid of vectors, with rows counted along the axes of the grid."""
     axes = len(evidence.shape)
     grid = "rows and columns" if axes == _AXES_OF_IMAGES else "grid axes"
     ways = [(f"{grid.replace(' and', ',')} and channels", axes - 1)]
@@ -353,8 +354,8 @@ def _flattened(evidence: Evidence) -> Iterator[tuple[str, tuple[NumberArray, ...
             yield text, tuple(array.reshape(places, -1) for array in evidence.arrays)
     first, rest = evidence.shape[0], math.prod(evidence.shape[1:])
     if rest <= MOST_PLACES:
-        turned = tuple(np.ascontiguousarray(a.reshape(first, -1).T) for a in evidence.arrays)
-        yield f"channels, {grid}", turned
+        channels_last = tuple(np.ascontiguousarray(a.reshape(first, -1).T) for a in evidence.arrays)
+        yield f"channels, {grid}", channels_last
 
 
 def _attempt_all(
@@ -365,9 +366,9 @@ def _attempt_all(
     ordered: bool = False,
     more: int = MORE_TRIALS,
 ) -> list[Attempt]:
-    """The trials of hypotheses from the plainest on, until one fits and ``more`` were tried.
+    """Try hypotheses in order of cost, until one fits and ``more`` others were tried.
 
-    ``ordered`` hypotheses come so; others are sorted.
+    ``ordered`` hypotheses are in that order already; others are sorted.
     """
     if not ordered:
         hypotheses = sorted(hypotheses, key=lambda hypothesis: hypothesis.cost)
@@ -389,14 +390,14 @@ def _attempt_all(
         if trial.fits and (best is None or trial.rank < best.rank):
             best, left = trial, more
         if ordered and best is not None and _is_certain(best):
-            break  # the next ones cost time to find, and may only say the same again
+            break  # the next ones take time to find, and may be repetitions
     _sharpen(trials, evidence)
     return [Attempt(each, evidence, profile) for each in sorted(trials, key=attrgetter("rank"))]
 
 
 def _sharpen(trials: list[Trial], evidence: Evidence) -> None:
-    """Sharpen the parameters of the nearest trials, and of those whose parameters are uncertain."""
-    # By its ratio, and by its residual: digits that a parameter lacks may be all that is wrong.
+    """Refine the parameters of the nearest trials, and of those with uncertain parameters."""
+    # The nearest by ratio and by residual: perhaps a parameter lacks only a few digits.
     near = (min(trials, key=attrgetter(name), default=None) for name in ("rank", "residual"))
     nearest = [id(trial) for trial in near]
     for index, trial in enumerate(trials):
@@ -409,13 +410,13 @@ _rank = attrgetter("trial.rank")
 
 
 def _is_enough(best: Trial, following: Hypothesis, more: int) -> bool:
-    """Whether what follows is too special to be believed in place of what fits."""
+    """Return whether the following hypothesis costs too much more to replace the one that fits."""
     dearer = following.cost - best.hypothesis.cost
     return more <= 0 or dearer > _MUCH_DEARER or (best.equal == 1 and dearer >= 1)
 
 
 def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesis]:
-    """Hypotheses in their order, none of them twice."""
+    """Yield hypotheses in order, without repetitions."""
     seen = set()
     for hypothesis in hypotheses:
         where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
@@ -433,25 +434,26 @@ def _distinct_hypotheses(hypotheses: Iterable[Hypothesis]) -> Iterator[Hypothesi
 
 
 _BESIDE = 1e-7
-"""Relative step of a parameter for a numerical derivative: entries change in proportion."""
+"""Relative change of a parameter for a numerical derivative; entries change in proportion."""
 _STEPS, _SETTLED = 4, 1e-14
 """Steps of Newton's method, and the relative step at which it stops."""
 _NEARLY = 64.0
-"""Of the tolerance, that of float32 code too: what leaves more over is not nearly right."""
+"""Largest error of a trial to refine, in units of its tolerance and of float32 code's."""
 _FAR = 0.01
-"""Relative step of a parameter that is too long to lead anywhere."""
+"""Largest relative step of a parameter; longer ones lead nowhere."""
 _BETTER, _GIVEN = 0.5, 0.97
-"""Of the bits that a trial leaves over, and of the entries: what leaves more, or gives fewer, may
-be noise that was fitted."""
+"""Refined numbers must leave at most this share of the bits, and reproduce this share of the
+entries; otherwise they may fit noise."""
 _MANY_CELLS, _MOSTLY_RIGHT = 16, 0.75
-"""So many entries, and of them the share that a written number gives, where low precision may be
-why it does not give all: one entry in many that is at a tie a fitted number gives by chance."""
+"""In low precision, a fitted number replaces a written one only if there are at least this many
+rows, and the written number reproduces at most this share of the entries. Otherwise an entry at a
+tie may decide by chance."""
 
 
 def sharpened(trial: Trial, evidence: Evidence) -> Trial:
-    """The trial with the numbers that give the entries of the sample best, or itself.
+    """Return the trial with the numbers that best reproduce the sample, or the trial itself.
 
-    Those of a table that code in low precision computed give none: they leave as much over.
+    Tables computed in low precision do not determine numbers: any leave errors of the same size.
     """
     hypothesis = trial.hypothesis
     shown = hypothesis.tables == ("inv-freq",) or trial.arithmetic in ("exact", "float64")
@@ -461,12 +463,14 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
     if not plain or right or far:
         return trial
     best = trial
-    numbers_of = hypothesis.given.items()  # of a partial rotation whole pairs show alone
+    numbers_of = hypothesis.given.items()  # a partial rotation shows only whole pairs
     every = [n for n, value in numbers_of if isinstance(value, float) and n != "partial"]
     for free in dict.fromkeys((tuple(hypothesis.uncertainty), tuple(every))):
         numbers, names = hypothesis, free
-        with contextlib.suppress(InvalidInput):  # a number past the bounds of a parameter
-            while names and (found := _nearest(numbers, names, trial, evidence)) is not None:
+        with contextlib.suppress(InvalidInput):  # a number outside the bounds of a parameter
+            while (
+                names and (found := _refined_numbers(numbers, names, trial, evidence)) is not None
+            ):
                 numbers, names = found
                 sharper = try_hypothesis(numbers, evidence)
                 if _is_better(sharper, best, evidence):
@@ -477,7 +481,7 @@ def sharpened(trial: Trial, evidence: Evidence) -> Trial:
 
 
 def _is_better(sharper: Trial, best: Trial, evidence: Evidence) -> bool:
-    """Whether numbers give so many more entries that chance, or a rounding, does not explain it."""
+    """Return whether numbers reproduce more entries than chance or a rounding could explain."""
     if not sharper.fits or sharper.bits > _BETTER * best.bits:
         return False
     coarse = sharper.rounded != FLOAT64
@@ -495,21 +499,21 @@ def _with_numbers(
     return replace(hypothesis, given=given, uncertainty=uncertainty)
 
 
-def _nearest(
+def _refined_numbers(
     hypothesis: Hypothesis, names: Sequence[str], trial: Trial, evidence: Evidence
 ) -> tuple[Hypothesis, tuple[str, ...]] | None:
-    """The hypothesis with the numbers that come nearest to all entries, and which stay uncertain.
+    """Return the hypothesis with the numbers nearest to all entries, and the names still uncertain.
 
-    None where none come near, or nothing is left to settle.
+    None if no numbers come near.
     """
     values = np.array([float(str(hypothesis.given[name])) for name in names])
     name = trial.rounded.name
     for _ in range(_STEPS):
-        own, cells = _cells(hypothesis, names, values, evidence)
+        own, cells = _entries(hypothesis, names, values, evidence)
         _, exponents = np.frexp(cells)
-        half = np.maximum(np.ldexp(unit(name), exponents - 1), smallest(name) / 2)  # of a rounding
+        half = np.maximum(np.ldexp(unit(name), exponents - 1), smallest(name) / 2)  # half an ulp
         moved = values * (1 + _BESIDE * np.eye(values.size))
-        besides = [_cells(hypothesis, names, beside, evidence)[0] for beside in moved]
+        besides = [_entries(hypothesis, names, beside, evidence)[0] for beside in moved]
         slopes = (np.stack(besides, axis=1) - own[:, None]) / _BESIDE / half[:, None]
         gaps = (cells - own) / half
         if not np.isfinite(slopes).all():
@@ -524,17 +528,19 @@ def _nearest(
     power = np.diagonal(np.linalg.pinv(slopes.T @ slopes))
     errors = 6 * np.sqrt(np.mean(left**2) * np.maximum(power, 0)) + DOUBLE
     share = 1 / SPARE
-    if values.size == 1:  # between which numbers do all entries round as they do
+    if values.size == 1:  # the interval in which all entries round as they do
         steep = slopes[:, 0] != 0
         sides = (left[steep] + [[-1], [1]]) / slopes[steep, 0]
         low, high = sides.min(axis=0).max(initial=-np.inf), sides.max(axis=0).min(initial=np.inf)
         if low < high < np.inf:
             values *= 1 + (low + high) / 2
             errors[0], share = (high - low) / 2, 1.0
-    return _written(hypothesis, names, values.tolist(), (values * errors).tolist(), share=share)
+    return _with_written_number(
+        hypothesis, names, values.tolist(), (values * errors).tolist(), share=share
+    )
 
 
-def _written(
+def _with_written_number(
     hypothesis: Hypothesis,
     names: Sequence[str],
     values: list[float],
@@ -542,9 +548,9 @@ def _written(
     *,
     share: float,
 ) -> tuple[Hypothesis, tuple[str, ...]]:
-    """The hypothesis with the first number that people write within its error, and the others.
+    """Return the hypothesis with the first short number within its error, and the other names.
 
-    These are rounded by a ``share`` of their errors at most.
+    The other numbers are rounded by at most a ``share`` of their errors.
     """
     numbers = [snap(value, share * error) for value, error in zip(values, errors, strict=True)]
     left = [(1 + share) * error for error in errors]
@@ -553,17 +559,17 @@ def _written(
         if name not in hypothesis.uncertainty:
             near.insert(0, float(str(hypothesis.given[name])))
         written = [number for number in near if abs(number - value) <= error]
-        if written:  # the others are solved for again
+        if written:  # the others are solved again
             numbers[index], left[index] = written[0], 0.0
             others = tuple(other for other in names if other != name)
             return _with_numbers(hypothesis, names, numbers, left), others
     return _with_numbers(hypothesis, names, numbers, left), ()
 
 
-def _cells(
+def _entries(
     hypothesis: Hypothesis, names: Sequence[str], values: Reals, evidence: Evidence
 ) -> tuple[Reals, Reals]:
-    """The exact entries of a hypothesis with other numbers, and those of the sample."""
+    """Return the exact entries of a hypothesis with other numbers, and the sample's entries."""
     other = _with_numbers(hypothesis, names, values.tolist(), [0.0] * len(names))
     encoding, own, cells = other.encoding(), [], []
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
@@ -573,11 +579,12 @@ def _cells(
 
 
 _MARGIN = 16
-"""How much more of the tolerance an entry may use than the sample: few rows do not show all."""
+"""Factor by which an entry may exceed the sample's largest use of the tolerance: few rows do not
+show all."""
 
 
 def census(trial: Trial, evidence: Evidence) -> Census | None:
-    """What a trial's hypothesis leaves over of all entries; None if positions are unknown.
+    """Compare all entries with a trial's hypothesis; None if positions are unknown.
 
     The arrays of the evidence are matrices, or rows of numbers.
     """
@@ -592,7 +599,7 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
     which = trial.rounded, trial.arithmetic
     ways = [
         (computation_of(hypothesis, table, *which), limits_of(hypothesis, table, *which), share)
-        for table, share in zip(hypothesis.tables, _shares(trial), strict=True)
+        for table, share in zip(hypothesis.tables, _tolerance_shares(trial), strict=True)
     ]
     compare = partial(_compare, trial, evidence, where, ways)
     engine = Engine(threads=threads_for(count * width, None))
@@ -601,14 +608,14 @@ def census(trial: Trial, evidence: Evidence) -> Census | None:
 
 
 def line_of(where: Integers, rows: Integers) -> tuple[int, int] | None:
-    """The position of row 0 and the step from row to row, where positions are evenly spaced."""
+    """Return the position of row 0 and the step per row, or None if the steps differ."""
     step = 1 if where.size == 1 else int(where[1] - where[0]) // int(rows[1] - rows[0])
     first = int(where[0]) - step * int(rows[0])
     return (first, step) if np.array_equal(where, first + step * rows) else None
 
 
 def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | None:
-    """The positions of all rows, where those of the sample say them."""
+    """Return the function from row numbers to positions, if the sample's positions determine it."""
     where, rows = hypothesis.positions, evidence.rows
     if where is None or where.size != rows.size:
         return None
@@ -625,10 +632,10 @@ def _compare(
     trial: Trial,
     evidence: Evidence,
     where: RowPositions | None,
-    ways: Sequence[_Way],
+    ways: Sequence[_FileComparison],
     part: slice,
 ) -> Census:
-    """Some rows of the files beside those of a hypothesis, each file by its own way."""
+    """Compare some rows of the files with a hypothesis, each file with its own computation."""
     stored = tuple(array[part] for array in evidence.arrays)
     rows = np.arange(part.start, part.stop, dtype=np.int64)
     with np.errstate(all="ignore"):
@@ -661,9 +668,13 @@ def _compare(
 
 
 def _limits(
-    trial: Trial, file: int, way: _Way, positions: Integers | None, predicted: NumberArray
+    trial: Trial,
+    file: int,
+    way: _FileComparison,
+    positions: Integers | None,
+    predicted: NumberArray,
 ) -> RealRows:
-    """How far entries may be off: as the format and right code explain, and as the sample is."""
+    """Return the largest error of each entry that its format, correct code and the sample allow."""
     _, allowed, (share, rounding) = way
     limit = allowed(positions)
     if trial.arithmetic == "bfloat16":
@@ -671,17 +682,17 @@ def _limits(
     return np.minimum(limit, limit * share + rounding)
 
 
-def _shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
-    """What of the tolerance the sample leaves the entries of each column, and what rounding needs.
+def _tolerance_shares(trial: Trial) -> tuple[tuple[Reals | float, float], ...]:
+    """Return the share of the tolerance that the sample uses per column, and the rounding error.
 
-    A share, one number or (columns,), and an absolute difference, for each table.
+    For each table: a share, one number or (columns,), and an absolute difference.
     """
     waves, tables = trial.bound.content.waves, trial.hypothesis.tables
     as_large = tables[0] in ("inv-freq", *UNREDUCED_TABLES)  # their limits are relative
     if waves is None or waves.growth is not None or as_large:
         return ((1.0, 0.0),) * len(tables)
     size = np.pi if tables == ("angles",) else float(waves.scale) * trial.hypothesis.multiplier
-    # What an arithmetic computed is no nearer than it rounds, however wide the file is.
+    # An arithmetic is no more exact than its rounding, however wide the file's format is.
     coarsest = max(unit(trial.rounded.name), unit(arithmetic_format(trial.arithmetic).name))
     rounding = max(4 * coarsest, DOUBLE_FUNCTIONS) * size
     return tuple((np.minimum(_MARGIN * noise, 1.0), rounding) for noise in trial.noise)

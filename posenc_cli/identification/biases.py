@@ -1,7 +1,7 @@
-"""Attention biases: which schemes give an array of scores.
+"""Propose attention biases for an array of scores.
 
-An array is read as a number for each offset j − i, key or pair of places. The inverses beside
-formulas propose schemes.
+The array is reduced to one number per offset j − i, key, or pair of places. The inverses of the
+formulas then propose schemes.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -45,24 +45,25 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
     PairNumber = Callable[[Any, Integers, Integers], Integers]
-    """An array namespace, queries and keys to the number of each pair of them."""
+    """An array namespace, queries and keys → the number of each pair of them."""
 
 BLOCK_CELLS = 1 << 17
-"""Entries compared at a time: few enough that what is made of them stays in the cache."""
+"""Entries compared at a time: few enough for all arrays of a block to fit in the cache."""
 _SEEDS = 4
-"""Of posenc's own tables and networks, from 0 on: judgement, few take others."""
-_OF_NETWORKS: Mapping[str, tuple[Any, ...]] = {
+"""Seeds of posenc's own tables and networks to try, from 0 on. Chosen by judgement: few users set
+others."""
+_NETWORK_PARAMETERS: Mapping[str, tuple[Any, ...]] = {
     "pretrained_window_size": ((12, 12), (6, 6)),
     "hidden": (32, 512, 64, 16),
     "c": (1.0, 0.5),
 }
-"""What a drawn network may have in place of its defaults, one at a time."""
+"""Parameters of a drawn network to try instead of its defaults, one at a time."""
 _THRESHOLDS = (512.0, 64.0, 128.0, 256.0, 1024.0)
-"""Positions from which FIRE may count queries, the authors' own first."""
+"""FIRE's thresholds to try, in positions; the authors' own is first."""
 
 
 def bias_hypotheses(profile: BiasProfile, evidence: Evidence) -> Iterator[Hypothesis]:
-    """What a bias may be; positions are the offsets or keys of the profile."""
+    """Yield the biases that a profile may be, at its offsets or keys."""
     if not np.nan_to_num(profile.values).any():
         return
     measured = MeasuredScores(
@@ -99,13 +100,13 @@ def _hypothesis(scheme: Scheme, guess: Guess, profile: BiasProfile) -> Hypothesi
 def pair_hypotheses(
     evidence: Evidence, *, by_offset: bool
 ) -> Iterator[tuple[BiasProfile, list[Hypothesis]]]:
-    """What a bias may be that goes by two places of a window, or by a share of the query's.
+    """Yield biases that depend on two places of a window, or on a fraction of the query's position.
 
-    A bias that goes ``by_offset`` alone is of no window, for any window would do.
+    Windows are not tried for a bias ``by_offset``, because any window would fit it.
     """
     for scheme in schemes_of("bias"):
         keys = evidence.shape[-1]
-        for given in _numberings(scheme, keys, by_offset=by_offset):
+        for given in _numbering_parameters(scheme, keys, by_offset=by_offset):
             pairs = getattr(scheme.bind(given).content, "pairs", None)
             profile = pairs and profile_of(evidence, "pair", pairs.number)
             if profile is not None:
@@ -113,8 +114,10 @@ def pair_hypotheses(
                 yield profile, [_hypothesis(scheme, guess, profile) for guess in guesses]
 
 
-def _numberings(scheme: Scheme, keys: int, *, by_offset: bool) -> Iterator[dict[str, Any]]:
-    """The parameters by which a scheme numbers pairs of so many places."""
+def _numbering_parameters(
+    scheme: Scheme, keys: int, *, by_offset: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the parameters with which a scheme numbers the pairs of ``keys`` places."""
     if "threshold" in scheme.parameters:
         yield from ({"threshold": threshold} for threshold in _THRESHOLDS)
     if "window_size" not in scheme.parameters or by_offset:
@@ -128,13 +131,13 @@ def _numberings(scheme: Scheme, keys: int, *, by_offset: bool) -> Iterator[dict[
 
 
 def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -> Iterator[Guess]:
-    """Tables and networks that posenc draws; of a table that has them all, a learned one."""
+    """Yield tables and networks that posenc draws, and a learned table if the scheme has one."""
     drawn: dict[str, Any] = {**given, "heads": profile.heads}
     network = scheme.bind(given).content.network
     changes: list[dict[str, Any]] = [{}]
     if network is not None:
-        named = (name for name in _OF_NETWORKS if name in scheme.parameters)
-        changes += [{name: value} for name in named for value in _OF_NETWORKS[name]]
+        named = (name for name in _NETWORK_PARAMETERS if name in scheme.parameters)
+        changes += [{name: value} for name in named for value in _NETWORK_PARAMETERS[name]]
     for seed, changed in itertools.product(range(_SEEDS), changes):
         yield Guess({**drawn, **changed, "seed": seed}, cost=2.0 + 0.1 * len(changed))
     if network is None:
@@ -143,7 +146,7 @@ def _pair_guesses(scheme: Scheme, given: dict[str, Any], profile: BiasProfile) -
 
 
 def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """What one row of numbers may be as slopes of ALiBi."""
+    """Yield ALiBi with one row of numbers as its slopes."""
     values = np.asarray(evidence.sample[0])
     if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
         return
@@ -155,30 +158,30 @@ def slope_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
             alibi.name,
             {"heads": values.size, "max_bias": max_bias, "slopes": rule},
             ("slopes",),
-            # As slopes before inverse frequencies of the same numbers.
+            # Slopes cost less than inverse frequencies of the same numbers.
             cost=0.8 + 0.2 * (max_bias != alibi.parameters["max_bias"].default),
             hidden=("form",),
         )
 
 
 _MASKED = -1e9
-"""A lower score is a mask's: no bias comes near it."""
+"""Scores below this belong to a mask; no bias is as low."""
 _SAMPLED = 24
-"""Rows of queries that are looked at first."""
+"""Rows of queries that are read first."""
 _FEW = 8
-"""Rows, or indices, that are looked at before all: where they show no bias, no others do."""
+"""Rows, or indices, that are tested before all."""
 _MOST_HEADS = 256
-"""Of a bias: models have up to 128, and each head of each candidate is computed."""
+"""Most heads of a bias: models have up to 128, and each head of each candidate is computed."""
 _MOST_PLACES, _MOST_CELLS = 1 << 10, 1 << 24
-"""Of a bias that goes by pairs of places, all of whose rows are looked at: Swin's largest have 576
-places, and float64 takes 128 MiB for so many entries."""
+"""Most places and entries of a bias by pairs, whose rows are all read. Swin's largest bias has 576
+places, and so many entries take 128 MiB in float64."""
 
 
 class BiasProfile(Record):
-    """A bias as a number for each offset j − i, key or pair. Shape: ``values`` (heads, indices).
+    """A bias as one number per offset j − i, key or pair. Shape: ``values`` (heads, indices).
 
-    What a mask hides is NaN; ``causal`` says that keys to the right hold 0 in its place, as in the
-    code of KERPLE's authors. ``scatter`` is the largest difference of entries that must be equal.
+    Masked scores are NaN. ``causal`` says that keys after the query hold 0 instead, as in the code
+    of KERPLE's authors. ``scatter`` is the largest difference between entries that must be equal.
     ``number(xp, queries, keys)`` numbers pairs.
     """
 
@@ -194,7 +197,7 @@ class BiasProfile(Record):
 
     @property
     def heads(self) -> int:
-        """How many heads the array has."""
+        """Number of heads."""
         return int(self.values.shape[0])
 
     @property
@@ -206,27 +209,27 @@ class BiasProfile(Record):
         return np.arange(first, first + self.keys if self.by == "key" else self.keys)
 
     def places(self, offsets: Integers) -> Integers:
-        """Where in ``every`` the index of each entry of some queries is. Shape: as ``offsets``."""
+        """Return the place in ``every`` of each entry's index, for the offsets (queries, keys)."""
         if self.number is None:
             return _indices(self.by, offsets) - (1 - self.keys if self.by == "offset" else 0)
         return np.searchsorted(self.every, _indices(self.by, offsets, self.number))
 
 
 def profiles_of(evidence: Evidence) -> list[BiasProfile]:
-    """The biases that an array may be, whose entries depend on the key, or on the offset, alone.
+    """Return the profiles of an array whose entries depend on only the key, or only the offset.
 
-    One row of scores may be either; its query is then the last. Keys are counted from where a line
-    through their scores says that it is 0, or from 0.
+    One row of scores may be either; its query is then the last one. Keys are counted from 0, and
+    also from the first key with which the scores are multiples of the key.
     """
     profiles = [profile_of(evidence, by) for by in ("key", "offset")]
-    known = [profile for profile in profiles if profile is not None]
+    found = [profile for profile in profiles if profile is not None]
     if profiles[0] is not None and (first := _first_key(profiles[0].values)):
-        known.insert(1, replace(profiles[0], indices=profiles[0].indices + first))
-    return known
+        found.insert(1, replace(profiles[0], indices=profiles[0].indices + first))
+    return found
 
 
 def _first_key(values: RealRows) -> int:
-    """The key that scores (heads, keys) begin at which are multiples of it; 0 of others."""
+    """Return the first key if scores (heads, keys) are multiples of the key, else 0."""
     slopes = (values[:, -1] - values[:, 0]) / (values.shape[1] - 1)
     with np.errstate(all="ignore"):
         first = float(median(values[:, 0] / slopes))
@@ -238,7 +241,7 @@ def profile_of(
     by: Literal["offset", "key", "pair"],
     number: PairNumber | None = None,
 ) -> BiasProfile | None:
-    """The bias that an array may be, whose entries depend on such indices alone; None of others."""
+    """Return the profile of an array whose entries depend on only such indices, or None."""
     array = evidence.arrays[0]
     if len(evidence.arrays) != 1 or array.dtype.kind == "c" or array.ndim not in (2, 3):
         return None
@@ -264,10 +267,10 @@ def profile_of(
 
 
 def _query_rows(queries: int) -> Iterator[Integers]:
-    """Rows that show a bias: some with the last; others, for one of the first may be damaged."""
+    """Yield rows of queries that show a bias, then others in case one of the first is damaged."""
     rows = spread(queries, _SAMPLED)
     yield rows
-    # The offsets that occur are all in the first and the last two rows.
+    # All offsets occur in the first and the last two rows.
     if queries > 2 * _SAMPLED:
         yield np.unique([1, *(rows[1:-1] + 1).tolist(), queries - 2])
 
@@ -279,6 +282,7 @@ def _profile_of_rows(
     by: Literal["offset", "key", "pair"],
     number: PairNumber | None,
 ) -> BiasProfile | None:
+    """Return the profile that some rows of queries show, or None."""
     queries, keys = cube.shape[1:]
     sample = evidence.clean(np.asarray(cube[:, rows, :], np.float64)).copy()
     offsets = np.arange(keys)[None, :] - (rows + keys - queries)[:, None]  # (rows, keys)
@@ -289,7 +293,7 @@ def _profile_of_rows(
     sample[future if causal else hidden] = np.nan
     if not np.isfinite(sample).any() or np.nanmax(sample) > -_MASKED:
         return None
-    indices, values, scatter = _gather(sample, _indices(by, offsets, number))
+    indices, values, scatter = _values_by_index(sample, _indices(by, offsets, number))
     size = np.nanmax(np.abs(values)) if np.isfinite(values).any() else 0.0
     if not scatter <= 4 * evidence.rounding * size:
         return None
@@ -297,7 +301,7 @@ def _profile_of_rows(
 
 
 def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> Integers:
-    """What entries go by, of the offsets of some queries. Shape: as ``offsets`` (queries, keys)."""
+    """Return the offset, key or pair number of each entry. Shape: (queries, keys)."""
     keys = np.broadcast_to(np.arange(offsets.shape[1]), offsets.shape)
     if number is not None:
         return np.asarray(number(np, keys - offsets, keys))
@@ -305,12 +309,12 @@ def _indices(by: str, offsets: Integers, number: PairNumber | None = None) -> In
 
 
 def hidden_scores(scores: NumberArray) -> Flags:
-    """Which scores are so low that attention does not see their keys."""
+    """Return which scores are so low that attention ignores their keys."""
     return np.asarray(scores < _MASKED)
 
 
-def _gather(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, float]:
-    """The value of each index, the same wherever it stands, and how far they are from that."""
+def _values_by_index(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, float]:
+    """Return indices, their values, and the largest difference between entries of one index."""
     indices, inverse = np.unique(where, return_inverse=True)
     inverse = inverse.reshape(where.shape)
     heads = sample.shape[0]
@@ -326,10 +330,11 @@ def _gather(sample: HeadMatrices, where: Integers) -> tuple[Integers, RealRows, 
 
 
 def try_scores(hypothesis: Hypothesis, profile: BiasProfile, evidence: Evidence) -> Trial:
-    """The trial of a bias, with the format and the arithmetic that explain it best."""
+    """Return the trial of a bias with the number format and arithmetic that explain it best."""
     encoding, formats = hypothesis.encoding(), formats_of(evidence)
     if "weights" in hypothesis.hidden:
-        # What a learned table holds is read off; that each bucket holds one value is the finding.
+        # The values of a learned table are taken from the array, so equal values per bucket are the
+        # match.
         same = profile.scatter == 0
         off = (profile.scatter, 0.0 if same else np.inf, float(same), "exact", formats[0])
         misfits = int(not same)
@@ -363,7 +368,7 @@ def _index_scores(
     rounded: DType,
     arithmetic: str,
 ) -> RealRows:
-    """The scores at offsets or keys, of the heads of the array. Shape: (heads, indices)."""
+    """Return the scores at offsets or keys for the heads of the array. Shape: (heads, indices)."""
     content = encoding.bound.content
     assert content.heads is not None
     compute = score_rule(
@@ -382,7 +387,7 @@ def _index_scores(
 def _score_limits(
     encoding: Encoding, predicted: RealRows, rounded: DType, arithmetic: str
 ) -> RealRows:
-    """How far scores may be from those of an arithmetic. Shape: as ``predicted``."""
+    """Return the largest error of each score in an arithmetic. Shape: as ``predicted``."""
     content = encoding.bound.content
     assert content.heads is not None
     sizes = np.abs(predicted)
@@ -394,9 +399,9 @@ def _score_limits(
 
 
 def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Census:
-    """What a bias leaves over of all entries.
+    """Compare all entries with a bias.
 
-    Rows are those of queries, one head after another; what a mask hides is not compared.
+    Rows are those of queries, one head after another; masked entries are not compared.
     """
     encoding = trial.hypothesis.encoding()
     keys, queries = profile.keys, profile.queries
@@ -418,15 +423,15 @@ def score_census(trial: Trial, profile: BiasProfile, evidence: Evidence) -> Cens
     for head, start in itertools.product(range(profile.heads), range(0, queries, at_once)):
         query_slice = slice(start, min(start + at_once, queries))
         expected = scores[head], limits[head], trial.rounded, mask
-        total = total.followed_by(_score_part(evidence, profile, expected, head, query_slice))
+        total = total.followed_by(_compare_queries(evidence, profile, expected, head, query_slice))
     return replace(total, queries=None if profile.single else queries)
 
 
 def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
-    """Which offsets, from 1 − keys on, and which keys attention does not see, by low scores.
+    """Return which offsets, from 1 − keys on, and which keys are masked.
 
-    These are most entries of an offset, or a key for every query and head. A low score elsewhere is
-    one that is wrong.
+    An offset is masked if most of its entries are low; a key, if all queries and heads have low
+    scores. Low scores elsewhere are wrong entries.
     """
     keys, queries, heads = profile.keys, profile.queries, profile.heads
     count = queries + keys - 1
@@ -444,14 +449,14 @@ def _mask_of(evidence: Evidence, profile: BiasProfile) -> tuple[Flags, Flags]:
     return 2 * of_offset > heads * lengths, of_key == heads * queries
 
 
-def _score_part(
+def _compare_queries(
     evidence: Evidence,
     profile: BiasProfile,
     expected: tuple[Reals, Reals, DType, tuple[Flags, Flags]],
     head: int,
     query_slice: slice,
 ) -> Census:
-    """Some queries of a head beside their scores, with their limits, format and mask."""
+    """Compare some queries of a head with expected scores, limits, format and mask."""
     scores, limits, rounded, mask = expected
     array = evidence.arrays[0] if profile.single else evidence.arrays[0][head]
     stored = array[query_slice]

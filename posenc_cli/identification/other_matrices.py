@@ -1,4 +1,4 @@
-"""Hypotheses without waves or biases: counters, zeros, random tables.
+"""Propose encodings without waves or biases: counters, zeros, and tables that posenc draws.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -26,37 +26,40 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import Integers, RealRows, Reals
 
 _COUNTED, _EVENLY = 4, 0.75
-"""Rows, and the share of them, that count in equal steps by no accident: others may be damaged."""
+"""Fewest rows, and share of the rows, that count in equal steps; the other rows may be damaged."""
 _PARTS = 64
-"""Of 1, that positions of counters may be."""
+"""Largest denominator of a counter's positions."""
 _ZEROS = "all values are 0, as in a buffer that was never written"
 _SEEDS = 16
-"""Seeds of posenc's own tables that are tried, from 0 on: judgement, few take others."""
+"""Seeds of posenc's own tables to try, from 0 on. Chosen by judgement: few users set others."""
 _STEPS = (1, 2, 3, 4, 5, 8, 10, 16)
-"""Rows of such a table from one row to the next."""
+"""Steps from row to row of a drawn table to try."""
 _FIRST_ROWS, _DRAWN_CELLS = 640, 1 << 17
-"""Rows of such a table among which the first row is looked for: all of the usual 512, and more;
-fewer of a wide one, for a row costs as many draws as it has columns."""
+"""Rows of a drawn table among which the first row is searched: more than the default 512.
+
+Wide tables are searched in fewer rows, because a row costs one draw per column.
+"""
 
 
 def row_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """What a matrix may be as rows by formula, or as a table that posenc draws."""
+    """Yield hypotheses for a matrix whose rows follow a formula, or are drawn by posenc."""
     values = real_matrix(evidence)
     if values is None or not np.isfinite(values).all():
         return
     rows, dim = evidence.rows, evidence.shape[1]
     if not values.any():
-        # Zeros are plainer than any rule that could give them.
+        # Zeros alone are likelier than any rule that gives zeros.
         yield Hypothesis("nope", {"dim": dim}, (None,), rows, cost=0.5, notes=(_ZEROS,))
         return
     if (values == values[:, :1]).all():
-        yield from _counters(evidence, values[:, 0], dim)
+        yield from _counter_hypotheses(evidence, values[:, 0], dim)
     if np.isin(values, (0, 1)).all():
-        yield from _bits(values, rows, dim)
-    yield from _drawn(evidence, values, dim)
+        yield from _binary_hypotheses(values, rows, dim)
+    yield from _drawn_table_hypotheses(evidence, values, dim)
 
 
-def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesis]:
+def _counter_hypotheses(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesis]:
+    """Yield integer and normalized counters for a matrix with equal columns."""
     rows = evidence.rows
     whole = np.array_equal(column, np.round(column))
     distinct = np.unique(column).size == column.size
@@ -65,39 +68,44 @@ def _counters(evidence: Evidence, column: Reals, dim: int) -> Iterator[Hypothesi
     if rows.size < 2 or column.min() < 0:
         return
     span = int(rows[-1] - rows[0])
-    slope, off = float(column[-1] - column[0]) / span, 2 * evidence.rounding
+    slope, allowed = float(column[-1] - column[0]) / span, 2 * evidence.rounding
     if not slope > 0 or max(column[-1], 1) / slope > LARGEST_POSITION:
         return
-    first, step = _fraction(float(column[0]), off), _fraction(slope, off * column[-1] / span)
+    first, step = (
+        _fraction(float(column[0]), allowed),
+        _fraction(slope, allowed * column[-1] / span),
+    )
     parts = math.lcm(first.denominator, step.denominator)
     evenly = int(first * parts) + int(step * parts) * (rows - rows[0])
-    near = np.abs(evenly / parts - column) <= off * column
+    near = np.abs(evenly / parts - column) <= allowed * column
     if column[-1] >= 1 and near.all() and (parts > 1 or not distinct or not whole):
         yield Hypothesis("integer", {"dim": dim}, (None,), evenly, cost=1.0, denominator=parts)
     for seq_len in dict.fromkeys((*(each * span + 1 for each in _STEPS), round(1 / slope))):
         steps = round(slope * seq_len)
         positions = round(float(column[0]) * seq_len) + steps * (rows - rows[0])
-        near = np.abs(positions / seq_len - column) <= off * column
+        near = np.abs(positions / seq_len - column) <= allowed * column
         if steps and positions[-1] < seq_len and near.all():
             length = {} if seq_len == positions[-1] + 1 else {"seq_len": seq_len}
-            # The length is read off, so whole numbers are integers first.
+            # The length is a fitted number, so integers cost less.
             yield Hypothesis("normalized", {"dim": dim, **length}, (None,), positions, cost=1.2)
 
 
 def _fraction(value: float, error: float) -> Fraction:
-    """The fraction of the smallest denominator within an error of a value, or the nearest."""
+    """Return the fraction nearest to a value; the simplest one if any is within an error."""
     near = (Fraction(round(value * parts), parts) for parts in range(1, _PARTS))
     found = (number for number in near if abs(number - value) <= error)
     return next(found, Fraction(value).limit_denominator(_PARTS))
 
 
-def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
+def _binary_hypotheses(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
+    """Yield binary counters for a matrix of zeros and ones."""
     for order in ("msb-first", "lsb-first"):
         bits = values[:, ::-1] if order == "msb-first" else values
         if bits[:, 53:].any():
             continue
         positions = bits[:, :53] @ 2.0 ** np.arange(min(dim, 53))
-        # Any matrix of zeros and ones counts something: a mask, or an identity. Few count evenly.
+        # Any matrix of zeros and ones, such as a mask or an identity, counts something; few count
+        # evenly.
         step = median(np.diff(positions) / np.diff(rows)) if rows.size >= _COUNTED else 0
         firsts, times = np.unique(positions - step * rows, return_counts=True)
         if step > 0 and times.max() > _EVENLY * rows.size:
@@ -107,56 +115,54 @@ def _bits(values: RealRows, rows: Integers, dim: int) -> Iterator[Hypothesis]:
 
 @lru_cache(maxsize=64)
 def _first_columns(dim: int, seed: int) -> RealRows:
-    """The first two columns of a drawn table, in the rows where a first row is looked for."""
+    """Return the first two columns of a drawn table, in the rows that are searched."""
     rows = np.arange(max(1, min(_FIRST_ROWS, _DRAWN_CELLS // dim)))
     return DrawnTable(dim, seed, 1.0)(rows)[:, :2].copy()
 
 
-def _is_row(values: Reals, seed: int, row: int, wide: float) -> bool:
-    """Whether values are a multiple of a row of a drawn table."""
+def _is_row(values: Reals, seed: int, row: int, limit: float) -> bool:
+    """Return whether values are a multiple of a row of a drawn table."""
     drawn = DrawnTable(values.size, seed, 1.0)(np.array([row]))[0]
-    missed = np.abs(values - values[0] / drawn[0] * drawn)
-    return bool(missed.max() <= wide * np.abs(values).max())
+    residual = np.abs(values - values[0] / drawn[0] * drawn)
+    return bool(residual.max() <= limit * np.abs(values).max())
 
 
-def _drawn(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
-    """Tables drawn from posenc's own seeds: what learned and shaw give without weights."""
-    wide = 4 * evidence.rounding
+def _drawn_table_hypotheses(evidence: Evidence, values: RealRows, dim: int) -> Iterator[Hypothesis]:
+    """Yield tables drawn from posenc's own seeds, as learned and shaw return without weights."""
+    rows, count, limit = evidence.rows, evidence.count, 4 * evidence.rounding
     if dim == 1 or np.array_equal(values[0], np.round(values[0])):
         return
     for seed in range(_SEEDS):
         begin = _first_columns(dim, seed)
         ratio = values[0, 0] / begin[:, 0]
-        missed = np.abs(values[0, 1] - ratio * begin[:, 1])
-        near = (missed <= wide * np.abs(values[0]).max()) & (ratio > 0)
+        residual = np.abs(values[0, 1] - ratio * begin[:, 1])
+        near = (residual <= limit * np.abs(values[0]).max()) & (ratio > 0)
         fitting = [
-            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, wide)
+            row for row in np.flatnonzero(near).tolist() if _is_row(values[0], seed, row, limit)
         ]
         steps = [
             step
             for step in _STEPS
-            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, wide))
+            if fitting and (len(values) < 2 or _is_row(values[1], seed, fitting[0] + step, limit))
         ]
         for first, step in itertools.product(fitting[:1], steps[:1]):
             std = float(ratio[first])
-            short = 0.02 if abs(std / 0.02 - 1) <= wide + 1e-12 else float(f"{std:.4g}")
-            rows = evidence.rows
-            count = evidence.count
-            length = int(first) + step * (count - 1) + 1
+            short = 0.02 if abs(std / 0.02 - 1) <= limit + 1e-12 else float(f"{std:.4g}")
+            length = first + step * (count - 1) + 1
             given = {"dim": dim, "seed": seed, "max_len": max(512, length)}
             if short != 0.02:
                 given["std"] = short  # type: ignore[assignment]
-            positions = int(first) + step * (rows - rows[0])
-            # posenc's own numbers are met by no accident, but nobody else has them.
+            positions = first + step * (rows - rows[0])
+            # A match is not accidental, but only posenc draws these numbers.
             yield Hypothesis("learned", given, (None,), positions, cost=2.0)
             if short == 0.02 and count % 2 and count > 1 and step == 1:
-                farthest = int(first) + (count - 1) // 2
                 reach = (count - 1) // 2
+                farthest = first + reach
                 yield Hypothesis(
                     "shaw",
                     {"dim": dim, "seed": seed, "max_distance": farthest},
                     (None,),
                     rows - reach,
-                    # Before learned, which would give the same rows, at the usual distance alone.
+                    # learned has the same rows; shaw is likelier only with its default distance
                     cost=1.9 if farthest == 128 else 2.1,
                 )

@@ -1,10 +1,9 @@
-"""Ways to read an array as cosine-sine pairs: every table posenc writes, and sinusoids.
+"""Read an array as cosine-sine pairs: all tables that posenc writes, and sinusoidal matrices.
 
-A way that is right makes complex numbers cos + i·sin of constant size, or, where amplitudes grow
-with the position, of a size whose logarithm is a line. Programs keep such matrices in other forms:
-several times over, with cosines and sines on an axis of their own, before rows that
-hold nothing. Each form is a view of the array, so that no entry is copied and none goes uncompared.
-Forms that entries themselves show are certain; possible ones are tried where nothing fits.
+A correct reading gives complex numbers cos + i·sin of constant size, or of a size whose logarithm
+is linear in the position. Programs also store such matrices repeated, stacked on an axis of two, or
+before empty rows. Each such form is a view of the array: no entry is copied or left uncompared.
+Certain forms are visible in the entries; possible ones are tried if nothing fits.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -40,24 +39,26 @@ if TYPE_CHECKING:
 
 
 _UNEVEN = 0.02
-"""Of the size of pairs, cos² + sin²: more than the rounding of any format makes them scatter."""
+"""Relative scatter of the pairs' size √(cos² + sin²): more than the rounding of any format causes.
+"""
 _FEW_ROWS, _FEWEST_ROWS = 16, 3
-"""Rows whose sizes are looked at first, and rows at least that show a line."""
+"""Rows whose sizes are tested first, and fewest rows that show a line."""
 _CIRCLE, _MOST_ROWS, _MOST_AXES = 0.02, 0.7, 4
-"""How far a sine and a cosine may be from the unit circle, in so many of the rows, and the axes of
-a grid that are looked for."""
+"""Largest distance of sin² + cos² from 1, the share of rows that must meet it, and the most axes of
+a grid."""
 _LARGEST_ANGLE = 3.1416
-"""π, rounded up: a table of angles has them in (−π, π]."""
+"""π, rounded up: tables of angles hold values in (−π, π]."""
 
 
 class View(Record):
-    """Pairs read from the rows of the sample: cos + i·sin, freed of growth. Shape: (rows, pairs).
+    """Pairs read from the rows of the sample: cos + i·sin, divided by their size.
 
-    ``kind`` says whether the columns are those of a rotary table or of a sinusoidal matrix, and
-    ``tables`` or ``columns`` which; ``layout`` and ``parts`` are how full tables repeat their
-    values. ``growth`` is d ln|z|/d row of each pair, where sizes change, and ln|z| at row 0.
-    ``errors`` are those of the rates, in radians a row, where one function alone shows the waves;
-    where that ``function`` is named, pairs are its bare values.
+    ``pairs`` have the shape (rows, pairs). ``kind`` says whether the columns are those of a rotary
+    table or of a sinusoidal matrix, and ``tables`` or ``columns`` which. ``layout`` and ``parts``
+    say how full tables repeat their values. If sizes change, ``growth`` is d ln|z|/d row of each
+    pair, and ln|z| at row 0. If only one function shows the waves, ``errors`` are those of the
+    rates in radians per row. If ``function`` is set, pairs are its values without the other
+    function.
     """
 
     kind: Literal["rotary", "sinusoidal"]
@@ -76,25 +77,25 @@ class View(Record):
 
     @property
     def count(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int(self.pairs.shape[1])
 
     @property
     def axes(self) -> int:
-        """How many axes have sines and cosines of their own."""
+        """Number of axes with separate sines and cosines."""
         return max(len(self.shares), 1)
 
     @property
     def starts_at_0(self) -> bool:
-        """Whether no pair of the first row is rotated, as in most tables."""
+        """Whether the first row is unrotated, as in most tables."""
         return bool((np.abs(self.pairs[0] - 1) <= _UNEVEN).all())
 
     def seen(self, points: ComplexRows) -> NumberArray:
-        """What pairs hold of points on the unit circle."""
+        """Return what the pairs hold of points on the unit circle: all, the cosine or the sine."""
         return {"cos": points.real, "sin": points.imag}.get(self.function, points)
 
     def places(self, width: int) -> dict[str, Integers]:
-        """Where in a sinusoidal matrix the sine and the cosine of each pair are read."""
+        """Return the columns of each pair's sine and cosine in a sinusoidal matrix."""
         halves = _halves(self.columns, width, self.odd, self.shares)
         named = ("sin", "cos") if self.order == "sin-first" else ("cos", "sin")
         return dict(zip(named, halves, strict=True))
@@ -103,7 +104,10 @@ class View(Record):
 def _halves(
     columns: str, width: int, odd: str = "error", shares: tuple[int, ...] = ()
 ) -> tuple[Integers, Integers]:
-    """The columns of the first and of the second function of each pair; of axes one by one."""
+    """Return the columns of each pair's first and second function.
+
+    ``shares`` are the numbers of pairs per axis. Shape: (pairs,) each.
+    """
     width -= odd == "pad"
     pair = np.arange(sum(shares) or width // 2)
     if columns == "interleaved":
@@ -116,7 +120,7 @@ def _halves(
 
 
 def reads_columns(view: View, content: Content, width: int) -> bool:
-    """Whether a sinusoidal matrix has its sines and cosines where a view reads them."""
+    """Return whether a sinusoidal matrix has its sines and cosines in the columns of a view."""
     waves = content.waves
     if waves is None or waves.count < view.count or content.width != width:
         return False
@@ -131,16 +135,16 @@ def reads_columns(view: View, content: Content, width: int) -> bool:
 
 
 def real_matrix(evidence: Evidence) -> RealRows | None:
-    """The sample of one matrix of real numbers; None where the evidence is something else."""
+    """Return the sample if it is one matrix of real numbers, else None."""
     values = evidence.sample[0]
     one = values.ndim == 2 and len(evidence.arrays) == 1 and values.dtype.kind != "c"
     return values if one else None
 
 
-def _widths(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberArray]]:
-    """A matrix of one function, in full width if it repeats its values, and as it is.
+def _repeated_readings(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberArray]]:
+    """Yield the readings of a matrix that repeats its values, then the matrix as it is.
 
-    Each is the end of a table's name, layout, parts, and the columns of the pairs.
+    A reading is the end of the table's name, the layout, the parts, and the columns of the pairs.
     """
     width = values.shape[1]
     ways: list[tuple[Layout, int]] = [("half", 1), ("interleaved", 1), ("half", 2)]
@@ -154,9 +158,9 @@ def _widths(values: NumberArray) -> Iterator[tuple[str, str | None, int, NumberA
 
 
 def bare_views(evidence: Evidence) -> Iterator[View]:
-    """The ways to read a matrix as cosines or sines alone, bare of the other."""
+    """Yield the ways to read a matrix as only cosines or only sines."""
     values = real_matrix(evidence)
-    for suffix, layout, parts, pairs in () if values is None else _widths(values):
+    for suffix, layout, parts, pairs in () if values is None else _repeated_readings(values):
         for function in ("cos", "sin"):
             yield View(
                 "rotary",
@@ -169,7 +173,7 @@ def bare_views(evidence: Evidence) -> Iterator[View]:
 
 
 def are_multiples(rows: RealRows, rounding: float) -> bool:
-    """Whether rows are multiples of the longest, as position × frequency is, but for rounding."""
+    """Return whether rows are multiples of one row, as position × frequency is, within rounding."""
     longest = rows[int(np.argmax(np.abs(rows).max(axis=1)))]
     products = np.multiply.outer(rows @ longest / (longest @ longest), longest)
     error = 4 * rounding + 2e-6
@@ -177,9 +181,9 @@ def are_multiples(rows: RealRows, rounding: float) -> bool:
 
 
 def unreduced_views(evidence: Evidence) -> Iterator[View]:
-    """The ways to read a matrix as angles that were not reduced to a turn."""
+    """Yield the ways to read a matrix as angles that are not reduced modulo 2π."""
     values = real_matrix(evidence)
-    for suffix, layout, parts, angles in () if values is None else _widths(values):
+    for suffix, layout, parts, angles in () if values is None else _repeated_readings(values):
         yield View(
             "rotary",
             np.exp(1j * angles),
@@ -190,24 +194,22 @@ def unreduced_views(evidence: Evidence) -> Iterator[View]:
 
 
 def views(evidence: Evidence) -> Iterator[View]:
-    """The ways to read the evidence that make waves, the likeliest first."""
+    """Yield the ways to read the evidence as waves, likeliest first."""
     first = evidence.sample[0]
-    if first.ndim != 2:
-        return
     if first.dtype.kind == "c":
         yield from _wave_views(first, evidence, kind="rotary", tables=("complex",))
         return
     if not np.isfinite(first).all():
         return
     if len(evidence.arrays) == 2:
-        yield from _two_tables(evidence)
+        yield from _views_of_two_tables(evidence)
         return
-    yield from sorted(_one_matrix(first, evidence), key=lambda view: not view.starts_at_0)
+    yield from sorted(_views_of_one_matrix(first, evidence), key=lambda view: not view.starts_at_0)
 
 
-def _two_tables(evidence: Evidence) -> Iterator[View]:
+def _views_of_two_tables(evidence: Evidence) -> Iterator[View]:
     cos, sin = evidence.sample
-    ways = [*_widths(cos + 1j * sin)]
+    ways = [*_repeated_readings(cos + 1j * sin)]
     for suffix, layout, parts, pairs in ways[:-1] or ways:
         yield from _wave_views(
             pairs,
@@ -219,21 +221,21 @@ def _two_tables(evidence: Evidence) -> Iterator[View]:
         )
 
 
-def _one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
+def _views_of_one_matrix(values: RealRows, evidence: Evidence) -> Iterator[View]:
     width = values.shape[1]
     if width % 2 == 0:
         for table, columns in (("cos-sin", "concat"), ("interleaved", "interleaved")):
             cos, sin = (values[:, half] for half in _halves(columns, width))
             yield from _wave_views(cos + 1j * sin, evidence, kind="rotary", tables=(table,))
-    yield from _sinusoidal(values, evidence)
-    # Small angles are position × frequency, whatever the positions are.
+    yield from _sinusoidal_views(values, evidence)
+    # Angles below 1 were not reduced modulo 2π, so their rows must be multiples of one another.
     largest = float(np.abs(values).max())
     if largest <= _LARGEST_ANGLE and (largest >= 1 or are_multiples(values, evidence.rounding)):
         yield View("rotary", np.exp(1j * values), tables=("angles",))
 
 
-def _sinusoidal(values: RealRows, evidence: Evidence) -> Iterator[View]:
-    """The columns of sinusoidal matrices; of an odd width with the column that is missing."""
+def _sinusoidal_views(values: RealRows, evidence: Evidence) -> Iterator[View]:
+    """Yield the column layouts of sinusoidal matrices; an odd width lacks a column."""
     width = values.shape[1]
     odds = ["error"] if width % 2 == 0 else ["truncate", "split"] if width > 1 else []
     if width % 2 and width > 1 and not values[:, -1].any():
@@ -244,7 +246,7 @@ def _sinusoidal(values: RealRows, evidence: Evidence) -> Iterator[View]:
         for odd in odds
         for columns in ("concat", "interleaved")
     ]
-    if len(shares := _shares(values)) > 1:
+    if len(shares := _sines_per_axis(values)) > 1:
         ways.append({"order": "sin-first", "odd": "pad", "columns": "by-axis", "shares": shares})
     for way in ways:
         halves = _halves(way["columns"], width, way["odd"], way.get("shares", ()))
@@ -253,10 +255,10 @@ def _sinusoidal(values: RealRows, evidence: Evidence) -> Iterator[View]:
         yield from _wave_views(pairs, evidence, kind="sinusoidal", **way)
 
 
-def _shares(values: RealRows) -> tuple[int, ...]:
-    """How many sines each axis has before its cosines, axis after axis; zeros may follow.
+def _sines_per_axis(values: RealRows) -> tuple[int, ...]:
+    """Return how many sines each axis has before its cosines; the last columns may be 0.
 
-    The first sine of each is beside the first column that makes a circle with it.
+    The number is found at the first column that forms circles with the first sine.
     """
     used = int(np.flatnonzero(values.any(axis=0)).max(initial=-1)) + 1
     squares = values[:, :used] ** 2
@@ -273,15 +275,15 @@ def _shares(values: RealRows) -> tuple[int, ...]:
 
 
 def function_views(evidence: Evidence) -> Iterator[View]:
-    """Cosines or sines alone, in half or full width, where rows follow one another."""
+    """Yield only cosines or only sines, in half or full width, if the rows are consecutive."""
     values, rows = real_matrix(evidence), evidence.rows
     if values is None or not np.isfinite(values).all():
         return
-    regular = np.flatnonzero(np.diff(rows) != 1)
-    count = int(regular[0]) + 1 if regular.size else rows.size
+    gaps = np.flatnonzero(np.diff(rows) != 1)
+    count = int(gaps[0]) + 1 if gaps.size else rows.size
     if count < 6:
         return
-    suffix, layout, parts, columns = next(_widths(values))
+    suffix, layout, parts, columns = next(_repeated_readings(values))
     for function in ("cos", "sin"):
         signal = signal_of(columns[:count], function, evidence.rounding)
         if signal is not None:
@@ -297,7 +299,7 @@ def function_views(evidence: Evidence) -> Iterator[View]:
 
 
 def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator[View]:
-    """A view of pairs, if they are waves; freed of an amplitude that grows or is not 1."""
+    """Yield a view of pairs if they are waves, divided by a growing or constant amplitude."""
     rounding = 4 * evidence.rounding
     every = np.arange(pairs.shape[0])
     for rows in (every[:: max(1, every.size // _FEW_ROWS)], every):
@@ -308,8 +310,8 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
         is_even = float(np.abs(sizes / middle - 1).max()) <= _UNEVEN
         if not is_even and (rest.get("kind") != "rotary" or every.size < _FEWEST_ROWS):
             return
-        slopes, starts, missed = _growth(sizes, evidence.rows[rows])
-        if not is_even and missed > 1e-5 + 2 * rounding:
+        slopes, starts, residual = _growth(sizes, evidence.rows[rows])
+        if not is_even and residual > 1e-5 + 2 * rounding:
             return
     if is_even:
         yield View(pairs=pairs / sizes, amplitude=middle, **rest)
@@ -318,63 +320,62 @@ def _wave_views(pairs: ComplexRows, evidence: Evidence, **rest: Any) -> Iterator
 
 
 def _growth(sizes: RealRows, rows: Integers) -> tuple[Reals, Reals, float]:
-    """The lines that logarithms of sizes follow: slopes and starts (pairs,), the largest miss."""
+    """Fit lines to log sizes: return slopes and starts (pairs,), and the largest residual."""
     logarithms, where = np.log(sizes), rows.astype(np.float64)
     centred = where - where.mean()
     slopes = (centred @ (logarithms - logarithms.mean(axis=0))) / (centred @ centred)
     starts = logarithms.mean(axis=0) - slopes * where.mean()
-    missed = np.abs(logarithms - starts - np.multiply.outer(where, slopes)).max()
-    return slopes, starts, float(missed)
+    residual = np.abs(logarithms - starts - np.multiply.outer(where, slopes)).max()
+    return slopes, starts, float(residual)
 
 
 _SOME_ROWS = 48
-"""Rows on which a form is looked for before it is looked for everywhere."""
+"""Rows on which a form is tested before it is tested on all."""
 _FIRST_ROWS = 4
-"""Rows at the front: where the first entries of a table are not in a form, no others are."""
-_MOST_SIDES, _MOST_FORMS = 6, 3
-"""Of an array that is looked into, and forms one within another."""
+"""First rows: if they do not have a form, later rows do not either."""
+_MOST_AXES_OF_ARRAY, _MOST_FORMS = 6, 3
+"""Most axes of an array to analyse, and most nested forms."""
 _LEAST_ROWS = 2
-"""Rows, of a form's matrix, that a form is worth trying for."""
+"""Fewest rows of a matrix in another form."""
 
 SINES_FIRST = "sines first, then cosines"
 
 
 def certain_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """The matrices in an array whose own numbers show that they are there, the likeliest first."""
+    """Yield the matrices that the values of an array show to be in it, likeliest first."""
     shape = evidence.shape
-    if len(shape) > _MOST_SIDES or len(evidence.forms) >= _MOST_FORMS:
+    if len(shape) > _MOST_AXES_OF_ARRAY or len(evidence.forms) >= _MOST_FORMS:
         return
     yield from _equal_slices(evidence)
     if len(evidence.arrays) == 1:
-        yield from _turning_matrices(evidence)
+        yield from _rotation_matrices(evidence)
         yield from _stacks(evidence)
         if len(shape) == 2:
-            yield from _joined(evidence)
+            yield from _tables_side_by_side(evidence)
         elif len(shape) == 3:
             yield from _batches_of_heads(evidence)
-            yield from _behind_padding(evidence) if shape[1] == 1 else ()
+            yield from _scores_after_padding(evidence) if shape[1] == 1 else ()
     if len(shape) in (2, 3):
         yield from _without_empty_rows(evidence)
 
 
 def possible_forms(evidence: Evidence) -> Iterator[Evidence]:
-    """The arrays in the other order, where nothing was made out of two."""
+    """Yield two arrays in the other order, as sines first."""
     if len(evidence.arrays) == 2 and SINES_FIRST not in evidence.forms:
-        yield _form(evidence, evidence.arrays[::-1], SINES_FIRST)
+        yield _inner_evidence(evidence, evidence.arrays[::-1], SINES_FIRST)
 
 
 def periods_read(evidence: Evidence) -> Evidence | None:
-    """The frequencies whose reciprocals one row may hold: MLX's ``freqs`` of ``mx.fast.rope``."""
+    """Return 1/x of one row, which may hold periods as MLX's ``freqs`` of ``mx.fast.rope`` does."""
     values = np.asarray(evidence.sample[0])
     if values.dtype.kind == "c" or not (np.isfinite(values) & (values > 0)).all():
         return None
     stored = real_format(evidence.stored)
     rounded = widen(narrow(1 / np.asarray(values, np.float64), None, stored), stored)
-    return _form(evidence, (rounded,), "periods, 1/frequency")
+    return _inner_evidence(evidence, (rounded,), "periods, 1/frequency")
 
 
-def _form(evidence: Evidence, arrays: tuple[NumberArray, ...], text: str) -> Evidence:
-    """The evidence that arrays within others give."""
+def _inner_evidence(evidence: Evidence, arrays: tuple[NumberArray, ...], text: str) -> Evidence:
     return replace(
         evidence,
         arrays=tuple(without_ones(array) for array in arrays),
@@ -383,21 +384,21 @@ def _form(evidence: Evidence, arrays: tuple[NumberArray, ...], text: str) -> Evi
 
 
 def _equal_slices(evidence: Evidence) -> Iterator[Evidence]:
-    """One of the slices along an axis, such as that of a batch or of heads, where all are equal."""
+    """Yield one slice along an axis of batches or heads, if all slices are equal."""
     shape = evidence.shape
     for axis in range(len(shape) - 1) if len(shape) > 2 else ():
         if shape[axis] > 1 and all(_all_equal(array, axis) for array in evidence.arrays):
             text = f"{shape[axis]} times over, the same along axis {axis}"
-            arrays = tuple(_at(array, axis, 0) for array in evidence.arrays)
-            # One row of scores that all queries have, of as many queries as keys.
+            arrays = tuple(_slice_at(array, axis, 0) for array in evidence.arrays)
+            # All queries have the same row of scores, and there are as many queries as keys.
             if axis and len(shape) == 3 and shape[1] == shape[2]:
                 arrays = tuple(array[:, None] for array in arrays)
-            yield _form(evidence, arrays, text)
+            yield _inner_evidence(evidence, arrays, text)
             return
 
 
 def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:
-    """The heads of one of several equal sequences, as BLOOM has them one after another."""
+    """Yield the heads of one of several equal sequences, stored one after another as in BLOOM."""
     (array,) = evidence.arrays
     heads, queries, keys = array.shape
     if queries not in (1, keys):
@@ -405,51 +406,50 @@ def _batches_of_heads(evidence: Evidence) -> Iterator[Evidence]:
     for own in (n for n in range(1, heads // 2 + 1) if heads % n == 0):
         if own > 1 and _all_equal(array.reshape(heads // own, own, queries, keys), 0):
             text = f"{heads // own} times over, one sequence after another"
-            yield _form(evidence, (array[:own],), text)
+            yield _inner_evidence(evidence, (array[:own],), text)
             return
 
 
-def _behind_padding(evidence: Evidence) -> Iterator[Evidence]:
-    """The scores of the keys behind padding on the left, whose own are all 0, as in BLOOM.
+def _scores_after_padding(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield the scores after left padding, which has only the score 0, as in BLOOM.
 
-    The first key that is none has the score 0 as well.
+    The first key after the padding has the score 0 too.
     """
     (array,) = evidence.arrays
-    padding = _empty_rows(array[:, 0].T) - 1
+    padding = _count_empty_rows(array[:, 0].T) - 1
     if 0 < padding < array.shape[2] - _LEAST_ROWS:
         text = f"behind padding: the first {padding} keys hold zeros"
-        yield _form(evidence, (array[:, :, padding:],), text)
+        yield _inner_evidence(evidence, (array[:, :, padding:],), text)
 
 
-def _at(array: NumberArray, axis: int, index: int) -> NumberArray:
-    """A slice of an array, as a view."""
+def _slice_at(array: NumberArray, axis: int, index: int) -> NumberArray:
     return array[(slice(None),) * axis + (index,)]
 
 
 def _all_equal(array: NumberArray, axis: int) -> bool:
-    """Whether all slices along an axis are the same, entry by entry; first some, then all."""
-    first, others = _at(array, axis, 0), range(array.shape[axis] - 1, 0, -1)
+    """Return whether all slices along an axis are equal; the first rows are compared first."""
+    first, others = _slice_at(array, axis, 0), range(array.shape[axis] - 1, 0, -1)
     return all(
-        np.array_equal(first[rows], _at(array, axis, index)[rows], equal_nan=True)
+        np.array_equal(first[rows], _slice_at(array, axis, index)[rows], equal_nan=True)
         for rows in (slice(1), slice(None))
         for index in others
     )
 
 
 def _stacks(evidence: Evidence) -> Iterator[Evidence]:
-    """Cosines and sines on an axis of their own, of two."""
+    """Yield cosines and sines stacked along an axis of length 2."""
     (array,) = evidence.arrays
     if array.ndim < 3 or array.dtype.kind == "c":
         return
     for axis in (array.ndim - 1, *range(array.ndim - 1)):
         if array.shape[axis] == 2:
-            halves = _at(array, axis, 0), _at(array, axis, 1)
-            if _turn(*halves, evidence.rounding):
-                yield _form(evidence, halves, f"cosines and sines along axis {axis}")
+            halves = _slice_at(array, axis, 0), _slice_at(array, axis, 1)
+            if _on_circles(*halves, evidence.rounding):
+                yield _inner_evidence(evidence, halves, f"cosines and sines along axis {axis}")
 
 
-def _turning_matrices(evidence: Evidence) -> Iterator[Evidence]:
-    """Cosines and sines in matrices ((cos, −sin), (sin, cos)), or their transposes."""
+def _rotation_matrices(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield cosines and sines from matrices ((cos, −sin), (sin, cos)), or their transposes."""
     (array,) = evidence.arrays
     if array.ndim < 4 or array.shape[-2:] != (2, 2) or array.dtype.kind == "c":
         return
@@ -461,12 +461,14 @@ def _turning_matrices(evidence: Evidence) -> Iterator[Evidence]:
             return
         release(cells)
     for sine, text in ((array[..., 1, 0], ""), (array[..., 0, 1], ", transposed")):
-        if _turn(array[..., 0, 0], sine, evidence.rounding):
-            yield _form(evidence, (array[..., 0, 0], sine), f"2×2 rotation matrices{text}")
+        if _on_circles(array[..., 0, 0], sine, evidence.rounding):
+            yield _inner_evidence(
+                evidence, (array[..., 0, 0], sine), f"2×2 rotation matrices{text}"
+            )
 
 
-def _joined(evidence: Evidence) -> Iterator[Evidence]:
-    """Full tables of cosines and of sines side by side."""
+def _tables_side_by_side(evidence: Evidence) -> Iterator[Evidence]:
+    """Yield full tables of cosines and of sines that are side by side."""
     (array,) = evidence.arrays
     if array.dtype.kind == "c":
         return
@@ -474,28 +476,31 @@ def _joined(evidence: Evidence) -> Iterator[Evidence]:
     if columns % 4 == 0:
         halves = array[:, : columns // 2], array[:, columns // 2 :]
         repeats = all(_is_repeated(_some_rows(cos)) for cos in (halves[0][:_FIRST_ROWS], halves[0]))
-        if repeats and _turn(*halves, rounding):
-            yield _form(evidence, halves, "full tables of cosines and of sines side by side")
+        if repeats and _on_circles(*halves, rounding):
+            yield _inner_evidence(
+                evidence, halves, "full tables of cosines and of sines side by side"
+            )
 
 
 def _is_repeated(rows: Reals) -> bool:
-    """Whether rows hold each number twice, in halves or interleaved."""
+    """Return whether rows hold each number twice, in halves or interleaved."""
     half = rows.shape[1] // 2
     ways = (rows[:, :half], rows[:, half:]), (rows[:, 0::2], rows[:, 1::2])
     return bool(rows.any()) and any(np.array_equal(*way) for way in ways)
 
 
 def _some_rows(array: NumberArray) -> Reals:
-    """Some rows of an array, from the first to the last, as float64. Shape: (rows, entries)."""
+    """Return rows from the first to the last, flattened, as float64. Shape: (rows, entries)."""
     rows = spread(array.shape[0], _SOME_ROWS)
     few = np.asarray(array[rows])
     return np.asarray(few.reshape(few.shape[0], -1), np.float64)
 
 
-def _turn(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
-    """Whether cos² + sin² is the same number in some rows, more than noise would have it be.
+def _on_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
+    """Return whether cos² + sin² is constant in some rows, more than noise allows.
 
-    The first rows are asked alone at first: each row elsewhere brings a piece of a large file in.
+    The first rows are tested before the others, because each later row loads a part of a large
+    file.
     """
     return all(
         _are_circles(*rows, rounding)
@@ -504,33 +509,34 @@ def _turn(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
 
 
 def _are_circles(cos: NumberArray, sin: NumberArray, rounding: float) -> bool:
+    """Return whether cos² + sin² is constant in 90% of some rows, within rounding."""
     sizes = np.hypot(_some_rows(cos), _some_rows(sin))
-    known = sizes[np.isfinite(sizes) & (sizes > 0)]
-    if 2 * known.size < sizes.size or not known.size:
+    positive = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if 2 * positive.size < sizes.size or not positive.size:
         return False
-    apart = np.abs(known / median(known) - 1)
-    return bool(np.quantile(apart, 0.9) <= min(_UNEVEN, 1e-4 + 8 * rounding))
+    deviations = np.abs(positive / median(positive) - 1)
+    return bool(np.quantile(deviations, 0.9) <= min(_UNEVEN, 1e-4 + 8 * rounding))
 
 
 def _is_empty(rows: NumberArray) -> Flags:
-    """Which rows hold zeros alone, or nothing that is a number. Shape: (rows,)."""
+    """Return which rows hold only zeros or only NaN. Shape: (rows,)."""
     with np.errstate(invalid="ignore"):
         flat = rows.reshape(rows.shape[0], -1)
         return np.asarray((flat == 0).all(axis=1) | np.isnan(flat).all(axis=1))
 
 
 def _without_empty_rows(evidence: Evidence) -> Iterator[Evidence]:
-    """The rows, or heads, before those at the end that hold nothing, as in x-transformers."""
+    """Yield the rows, or heads, before empty ones at the end, as in x-transformers."""
     count = evidence.count
-    kept = count - min(_empty_rows(array[::-1]) for array in evidence.arrays)
+    kept = count - min(_count_empty_rows(array[::-1]) for array in evidence.arrays)
     if _LEAST_ROWS <= kept < count:
         what = "rows" if len(evidence.shape) == 2 else "heads"
         text = f"before empty {what}: {what} {kept} to {count - 1} hold zeros or NaN"
-        yield _form(evidence, tuple(array[:kept] for array in evidence.arrays), text)
+        yield _inner_evidence(evidence, tuple(array[:kept] for array in evidence.arrays), text)
 
 
-def _empty_rows(array: NumberArray) -> int:
-    """How many rows from the first on are empty."""
+def _count_empty_rows(array: NumberArray) -> int:
+    """Return how many rows at the start are empty."""
     if not _is_empty(array[:1]).all():
         return 0
     full = np.append(~_is_empty(array), True)

@@ -1,14 +1,13 @@
-"""Which encoding an array is: the hypothesis that leaves the smallest residual.
+"""Identify the encoding of an array: the hypothesis with the smallest remaining error.
 
-Owns the choice among hypotheses and what is said of the one that fits: its parameters, the model it
-belongs to, the positions of its rows, and the command that writes the same array. What leaves more
-over than the number format explains is not identified, however near it comes.
+In: arrays from files. Out: the parameters, model, positions and command of the hypothesis that
+fits. If the error exceeds the rounding of the number format, the array is not identified.
 
-Hypotheses stand in the order of what they leave to be said: the bits that all entries are off by
-together (``bits_of_difference``), an entry that is wrong being 64 at most. One that leaves more
-than twice the least, and what a fitted number takes besides, is outdone: a table that equals an
-encoding but for a row is that encoding, damaged, and not another which comes within the tolerance
-of float32 code everywhere. Of those that are not outdone what fits comes first, then what is plain.
+Candidates are ordered by the total size of their errors in bits (``bits_of_difference``); a wrong
+entry counts at most 64. A candidate with more than twice the fewest bits, plus those of a fitted
+number, is surpassed and ranked last. So a table that equals an encoding except in one row is that
+encoding, damaged. It is not another encoding within the tolerance of float32 code everywhere. Of
+the rest, candidates that fit come first, then the simplest.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -46,28 +45,31 @@ if TYPE_CHECKING:
 
 SHOWN = 5
 """Candidates in a report."""
-_OUTDONE, _ALLOWED_BITS = 2.0, MOST_BITS
-"""Times the least bits, and bits besides: noise differs less, and a number more is a fitted one."""
+_SURPASSED, _ALLOWED_BITS = 2.0, MOST_BITS
+"""A candidate is surpassed if its bits exceed this multiple of the fewest, plus these. Noise
+differs by less, and an additional parameter is a fitted one."""
 _GIVEN = 0.97
-"""Of the entries: a fitted number gives so many of a table that is correctly rounded."""
+"""Share of the entries that a fitted number must reproduce if the table is correctly rounded."""
 _MOST_CELLS = 1 << 26
-"""Entries that are read again for candidates but the first, which is always compared with all."""
+"""Entries that are read again for candidates after the first, which is always compared with all."""
 
 
 class Candidate(Record):
-    """One hypothesis in words and numbers; ``params`` are those that the array shows.
+    """One hypothesis as a report shows it; ``params`` are those that the array shows.
 
-    ``census`` is what it leaves over of all entries, None where only the sample was compared; the
-    numbers then are the sample's, of ``compared`` rows. ``exact`` says that every entry is the
-    correctly rounded value. ``positions`` are those of all rows, None where they are not regular
-    and too many to list. ``uncertainty`` says how far a fitted parameter may be off. ``models``
-    are those whose own table every entry equals, but in rows that do not fit; ``fitting_models``
-    those whose table fits as this does.
-    ``bits`` are what all entries are off by together, as far as they were compared; a candidate
-    that leaves far more of them than another that fits, or does but for some rows, is ``outdone``.
-    ``commands`` write what the entries were compared with, one for each file, behind the one that
-    writes the ids of a prompt; empty where posenc has no command for it. Where the file holds it in
-    other ``forms``, or ``multiplied`` by a number, they write what stands behind these.
+    ``census`` is the comparison with all entries, or None if only the sample was compared. Then the
+    numbers are the sample's, of ``compared`` rows. ``exact`` says that every entry is correctly
+    rounded. ``positions`` are those of all rows, or None if they are irregular and too many to
+    list. ``uncertainty`` is the possible error of each fitted parameter. ``models`` are those with
+    the same table, except in rows that do not fit; ``fitting_models`` those whose table fits
+    equally well.
+
+    ``bits`` are the total size of the errors of all compared entries. A candidate with far more
+    bits than another that fits, perhaps except in some rows, is ``surpassed``.
+
+    ``commands`` write the expected entries, one for each file, after the command that writes the
+    ids of a prompt. There are none if posenc has no such command. If the file holds other ``forms``
+    of the entries, or they are ``multiplied``, the commands write them without these.
     """
 
     scheme: str
@@ -93,7 +95,7 @@ class Candidate(Record):
     bits: float
     forms: tuple[str, ...] = ()
     multiplied: float = 1.0
-    outdone: bool = False
+    surpassed: bool = False
 
     @property
     def as_written(self) -> bool:
@@ -102,12 +104,12 @@ class Candidate(Record):
 
     @property
     def fits(self) -> bool:
-        """Whether no entry is farther off than the number format and right code explain."""
+        """Whether the number format and correct code explain the error of every entry."""
         return self.census is not None and self.fits_sample and self.census.fits
 
     @property
     def exact(self) -> bool:
-        """Whether every entry is the correctly rounded value."""
+        """Whether every entry is correctly rounded."""
         return (
             self.fits
             and self.arithmetic == "exact"
@@ -118,16 +120,15 @@ class Candidate(Record):
 
     @property
     def fits_rows(self) -> bool:
-        """Whether it fits but for some rows, and not by chance in the others."""
-        tally = self.census
-        return tally is not None and not self.fits and tally.fits_many
+        """Whether it fits except in some rows, and the fit of the others is no coincidence."""
+        counted = self.census
+        return counted is not None and not self.fits and counted.fits_many
 
 
 class Identification(Record):
-    """What an array is, as far as hypotheses go.
+    """The result for an array.
 
-    ``candidates`` are what was tried and came nearest, the best first; the first is what the array
-    is if it fits.
+    ``candidates`` are the nearest hypotheses, best first; the array is the first one if that fits.
     """
 
     stored: str
@@ -137,20 +138,21 @@ class Identification(Record):
 
     @property
     def match(self) -> Candidate | None:
-        """What the array is; None where nothing fits."""
+        """The candidate that the array is, or None if nothing fits."""
         return self.candidates[0] if self.candidates and self.candidates[0].fits else None
 
     @property
     def nearest(self) -> Candidate | None:
-        """What the array would be but for some rows; None where nothing is."""
+        """The candidate that the array is except in some rows, or None."""
         best = self.candidates[0] if self.candidates else None
         return best if best and best.fits_rows else None
 
     @property
     def settings(self) -> dict[str, str]:
-        """What tells an encoding from others, as texts: its scheme, parameters and table.
+        """Scheme, parameters and table as texts, to compare identifications.
 
-        Empty where the array is none; a setting is where it is not shown, or is the usual one.
+        Empty if nothing was identified. A setting is empty if the array does not show it, or if it
+        is the default.
         """
         best = self.match or self.nearest
         if best is None:
@@ -169,31 +171,31 @@ class Identification(Record):
 
     @property
     def summary(self) -> str:
-        """What the array is in one line, with what it leaves over of all rows."""
+        """The result in one line, with the remaining error of all rows."""
         best = self.match or self.nearest
         if best is None or best.census is None:
             return "no known encoding"
         multiplied = [] if best.multiplied == 1 else [f"multiplied by {best.multiplied:.9g}"]
         misfits = best.census.misfits
         but = "" if best.fits else f", misfits: {misfits}"
-        said = self.settings.items()
-        texts = [f"{name} {value}" for name, value in said if name != "scheme" and value]
+        shown_settings = self.settings.items()
+        texts = [f"{name} {value}" for name, value in shown_settings if name != "scheme" and value]
         name = ", ".join([best.scheme, *texts, *best.forms, *multiplied])
         compared = f"all {best.compared} rows compared{but}"
-        as_well = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
-        others = [other for other in dict.fromkeys(as_well) if other != best.scheme]
+        others_that_fit = [c.scheme for c in self.candidates if c.fits and c.bits == best.bits]
+        others = [other for other in dict.fromkeys(others_that_fit) if other != best.scheme]
         do = "fits" if len(others) == 1 else "fit"
         alike = f"; {' and '.join(others)} {do} as well" if best.fits and others else ""
         return f"{name} ({compared}; largest difference {best.residual:.3g}){alike}"
 
 
 def settings_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Parameters as texts, empty where they have no value."""
+    """Return parameters as texts, empty for None."""
     return {name: "" if value is None else brief_text(value) for name, value in params.items()}
 
 
 def identify_files(loaded: Sequence[Loaded]) -> Identification:
-    """What one array, or a table of cosines and one of sines, is.
+    """Identify one array, or a table of cosines and one of sines.
 
     Raises: InvalidInput for two arrays of different shapes, or of complex numbers.
     """
@@ -216,7 +218,7 @@ def identify_files(loaded: Sequence[Loaded]) -> Identification:
 
 
 def identify(evidence: Evidence) -> Identification:
-    """What the arrays of some evidence are.
+    """Identify the arrays of some evidence.
 
     >>> rows = np.arange(64)[:, None] * 10_000.0 ** -(np.arange(8) / 8)
     >>> table = np.concatenate([np.cos(rows), np.sin(rows)], axis=1).astype(np.float32)
@@ -225,9 +227,9 @@ def identify(evidence: Evidence) -> Identification:
     ('rope', 10000.0, ('cos-sin',))
     """
     candidates: list[Candidate] = []
-    # Hypotheses that are far off divide by nothing and overflow; what they leave over tells.
+    # Wrong hypotheses divide by zero and overflow; their errors show it.
     with np.errstate(all="ignore"):
-        notes = [*_emptiness(evidence)]
+        notes = [*_reasons_against(evidence)]
         if not notes:
             attempts = attempts_of_forms(replace(evidence, quantum=0.0), notes)
             if evidence.quantum and not any(attempt.trial.fits for attempt in attempts):
@@ -236,64 +238,64 @@ def identify(evidence: Evidence) -> Identification:
     return Identification(evidence.stored, evidence.shape, tuple(candidates), tuple(notes))
 
 
-def _emptiness(evidence: Evidence) -> Iterator[str]:
-    """Why an array can be no encoding, or any."""
+def _reasons_against(evidence: Evidence) -> Iterator[str]:
+    """Yield why an array can be no encoding, or any encoding."""
     if 0 in evidence.shape:
         yield "it is empty"
     elif not any(np.isfinite(sample).any() for sample in evidence.sample):
         yield "all sampled values are NaN or infinite"
     else:
-        first = evidence.sample[0].reshape(-1)[:1]  # one number, which any table may hold, but 0
+        first = evidence.sample[0].reshape(-1)[:1]  # any table may hold one number, except 0
         if first.all() and all((sample == first).all() for sample in evidence.sample):
             yield "all values are equal, and a constant table identifies no encoding"
 
 
 def _candidates(attempts: Sequence[Attempt]) -> list[Candidate]:
-    """The best attempts, each compared with every entry where that is not too much, best first."""
+    """Return the best attempts, best first, compared with all entries unless that is too much."""
     candidates: list[Candidate] = []
     counts: list[tuple[Attempt, Census | None]] = []
     left = _MOST_CELLS
     for attempt in _distinct_attempts(_sort_by_evidence(attempts))[:SHOWN]:
-        tally = None
+        counted = None
         if attempt.trial.fits_most:
             alike = [count for other, count in counts if same_cells(other.trial, attempt.trial)]
             cells = sum(array.size for array in attempt.evidence.arrays)
             if alike:
-                tally = alike[0]
+                counted = alike[0]
             elif not counts or cells <= left:
-                tally = attempt.census()
-                if tally and attempt.evidence.skipped and not attempt.evidence.forms:
-                    blank = (*range(attempt.evidence.skipped), *tally.padding)
-                    tally = replace(tally, padding=blank)
+                counted = attempt.census()
+                if counted and attempt.evidence.skipped and not attempt.evidence.forms:
+                    blank = (*range(attempt.evidence.skipped), *counted.padding)
+                    counted = replace(counted, padding=blank)
                 left -= cells
-            counts.append((attempt, tally))
-        candidates.append(_candidate(attempt, tally))
-    believed = [
+            counts.append((attempt, counted))
+        candidates.append(_candidate(attempt, counted))
+    accepted = [
         c.bits
         for c in candidates
         if (c.fits or c.fits_rows) and not _is_fitted_roughly(c.uncertainty, c.equal)
     ]
-    judged = [
-        replace(candidate, outdone=_is_outdone(candidate.bits, believed))
+    ranked = [
+        replace(candidate, surpassed=_is_surpassed(candidate.bits, accepted))
         for candidate in candidates
     ]
-    return sorted(judged, key=_standing)
+    return sorted(ranked, key=_sort_key)
 
 
-def _is_outdone(bits: float, others: Sequence[float]) -> bool:
-    """Whether one of others leaves so much less to be said that chance does not explain it."""
-    return bits > _OUTDONE * min(others, default=bits) + _ALLOWED_BITS
+def _is_surpassed(bits: float, others: Sequence[float]) -> bool:
+    """Return whether one of the others has so many fewer bits that chance does not explain it."""
+    return bits > _SURPASSED * min(others, default=bits) + _ALLOWED_BITS
 
 
 def _is_fitted_roughly(uncertainty: Mapping[str, float], equal: float) -> bool:
-    """Whether a number was fitted that does not give the entries: it outdoes no plain one."""
+    """Return whether a number was fitted but reproduces too few entries to surpass others."""
     return bool(uncertainty) and equal < _GIVEN
 
 
 def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Attempts as they stand by the sample: outdone ones behind those that are not."""
+    """Sort attempts by the sample: surpassed ones come last."""
     trials = [attempt.trial for attempt in attempts]
-    believed = [
+    accepted = [
         trial.bits
         for trial in trials
         if trial.fits_most
@@ -302,34 +304,34 @@ def _sort_by_evidence(attempts: Sequence[Attempt]) -> list[Attempt]:
     ]
 
     return sorted(
-        attempts, key=lambda a: not a.trial.fits_most or _is_outdone(a.trial.bits, believed)
+        attempts, key=lambda a: not a.trial.fits_most or _is_surpassed(a.trial.bits, accepted)
     )
 
 
-def _standing(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
-    """What sorts candidates: those not outdone, those that fit, those but for the fewest rows.
+def _sort_key(candidate: Candidate) -> tuple[bool, bool, bool, int, bool]:
+    """Return the sort key of a candidate: surpassed ones last, then by fit and misfitting rows.
 
-    Of those that fit come first those that give every entry.
+    Among those that fit, candidates that reproduce every entry come first.
     """
     misfits = candidate.census.misfits if candidate.census and candidate.fits_rows else 0
-    believed = candidate.fits or candidate.fits_rows
-    nearly = not candidate.fits or candidate.bits > 0
-    doubted = not believed or candidate.outdone
-    return doubted, not believed, not candidate.fits, misfits, nearly
+    accepted = candidate.fits or candidate.fits_rows
+    inexact = not candidate.fits or candidate.bits > 0
+    last = not accepted or candidate.surpassed
+    return last, not accepted, not candidate.fits, misfits, inexact
 
 
 def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Attempts without those that say the same again."""
+    """Return attempts without repetitions of the same result."""
     distinct, seen = [], set()
     for attempt in attempts:
         trial = attempt.trial
         bound, hypothesis = trial.bound, trial.hypothesis
         shown = {k: v for k, v in bound.params.items() if k not in hypothesis.hidden}
-        where = None if hypothesis.positions is None else hypothesis.positions.tobytes()
+        row_positions = None if hypothesis.positions is None else hypothesis.positions.tobytes()
         key = (
             *(bound.scheme.name, repr(shown), hypothesis.tables),
             *(hypothesis.denominator, hypothesis.multiplier),
-            where if attempt.evidence.count == 1 else None,
+            row_positions if attempt.evidence.count == 1 else None,
         )
         if key not in seen:
             seen.add(key)
@@ -337,7 +339,8 @@ def _distinct_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     return distinct
 
 
-def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
+def _candidate(attempt: Attempt, counted: Census | None) -> Candidate:
+    """Return an attempt as a report shows it."""
     trial, evidence = attempt.trial, attempt.evidence
     hypothesis, bound = trial.hypothesis, trial.bound
     content, rotary = bound.content, bound.scheme.kind == "rotary"
@@ -347,7 +350,7 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
     columns = content.waves is not None
     if content.waves is not None and rotary and hypothesis.tables != ("inv-freq",):
         scale = float(content.waves.scale)
-    equal_models, fitting_models = _models(attempt, tally)
+    equal_models, fitting_models = _models(attempt, counted)
     return Candidate(
         scheme=bound.scheme.name,
         params=params,
@@ -355,55 +358,55 @@ def _candidate(attempt: Attempt, tally: Census | None) -> Candidate:
         layout=params.get("layout") if columns else None,
         positions=positions,
         head=hypothesis.head,
-        residual=trial.residual if tally is None else tally.residual,
-        ratio=trial.ratio if tally is None else tally.ratio,
-        equal=trial.equal if tally is None else tally.equal / max(tally.cells, 1),
+        residual=trial.residual if counted is None else counted.residual,
+        ratio=trial.ratio if counted is None else counted.ratio,
+        equal=trial.equal if counted is None else counted.equal / max(counted.cells, 1),
         arithmetic=trial.arithmetic if trial.read_off is None else None,
         rounded=trial.rounded.name,
         attention_factor=scale,
         uncertainty={k: float(v) for k, v in hypothesis.uncertainty.items() if v},
-        notes=(*hypothesis.notes, *_omissions(attempt, tally)),
+        notes=(*hypothesis.notes, *_omissions(attempt, counted)),
         models=equal_models,
         fitting_models=fitting_models,
         commands=commands_of(trial, evidence, positions),
-        compared=int(evidence.rows.size) if tally is None else tally.rows,
+        compared=int(evidence.rows.size) if counted is None else counted.rows,
         fits_sample=trial.fits,
-        census=tally,
-        bits=trial.bits if tally is None else tally.bits,
-        forms=(*evidence.forms, *_rounded_to(evidence)),
+        census=counted,
+        bits=trial.bits if counted is None else counted.bits,
+        forms=(*evidence.forms, *_roundings(evidence)),
         multiplied=hypothesis.multiplier,
     )
 
 
-def _rounded_to(evidence: Evidence) -> Iterator[str]:
-    """What all values were rounded to that is no number format."""
+def _roundings(evidence: Evidence) -> Iterator[str]:
+    """Yield a rounding of all values that is not a number format."""
     if evidence.quantum == 1:
         yield "rounded to integers"
     elif evidence.quantum:
         yield f"rounded to {round(-math.log10(evidence.quantum))} decimal places"
 
 
-def _models(attempt: Attempt, tally: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The models whose own table all rows that fit equal, and those whose table these fit."""
+def _models(attempt: Attempt, counted: Census | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the models with the same table in all rows that fit, and models that only fit."""
     trial = attempt.trial
-    if tally is None or not tally.fits_many:
+    if counted is None or not counted.fits_many:
         return (), ()
     names = models_of(trial)
-    if tally.loose == 0 and trial.read_off is None:
+    if counted.loose == 0 and trial.read_off is None:
         return names, ()
     return (), names
 
 
-def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
-    """What was not compared with the hypothesis, each with how much it is."""
-    blank = tally.padding if tally else ()
+def _omissions(attempt: Attempt, counted: Census | None) -> Iterator[str]:
+    """Yield the parts of the array that were not compared, each with its size."""
+    blank = counted.padding if counted else ()
     if blank:
         rows = " and ".join(f"row {row}" for row in blank)
         holds = "holds" if len(blank) == 1 else "hold"
         yield f"{rows} {holds} zeros, as for a class or padding token; the rest was compared"
-    if tally is not None and tally.hidden:
-        hides = "1 cell" if tally.hidden == 1 else f"{tally.hidden} cells"
-        yield f"a mask hides {hides}; the other {tally.cells} were compared"
+    if counted is not None and counted.hidden:
+        hides = "1 cell" if counted.hidden == 1 else f"{counted.hidden} cells"
+        yield f"a mask hides {hides}; the other {counted.cells} were compared"
     if attempt.profile is not None and attempt.profile.causal:
         yield "keys after the query hold 0, as behind a causal mask"
 
@@ -411,37 +414,35 @@ def _omissions(attempt: Attempt, tally: Census | None) -> Iterator[str]:
 def _positions(
     hypothesis: Hypothesis, evidence: Evidence, *, keyed: bool = False
 ) -> Positions | None:
-    """The positions of all rows: evenly spaced, or as many as can be listed.
+    """Return the positions of all rows if they are evenly spaced or few enough to list, else None.
 
-    Of a bias they are those of queries and keys, and as ``keyed`` begin where its keys do; of a
-    relative scheme offsets.
+    For a bias they are those of queries and keys, and if ``keyed`` they start at its first key. For
+    a relative scheme they are offsets.
     """
-    where = hypothesis.positions
-    if where is None:
+    row_positions = hypothesis.positions
+    if row_positions is None:
         return None
     if (hypothesis.tables == (None,) and len(evidence.shape) == 3) or hypothesis.head is not None:
-        first = int(where[0]) if keyed else 0
+        first = int(row_positions[0]) if keyed else 0
         return Positions.contiguous(first, evidence.shape[-1])
     rows, count = evidence.rows, evidence.count
-    if where.size != rows.size:
-        rows, count = np.arange(where.size), where.size
-    line = line_of(where, rows)
+    line = line_of(row_positions, rows)
     if line is not None and line[1] != 0:
         evenly = Positions.evenly(*line, count, hypothesis.denominator)
         return evenly if line[1] > 0 or count <= FALLING_POSITIONS else None
-    if rows.size == count and where.min() >= 0:
-        return positions_of(where.tolist())
+    if rows.size == count and row_positions.min() >= 0:
+        return positions_of(row_positions.tolist())
     return None
 
 
 _LISTED = 512
-"""Ranges of positions that a command line gives: some 6 kB, of rows in no regular order."""
+"""Most ranges of positions in a command, some 6 kB, for rows in irregular order."""
 
 
 def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -> tuple[str, ...]:
-    """Commands that write the array again, one for each file, ready to paste.
+    """Return the commands that write the array again, one for each file, ready to paste.
 
-    Before them stands the one that writes the ids of a prompt.
+    For a prompt, the command that writes its ids comes first.
     """
     hypothesis, bound = trial.hypothesis, trial.bound
     if positions is None and hypothesis.positions is not None:
@@ -469,9 +470,9 @@ def commands_of(trial: Trial, evidence: Evidence, positions: Positions | None) -
 
 
 def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
-    """The parameters that are not what they would be without, as a command line gives them.
+    """Return the parameters that differ from their defaults, as a command line gives them.
 
-    Those that a command needs are among them, whether the array shows them or not.
+    Required parameters are included even if the array does not show them.
     """
     hypothesis, bound = trial.hypothesis, trial.bound
     texts: dict[str, str] = {}
@@ -486,7 +487,7 @@ def _parameter_texts(trial: Trial, length: int | None) -> dict[str, str]:
 
 
 def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
-    """The options that give the parameters; None where they would not give these very ones."""
+    """Return the options for the parameters, or None if options cannot give exactly these."""
     hypothesis, bound = trial.hypothesis, trial.bound
     texts = _parameter_texts(trial, length)
     given = bound.scheme.bind(texts, seq_len=length).params
@@ -499,7 +500,7 @@ def _parameter_words(trial: Trial, length: int | None) -> list[str] | None:
 
 
 def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
-    """The options that ask for positions, None where none can."""
+    """Return the options for positions, or None if options cannot give them."""
     if trial.bound.scheme.kind == "relative":
         (only,) = positions.ranges if len(positions.ranges) == 1 else (None,)
         if only is None or only.step != 1 or only[0] != -only[-1]:
@@ -513,11 +514,11 @@ def _positions_words(trial: Trial, positions: Positions) -> list[str] | None:
 
 
 def _file_words(trial: Trial, evidence: Evidence, table: str | None, *, several: bool) -> list[str]:
-    """The options of the table, its number format and its file."""
+    """Return the options for the table, its number format and its file."""
     dtype = real_format(evidence.stored).name
     table = "angles" if table in UNREDUCED_TABLES else table
     words = [] if table in (None, "cos-sin") else ["--table", table or ""]
-    # The numbers of a text file are read as float64, whatever they were.
+    # Text files are read as float64, whatever format wrote them.
     if dtype == "float64" and trial.rounded.name == "float32":
         dtype = "float32"
     words += ["--dtype", dtype]

@@ -1,8 +1,8 @@
-"""Hypotheses of waves: rotary tables, frequencies, sinusoids, grids.
+"""Propose rotary tables, frequencies and sinusoids that an array may hold.
 
-An array is read in every way that makes waves (:mod:`posenc_cli.identification.readings`), the
-rates of the waves are found, rules that give such rates are proposed
-(:mod:`posenc_cli.inference.candidates`), and the phases then say at which positions the rows are.
+Each way to read the array as waves (:mod:`posenc_cli.identification.readings`) gives frequencies.
+:mod:`posenc_cli.inference.candidates` proposes encodings with these frequencies, and the phases
+then give the positions of the rows.
 Imports NumPy: import it only where something is computed.
 """
 
@@ -58,61 +58,69 @@ if TYPE_CHECKING:
     from posenc_cli.inference.evidence import Evidence
     from posenc_cli.numerics.arrays import ComplexRows, Integers, Reals
 
-    FindPlaces = Callable[[bytes], "list[PlacesOfRows]"]
-    """The frequencies of a proposal, as the bytes of float64, to where rows may stand."""
+    FindPositions = Callable[[bytes], "list[SampledPositions]"]
+    """Frequencies of a proposal, as the bytes of float64, → possible positions of the rows."""
 
-_BETWEEN = 1e-3
-"""Mean distance on the unit circle: what float32 angles leave of whole positions, before entries
-are rounded, and no others have."""
+_WHOLE_POSITIONS = 1e-3
+"""Largest mean distance on the unit circle at which positions count as whole. Float32 angles of
+whole positions stay below it before entries are rounded; other positions exceed it."""
 _MISFIT = 0.35
-"""Mean distance on the unit circle: what bfloat16 angles leave, and chance does not."""
+"""Largest mean distance on the unit circle at which positions fit. Bfloat16 angles stay below it;
+chance does not."""
 _MOST_MISSED = 3
-"""Encodings one after another at which rows stand nowhere: rows are no such waves, then."""
+"""Successive proposals without positions after which a view is given up: its rows are not such
+waves."""
 _SOLVED = 64
-"""Rows of the sample that are asked where they stand, before all of them are."""
+"""Rows of the sample whose positions are solved before those of all rows."""
 _EARLY = 24
-"""First rows, where angles are small and arithmetic in bfloat16 is nearly right."""
+"""First rows, where angles are small and bfloat16 arithmetic is nearly right."""
 _PLACED = 1e-3
-"""Mean distance on the unit circle of a row whose place its phases say: what float32 leaves."""
+"""Largest mean distance on the unit circle of a row whose position its phases give: the error of
+float32 arithmetic."""
 _FEWEST_PLACED, _FARTHEST_PLACED = 4, 1 << 17
-"""Pairs that say where a row stands, and how far: of fewer or farther some place always fits."""
+"""Fewest pairs that determine a position, and the farthest one. With fewer pairs, or farther away,
+some position always fits."""
 _FALLING = 0.05
-"""What positions that fall cost a sinusoidal matrix, beside Transformer-XL's, which count back."""
+"""Extra cost of falling positions for a sinusoidal matrix; Transformer-XL's rows, which count back,
+do not pay it."""
 _UNUSUAL = 0.5
-"""What such positions cost a rotary table: timesteps of diffusion models are rather meant."""
+"""Extra cost of fractional or fast falling positions for a rotary table: timesteps of diffusion
+models are likelier."""
 _UNWRITTEN, _WRITTEN = 2.0, 10**6
-"""What positions cost that are measured alone: parts of 1 that are smaller than so many."""
-_ASKED_BETWEEN, _BY_CHANCE = 64, 1e-3
-"""Rows between positions that are asked where they stand, and how probable it may be that all rows
-of a table stand at whole positions by chance."""
+"""Extra cost of positions whose denominator exceeds the second number: nobody writes such
+fractions."""
+_TESTS_BETWEEN, _BY_CHANCE = 64, 1e-3
+"""Test positions between whole ones, and the largest accepted probability that all rows of a table
+are at whole positions by chance."""
 _LEAST_STEP = 0.01
-"""Of a position, from row to row; and the most is as many positions."""
+"""Smallest step from row to row, in positions; its reciprocal is the largest."""
 _LOOKED_UP = 2.5
-"""What an encoding costs that was tried since people use it, not since anything told it."""
+"""Cost of an encoding that is tried because people use it, not because the values suggest it."""
 _UNREAD = 2.5
-"""What an encoding costs besides where nothing else was read: more than all that is read off."""
+"""Extra cost where no parameter was read from the values: more than any encoding that was."""
 _MULTIPLIED = 1.0
-"""What a number that all entries were multiplied by costs: judgement, as three of its digits."""
+"""Extra cost of a multiplier of all entries. Chosen by judgement: as three fitted digits."""
 _ONE = 0.01
-"""How far from 1 the size of sinusoids may be that nobody multiplied: bfloat16 angles shift it."""
-_SEEING: tuple[dict[str, Any], ...] = (
+"""Largest distance from 1 of the amplitude of unmultiplied sinusoids: bfloat16 angles shift it."""
+_IMAGE_SECTIONS: tuple[dict[str, Any], ...] = (
     {"sections": (16, 24, 24)},
     {"sections": (24, 20, 20), "interleaved": True},
     {"sections": (22, 22, 20), "order": "hwt"},
     {"sections": (8, 12, 12)},
     {"sections": (11, 11, 10), "interleaved": True},
 )
-"""Shares of the axes: of Qwen2-VL and 2.5-VL, Qwen3-VL, Ernie 4.5 VL, the GLMs, and Qwen 3.5."""
+"""M-RoPE sections of Qwen2-VL and 2.5-VL, Qwen3-VL, Ernie 4.5 VL, the GLMs, and Qwen 3.5."""
 _MOST_TOKENS = 1 << 13
-"""Of a prompt: all are asked where they stand."""
+"""Longest prompt to try: the positions of all its tokens are solved."""
 _SLIGHT = 1e-5
-"""Of an amplitude: what number formats of 24 bits leave uncertain."""
+"""Relative uncertainty of an amplitude stored in a format with a 24-bit significand."""
 _NEAR = 0.1
-"""Of the mean size of the entries: what such arithmetic leaves over there."""
+"""Largest mean error of a distorted table in its first rows, as a fraction of the mean entry size.
+"""
 
 
 def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """What one row of numbers may be as inverse frequencies."""
+    """Yield hypotheses for one row of numbers as inverse frequencies."""
     values = np.asarray(evidence.sample[0])
     if len(evidence.arrays) != 1 or values.ndim != 1 or values.dtype.kind == "c":
         return
@@ -137,15 +145,15 @@ def frequency_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def _unseen_amplitudes(given: Mapping[str, object]) -> tuple[str, ...]:
-    """Parameters that only the amplitude shows, which frequencies do not have."""
+    """Return the parameters that only an amplitude shows; frequencies have none."""
     names = ("attention_factor", "mscale", "mscale_all_dim")
     return tuple(name for name in names if given.get(name) is None)
 
 
 def _other_factors(given: Mapping[str, Any], length: int) -> tuple[str, ...]:
-    """LongRoPE's list of factors that a table of this length is made without.
+    """Return LongRoPE's list of factors that a table of this length does not use.
 
-    Of a context that nothing tells, neither.
+    If ``given`` has no original context, its name is returned as well.
     """
     if "long_factor" not in given:
         return ()
@@ -156,23 +164,24 @@ def _other_factors(given: Mapping[str, Any], length: int) -> tuple[str, ...]:
 
 
 def wave_hypotheses(evidence: Evidence) -> Iterator[tuple[bool, Iterator[Hypothesis]]]:
-    """What a matrix, or two, may be as waves: for each way to read it, the plainest first.
+    """Yield hypotheses for each way to read one or two matrices as waves, likeliest way first.
 
-    Each with whether it has rows begin at position 0, as most tables do.
+    The bool says whether the rows start at position 0, as in most tables.
     """
     for view in views(evidence):
-        yield view.starts_at_0, _of_view(view, evidence)
+        yield view.starts_at_0, _hypotheses_of_view(view, evidence)
 
 
 def function_hypotheses(evidence: Evidence) -> Iterator[Iterator[Hypothesis]]:
-    """What a matrix may be as cosines, or sines, of waves alone, where no dimension pairs are."""
+    """Yield hypotheses for a matrix of only cosines or only sines, if it has no dimension pairs."""
     if any(view.tables != ("angles",) for view in views(evidence)):
         return
     for view in function_views(evidence):
-        yield _of_view(view, evidence)
+        yield _hypotheses_of_view(view, evidence)
 
 
-def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
+def _hypotheses_of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield hypotheses for one way to read the array, from the frequencies of its waves."""
     rounding = 2 * evidence.rounding
     rates = rates_of(view.pairs, evidence.rows[: view.pairs.shape[0]], rounding)
     if rates is None:
@@ -185,30 +194,30 @@ def _of_view(view: View, evidence: Evidence) -> Iterator[Hypothesis]:
     # Several encodings have the same frequencies.
     find = lru_cache(partial(_row_positions, view.pairs, evidence, rates))
     if view.kind == "sinusoidal":
-        yield from _sinusoidal(view, evidence, rates, find, backward=backward)
+        yield from _sinusoidal_hypotheses(view, evidence, rates, find, backward=backward)
     elif view.growth is not None:
         yield from _growing_hypotheses(view, evidence, rates, find)
     else:
-        yield from _rotary(view, evidence, rates, find)
+        yield from _rotary_hypotheses(view, evidence, rates, find)
 
 
 def angle_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """What a matrix may be as position × frequency, not reduced to a turn.
+    """Yield hypotheses for a matrix of position × frequency that is not reduced modulo 2π.
 
-    All its rows are then multiples of one, the frequencies.
+    All its rows are then multiples of one row, the frequencies.
     """
     values = real_matrix(evidence)
     if values is None or np.ptp(values, axis=1).max() == 0:
-        return  # any numbers are the angles of one pair
+        return  # the angles of one pair can be any numbers
     if evidence.rows.size > 1 and are_multiples(values, evidence.rounding):
         for view in unreduced_views(evidence):
-            yield from _of_view(view, evidence)
+            yield from _hypotheses_of_view(view, evidence)
 
 
 def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """Known encodings at whatever positions the phases of each row say, in any order.
+    """Yield known encodings at the positions that the phases of each row give, in any order.
 
-    Rows that do not follow one another show no rate: only what is known already can be tried.
+    Rows that are not consecutive show no frequency, so only known encodings can be tried.
     """
     few = spread(evidence.rows.size, _EARLY)
     limit = _PLACED + 8 * evidence.rounding
@@ -216,12 +225,12 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
     for view in views(evidence):
         if view.count < _FEWEST_PLACED or view.growth is not None or view.axes > 1:
             continue
-        if view.parts > 1 or view.pairs.shape[0] != evidence.rows.size:
+        if view.parts > 1:
             continue
         if view.tables == ("angles",) and evidence.rows.size == 1:
             continue  # any frequencies are angles, at position 1
         multiplier = _multiplier(view, evidence)
-        for scheme, given, frequencies, cost in _placeable(view, evidence.shape[1]):
+        for scheme, given, frequencies, cost in _common_encodings(view, evidence.shape[1]):
             if any(find(view.pairs[r], frequencies)[1].max() > limit for r in (few[-2:], few)):
                 continue
             positions, misfits = find(view.pairs, frequencies)
@@ -229,7 +238,7 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 continue
             if _is_damaged_line(positions, evidence.rows):
                 continue
-            if not _is_told(positions, frequencies, evidence.rounding):
+            if not _is_determined(positions, frequencies, evidence.rounding):
                 continue
             yield Hypothesis(
                 scheme,
@@ -237,19 +246,19 @@ def placed_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                 (None,) if view.kind == "sinusoidal" else view.tables,
                 positions,
                 cost=cost,
-                hidden=_hidden(view, evidence.shape[1]),
+                hidden=_hidden_parameters(view, evidence.shape[1]),
                 multiplier=multiplier,
             )
 
 
 def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """M-RoPE of a prompt with images, whose tokens stand where the pairs of each axis say."""
+    """Yield M-RoPE for a prompt with images, if its pairs give the tokens' coordinates."""
     count, limit = evidence.count, _PLACED + 8 * evidence.rounding
     few = spread(count, _EARLY)
     seen = evidence.only is None and any(True for _ in views(replace(evidence, only=few)))
     whole = replace(evidence, only=np.arange(count))
     for view in views(whole) if count <= _MOST_TOKENS and seen else ():
-        shares = [own for own in _SEEING if sum(own["sections"]) == view.count]
+        shares = [own for own in _IMAGE_SECTIONS if sum(own["sections"]) == view.count]
         if view.kind != "rotary" or view.growth is not None:
             continue
         for own, base in itertools.product(shares, KNOWN_BASES):
@@ -273,15 +282,16 @@ def prompt_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
                         view.tables,
                         evidence.rows,
                         cost=_LOOKED_UP,
-                        hidden=_hidden(view, evidence.shape[1]),
+                        hidden=_hidden_parameters(view, evidence.shape[1]),
                         axes=axes,
                     )
 
 
 def prompt_of(axes: Integers) -> str | None:
-    """The command that writes ids (3, tokens) to axes.csv; None where they are of no prompt.
+    """Return the command that writes ids (3, tokens) to axes.csv; None if they are not a prompt's.
 
-    Text goes on after the longer of the rows and columns of a grid, as in transformers.
+    After an image, text continues from the larger of its numbers of rows and columns, as in
+    transformers.
 
     >>> frames, rows, columns = [0, 1, 1, 1, 1, 3], [0, 1, 1, 2, 2, 3], [0, 1, 2, 1, 2, 3]
     >>> prompt_of(np.array([frames, rows, columns])).partition(" > ")[0]
@@ -306,22 +316,22 @@ def prompt_of(axes: Integers) -> str | None:
         grids.append(sides)
         texts.append(0)
         at, next_id = end, next_id + max(sides[1:])
-    if not grids or not all(texts[1:-1]):  # grids without text between them are one to the models
+    if not grids or not all(texts[1:-1]):  # models treat adjacent grids as one
         return None
     patches = (f"{'video:' * (t > 1)}{t},{2 * h},{2 * w}" for t, h, w in grids)
     words = ["--text", ",".join(map(str, texts)), *(w for p in patches for w in ("--grid", p))]
     return f"posenc positions -m qwen2-vl-7b {' '.join(words)} > axes.csv"
 
 
-def _hidden(view: View, dim: int) -> tuple[str, ...]:
-    """The parameter that a view does not show."""
+def _hidden_parameters(view: View, dim: int) -> tuple[str, ...]:
+    """Return the parameters that a view does not show."""
     if view.kind == "sinusoidal":
         return ("odd",) if dim % 2 == 0 else ()
     return ("layout",) if view.layout is None else ()
 
 
 def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
-    """Whether most rows, but not all, stand at evenly spaced positions: the others are damaged."""
+    """Return whether most rows, but not all, are evenly spaced; the others are damaged."""
     if rows.size < 3:
         return False  # two rows are always on a line
     step = int(median(np.diff(positions) / np.diff(rows)))
@@ -329,22 +339,22 @@ def _is_damaged_line(positions: Integers, rows: Integers) -> bool:
     return rows.size < 2 * int(times.max()) < 2 * rows.size
 
 
-def _placeable(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
-    """Encodings that people use, whose columns are a view's: frequencies and cost of each."""
+def _common_encodings(view: View, dim: int) -> Iterator[tuple[str, dict[str, Any], Reals, float]]:
+    """Yield common encodings with the view's columns: scheme, parameters, frequencies, cost."""
     if view.kind == "sinusoidal":
         proposals = _usual_sinusoids(dim, view.columns, view.order, view.odd)
     else:
         proposals = _known_rotations(view.count)
     for proposal in proposals:
         spare = proposal.frequencies.size - view.count
-        if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # its last, of odd columns
+        if spare == 0 or (spare > 0 and view.kind == "sinusoidal"):  # odd width: one has no pair
             frequencies = proposal.frequencies[: view.count]
             yield proposal.scheme, dict(proposal.given), frequencies, proposal.cost
 
 
 @lru_cache(maxsize=16)
 def _known_rotations(pairs: int, bases: tuple[float, ...] = KNOWN_BASES) -> tuple[Proposal, ...]:
-    """RoPE of the bases that people use, and the rotations of models."""
+    """Return RoPE with common bases, and the rotations of known models."""
     guesses = (Guess({"dim": 2 * pairs, "base": base}, cost=_LOOKED_UP) for base in bases)
     ropes = filter(None, (proposal_of(rope, guess) for guess in guesses))
     return (*ropes, *presets_of(pairs))
@@ -352,7 +362,7 @@ def _known_rotations(pairs: int, bases: tuple[float, ...] = KNOWN_BASES) -> tupl
 
 @lru_cache(maxsize=64)
 def _usual_sinusoids(dim: int, columns: str, order: str, odd: str) -> tuple[Proposal, ...]:
-    """Sinusoidal matrices of the bases that people use, in the columns of a view."""
+    """Return sinusoidal matrices with common bases and the given column layout."""
     given = {"dim": dim, "layout": columns, "order": order, "odd": odd}
     guesses = (
         Guess({**given, "base": base, "spacing": spacing}, cost=_LOOKED_UP)
@@ -363,7 +373,7 @@ def _usual_sinusoids(dim: int, columns: str, order: str, odd: str) -> tuple[Prop
 
 
 def _multiplier(view: View, evidence: Evidence) -> float:
-    """The number by which entries seem to be multiplied: a root of a width, or a plain one."""
+    """Return the likely multiplier of all entries: the root of a width, or a short number."""
     error = _SLIGHT + 2 * evidence.rounding
     width = evidence.shape[1]
     roots = [math.sqrt(size) for size in (width, width // 2, 2 * width)]
@@ -377,13 +387,14 @@ _ONE_FILE: tuple[tuple[str, int], ...] = (
     ("cos-sin", 2), ("interleaved", 2), ("cos-full", 2), ("sin-full", 2), ("cos", 1), ("sin", 1),
     ("angles", 1),
 )  # fmt: skip
-"""Tables that one file may hold, and how many columns each has for a pair."""
+"""Tables that one file may hold, and their columns per pair."""
 
 
 def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
-    """Encodings of known bases and models at positions 0, 1, …, for waves too distorted to read.
+    """Yield encodings of known bases and models at positions 0, 1, … for distorted waves.
 
-    Arithmetic in bfloat16 makes such, and tables of one function whose amplitude grows.
+    Bfloat16 arithmetic distorts waves so much that their frequencies cannot be read. Tables of one
+    function with growing amplitude cannot be read either.
     """
     width = evidence.shape[1]
     ways: list[tuple[tuple[str, ...], int]] = [((table,), n) for table, n in _ONE_FILE]
@@ -418,10 +429,10 @@ def fallback_hypotheses(evidence: Evidence) -> Iterator[Hypothesis]:
 
 
 def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
-    """Whether a hypothesis comes near the first rows, where no arithmetic is far off yet."""
+    """Return whether a hypothesis is close in the first rows, where any arithmetic still is."""
     try:
         encoding = hypothesis.encoding()
-    except InvalidInput:  # wider than any encoding
+    except InvalidInput:  # too wide for any encoding
         return False
     for count in (2, _EARLY):
         for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
@@ -432,7 +443,10 @@ def _comes_near(hypothesis: Hypothesis, evidence: Evidence) -> bool:
     return True
 
 
-def _rotary(view: View, evidence: Evidence, rates: Rates, find: FindPlaces) -> Iterator[Hypothesis]:
+def _rotary_hypotheses(
+    view: View, evidence: Evidence, rates: Rates, find: FindPositions
+) -> Iterator[Hypothesis]:
+    """Yield rotary encodings with these rates, at the positions that their phases give."""
     precise = 3e-6 + 2 * evidence.rounding
     unseen = view.tables[0] in ("angles", *UNREDUCED_TABLES)
     amplitude = None if unseen else view.amplitude
@@ -457,9 +471,10 @@ def _rotary(view: View, evidence: Evidence, rates: Rates, find: FindPlaces) -> I
 
 
 def _in_positions(rates: Rates) -> Rates | None:
-    """Rates per position of rows at any step, if the highest-frequency pair rotates by 1.
+    """Return the rates per position if the highest-frequency pair rotates by 1 radian per position.
 
-    From the slowest on, pairs are taken to rotate as often between rows as their ladder goes on.
+    The rates of high-frequency pairs are continued from the slower ones, because rows may be more
+    than half a rotation apart. None if the step between rows is 1 or not plausible.
     """
     values = continued(rates.values, (1.0,), rates.errors)
     if rates.values.size < _FEWEST_PLACED or not (values >= 0).all():
@@ -473,14 +488,14 @@ def _in_positions(rates: Rates) -> Rates | None:
 def _multiplied_proposals(
     view: View, evidence: Evidence, rates: Rates, amplitude: float | None, precise: float
 ) -> Iterator[tuple[Proposal, float]]:
-    """Encodings of an amplitude, then those of amplitude 1 that all entries were multiplied of.
+    """Yield encodings with the amplitude of a view, then those of amplitude 1 times a multiplier.
 
-    Where rows a position apart are none, those of rows any step apart.
+    If no encoding has rows one position apart, rows any step apart are tried.
     """
     found = False
     for proposal in rotary_proposals(rates, amplitude, precise=precise):
         if view.count == 1 and proposal.cost > 1:
-            continue  # one rate alone is that of some base and factor
+            continue  # some base and factor give any single rate
         found = True
         yield proposal, 1.0
     if not found and (by_steps := _in_positions(rates)) is not None:
@@ -493,7 +508,7 @@ def _multiplied_proposals(
 
 
 def _rotary_hypothesis(
-    view: View, proposal: Proposal, places: PlacesOfRows, multiplier: float = 1.0
+    view: View, proposal: Proposal, places: SampledPositions, multiplier: float = 1.0
 ) -> Hypothesis:
     given = dict(proposal.given)
     if view.layout is not None and "layout" in catalogue.find(proposal.scheme).parameters:
@@ -519,39 +534,39 @@ def _rotary_hypothesis(
     )
 
 
-class PlacesOfRows(Record):
-    """Where the rows of the sample stand (rows,), in parts of 1 of which ``denominator`` tells."""
+class SampledPositions(Record):
+    """Positions of the sample's rows (rows,), in units of 1/``denominator``."""
 
     positions: Integers
     denominator: int = 1
 
     @property
     def length(self) -> int:
-        """The length of the sequence that ends with the last."""
+        """Length of a sequence that ends at the last position."""
         return int(self.positions.max()) // self.denominator + 1
 
     @property
     def scaled(self) -> bool:
-        """Whether they are multiples of a step below 1, as a factor of RoPE makes them."""
+        """Whether all positions are multiples of a step below 1, as after linear RoPE scaling."""
         step = int(self.positions[1] - self.positions[0]) if self.positions.size > 1 else 1
         return abs(step) < self.denominator and not (self.positions % step).any()
 
     @property
     def unwritten(self) -> bool:
-        """Whether they are parts of 1 that nobody writes."""
+        """Whether the positions are fractions that nobody writes."""
         return self.denominator > _WRITTEN
 
     @property
     def unusual(self) -> bool:
-        """Whether they are not whole, or fall by more than 1 a row."""
+        """Whether positions are fractional, or fall by more than 1 per row."""
         falls = self.positions[-1] < self.positions[0]
         return self.denominator > 1 or bool(falls and np.ptp(self.positions) >= self.positions.size)
 
 
 def _row_positions(
     pairs: ComplexRows, evidence: Evidence, rates: Rates, float64_frequencies: bytes
-) -> list[PlacesOfRows]:
-    """Where the rows of the sample may stand: evenly spaced, or each where its phases say."""
+) -> list[SampledPositions]:
+    """Return possible positions of the sample's rows: evenly spaced, or each by its phases."""
     frequencies = np.frombuffer(float64_frequencies)
     rows = evidence.rows
     known = pairs.shape[0]
@@ -559,50 +574,53 @@ def _row_positions(
     early = np.arange(min(8, known))
     few = np.append(early, spaced[spaced >= early.size])
     misfit = float(positions_at(pairs[early], frequencies, signed=True)[1].mean())
-    whole = misfit <= _BETWEEN + 4 * evidence.rounding
-    places = [] if whole else _places_between(pairs, few, evidence, frequencies)
+    whole = misfit <= _WHOLE_POSITIONS + 4 * evidence.rounding
+    places = [] if whole else _fractional_positions(pairs, few, evidence, frequencies)
     if places or misfit > _MISFIT:
         return places
     solved, apart = positions_at(pairs[few], frequencies, signed=True)
-    # Several steps measure one better: half precision leaves a row's place uncertain.
+    # Average over several rows: in half precision, the position of a row is uncertain.
     spans = rows[few][1:8] - rows[few][0]
     steps = np.round((solved[1:8] - solved[0]) / np.maximum(spans, 1)).astype(np.int64)
     step = int(median(steps)) if steps.size else 1
     most = False
     if step != 0:
-        # Of rows that were damaged, or stand elsewhere, the first may be one.
+        # The first row may be damaged or out of place, so take the start that most rows share.
         starts, times = np.unique(solved - step * (rows[few] - rows[0]), return_counts=True)
         even = int(starts[np.argmax(times)]) + step * (rows - rows[0])
         if not _is_vacuous(even, frequencies):
-            places.append(PlacesOfRows(even))
+            places.append(SampledPositions(even))
         if times.max() == few.size:
             return places
         most = 2 * int(times.max()) > few.size
     if known == rows.size and rates.rows >= 1 and median(apart) <= _MISFIT:
         every, misfits = positions_at(pairs, frequencies, signed=True)
-        told = median(misfits) <= _MISFIT and _is_told(every, frequencies, evidence.rounding)
-        if told and not most:  # rows off the line of most are damaged
-            places.append(PlacesOfRows(every))
+        sure = median(misfits) <= _MISFIT and _is_determined(every, frequencies, evidence.rounding)
+        if sure and not most:  # rows off the line are damaged
+            places.append(SampledPositions(every))
     return places
 
 
 def _is_vacuous(positions: Integers, frequencies: Reals) -> bool:
-    """Whether so few pairs are somewhere at any angles: far away, or one pair at two positions."""
+    """Return whether too few pairs rotate to determine the positions.
+
+    Any angles fit some position of few pairs far away, or two positions of one pair.
+    """
     far = int(np.abs(positions).max()) > _FARTHEST_PLACED
     others = positions[positions != positions[0]]
     fewest = _FEWEST_PLACED if far else 2 if (others == others[:1]).all() else 1
     return int(np.count_nonzero(frequencies)) < fewest
 
 
-def _is_told(positions: Integers, frequencies: Reals, rounding: float) -> bool:
-    """Whether rows stand at positions that each row says by itself, and not by chance.
+def _is_determined(positions: Integers, frequencies: Reals, rounding: float) -> bool:
+    """Return whether each row determines its position by itself, and not by chance.
 
-    Rows between these positions are asked too: where whole ones explain them as well, within what
-    right code may show, any rows of such waves would have been explained.
+    The check places test rows between whole positions. If whole positions fit the test rows within
+    the error of correct code, they would fit any rows of such waves.
     """
     if _is_vacuous(positions, frequencies):
         return False
-    between = np.resize(positions, _ASKED_BETWEEN) + np.linspace(0.25, 0.75, _ASKED_BETWEEN)
+    between = np.resize(positions, _TESTS_BETWEEN) + np.linspace(0.25, 0.75, _TESTS_BETWEEN)
     points = np.exp(1j * np.multiply.outer(between, frequencies))
     farthest = max(1, int(np.abs(positions).max()))
     signed = bool(positions.min() < 0)
@@ -613,10 +631,10 @@ def _is_told(positions: Integers, frequencies: Reals, rounding: float) -> bool:
     return bool(explained**positions.size <= _BY_CHANCE)
 
 
-def _places_between(
+def _fractional_positions(
     pairs: ComplexRows, few: Integers, evidence: Evidence, frequencies: Reals
-) -> list[PlacesOfRows]:
-    """Evenly spaced positions that are not whole, where most of a few rows stand at such."""
+) -> list[SampledPositions]:
+    """Return evenly spaced fractional positions if most of a few rows are at such."""
     found = None
     for some in (few[:_FEWEST_PLACED], few):
         found = progression_of(pairs[some], evidence.rows[some], frequencies)
@@ -627,12 +645,13 @@ def _places_between(
     first, step = (int(number * parts) for number in found)
     if parts == 1 or max(abs(first), abs(first + step * evidence.count)) > LARGEST_POSITION:
         return []
-    return [PlacesOfRows(first + step * evidence.rows, parts)]
+    return [SampledPositions(first + step * evidence.rows, parts)]
 
 
-def _sinusoidal(
-    view: View, evidence: Evidence, rates: Rates, find: FindPlaces, *, backward: bool
+def _sinusoidal_hypotheses(
+    view: View, evidence: Evidence, rates: Rates, find: FindPositions, *, backward: bool
 ) -> Iterator[Hypothesis]:
+    """Yield sinusoidal matrices with these rates, at the positions that their phases give."""
     if view.axes > 1:
         return
     dim = evidence.shape[1]
@@ -665,31 +684,31 @@ def _sinusoidal(
                 denominator=places.denominator,
             )
             if backward and places.denominator == 1:
-                yield from _relative(own, view)
+                yield from _transformer_xl_hypotheses(own, view)
             yield own
 
 
-def _relative(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
-    """Transformer-XL's rows, where sinusoids at positions that fall to their negative are these."""
+def _transformer_xl_hypotheses(sinusoids: Hypothesis, view: View) -> Iterator[Hypothesis]:
+    """Yield Transformer-XL if the sinusoids are at positions that fall from p to −p."""
     dim, given = int(str(sinusoids.given["dim"])), sinusoids.given
     assert sinusoids.positions is not None
-    where = sinusoids.positions
-    fits = view.columns == "concat" and view.order == "sin-first" and where[0] == -where[-1]
+    falling = sinusoids.positions
+    fits = view.columns == "concat" and view.order == "sin-first" and falling[0] == -falling[-1]
     if fits and given.get("spacing") == "vaswani" and dim % 2 == 0:
         yield replace(
             sinusoids,
             scheme=transformer_xl.name,
             given={"dim": dim, "base": given["base"]},
-            positions=-where,
+            positions=-falling,
             cost=sinusoids.cost - _FALLING,
             hidden=(),
         )
 
 
 def _growing_hypotheses(
-    view: View, evidence: Evidence, rates: Rates, find: FindPlaces
+    view: View, evidence: Evidence, rates: Rates, find: FindPositions
 ) -> Iterator[Hypothesis]:
-    """xPos: the size of pair i is ζ_i^((p − c)/span)."""
+    """Yield xPos: the size of pair i is ζ_i^((p − c)/span)."""
     assert view.growth is not None
     index = np.arange(view.count)
     logarithms = np.log((2 * index + 0.8 * view.count) / (2.8 * view.count))
@@ -709,8 +728,8 @@ def _growing_hypotheses(
                 "scale_base": abs(span),
                 "side": "query" if span > 0 else "key",
             }
-            of_zero = {"convention": "lucidrains", "seq_len": 1}
-            given |= {"seq_len": 2 * centre} if centre > 0 else of_zero
+            at_0 = {"convention": "lucidrains", "seq_len": 1}
+            given |= {"seq_len": 2 * centre} if centre > 0 else at_0
             guess = Guess(given, plain.cost + 1, uncertainty=plain.uncertainty)
             if (growing := proposal_of(xpos, guess)) is not None:
                 yield _rotary_hypothesis(view, growing, places)

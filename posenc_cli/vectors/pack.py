@@ -1,4 +1,4 @@
-"""Test vectors: the outputs of an encoding at some positions, and which known bugs they detect.
+"""Build test vectors: the outputs of an encoding, and the known bugs that they detect.
 
 A pack holds rotated vectors, vectors with added rows, or scores, depending on the kind of encoding.
 Each known bug is applied to the pack's own content, and is detected if a value differs by more than
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.dtypes import DType
 
 _MOST_VALUES, _MOST_SCORES = 1 << 18, 1 << 19
-"""The most values of y: a pack is a test file, and computing every bug on it takes ten seconds."""
+"""Largest number of values of y. A pack is a test file; computing all bugs takes ten seconds."""
 _MOST_HEADS = 1 << 12
-"""The most heads of a bias: every bug is computed for each, and no model has that many."""
+"""Largest number of heads of a bias: all bugs are computed for each; no model has so many."""
 _FIRST = 8
-"""Every pack has this many positions from 0 on."""
+"""First positions, which every pack has."""
 _FARTHEST = 2**17
 """The farthest default position, where uint16 wraps, beyond the longest contexts of most models."""
 _FEW = 256
 """An encoding with at most this many positions has all of them in its pack."""
 _SAME = 1e-3
-"""In tolerances: how far two computations of the same values may differ."""
+"""Largest difference between two computations of the same values, in tolerances."""
 _FEW_SCORES = 64
 """The same limit for a bias, which has a score for each pair of positions."""
 
 
 class WrongValues(Record):
-    """The values that a known bug gives, and the float32 error allowed to code with that bug.
+    """The values of a known bug, and the float32 error allowed to code with that bug.
 
     Both are (rows, columns).
     """
@@ -66,20 +66,20 @@ class WrongValues(Record):
 
 
 class Outcome(Record):
-    """The result of a known bug: whether a pack detects it (``killed``), None if not applicable.
+    """The result of a known bug: ``detected`` is None if the bug does not apply to the encoding.
 
     ``margin`` is the largest difference, in tolerances; ``reason`` says why it is not detected.
     """
 
     cause: str
     message: str
-    killed: bool | None
+    detected: bool | None
     margin: float | None = None
     reason: str = ""
 
 
 class ModelContext(Record):
-    """How many positions a model is for, and what says it."""
+    """The number of positions that a model supports, and the source of that number."""
 
     positions: int
     source: str
@@ -121,7 +121,7 @@ class PackContent(Record):
         """The encoding, on one line."""
         return encoding_text(self.request.encoding)
 
-    def mistakes(self) -> Iterator[tuple[Outcome, WrongValues | None]]:
+    def known_bugs(self) -> Iterator[tuple[Outcome, WrongValues | None]]:
         """Yield the known bugs of the encoding in a model of this context, with their values.
 
         The values are None if a bug cannot be applied, or changes nothing at the default positions.
@@ -142,10 +142,10 @@ class PackContent(Record):
                 continue
             if wrong.values.shape != right.values.shape:
                 continue
-            apart, reason = np.abs(wrong.values - right.values), ""
-            if not (rotates or np.isfinite(apart).all()):
+            difference, reason = np.abs(wrong.values - right.values), ""
+            if not (rotates or np.isfinite(difference).all()):
                 reason = "it reads rows that are not in the table"
-            elif self.usual and (apart <= _SAME * wrong.tolerance).all():
+            elif self.usual and (difference <= _SAME * wrong.tolerance).all():
                 reason = "it changes no value at the most sensitive positions"
             yield Outcome(cause, change.text, None, reason=reason), None if reason else wrong
 
@@ -175,14 +175,14 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
     Raises: InvalidInput if there is none for this encoding, or it would be too large.
     """
     if not choice.parts and choice.scheme.kind == "bias":
-        return _of_scores(choice, dtype, rule)
+        return _score_content(choice, dtype, rule)
     if not choice.parts and choice.scheme.kind == "relative":
         raise InvalidInput(
             f"{choice.asked}: {choice.scheme.name} is a relative encoding; test vectors need one "
             "that rotates vectors or is added to vectors or scores",
             hint=f"posenc generate -s {choice.scheme.name} writes its rows",
         )
-    part, context = _at_positions(applicable_part(choice))
+    part, context = _with_positions(applicable_part(choice))
     assert part.positions is not None
     columns, count = vector_columns(part), part.positions.count
     _check_size(choice, count * columns, _MOST_VALUES, "values of x")
@@ -191,7 +191,7 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
     y = widen(np.concatenate(list(applied.blocks(x))), dtype).reshape(x.shape)
     positions = np.array(list(applied.request.row_positions()), np.int64)
     _check_finite(y, positions, dtype)
-    e, arrays, conventions = _of_vectors(applied, x, positions, rule)
+    e, arrays, conventions = _expected_vectors(applied, x, positions, rule)
     return PackContent(
         applied.choice,
         applied.request,
@@ -211,7 +211,7 @@ def pack_content(choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule
     )
 
 
-def _of_vectors(
+def _expected_vectors(
     applied: AppliedEncoding, x: RealRows, positions: Integers, rule: ToleranceRule
 ) -> tuple[Expected, dict[str, RealRows], dict[str, Any]]:
     """Return the expected vectors of an encoding, its tables, and its conventions."""
@@ -219,7 +219,7 @@ def _of_vectors(
     if request.scheme.kind == "rotary":
         reference = Reference.of(request.encoding)
         rotated = rotated_vectors(reference, positions, x, x, dtype.name, rule=rule)
-        conventions = _conventions_of_turns(reference, x.shape[1])
+        conventions = _rotation_conventions(reference, x.shape[1])
         return rotated, _tables(applied.choice, dtype), conventions
     e = added_values(request.encoding, positions, x, dtype.name, rule=rule, vectors=x)
     e = replace(e, found=e.right())
@@ -259,7 +259,7 @@ def added_values(
 
 
 def _reason(e: Expected) -> str:
-    """Return the tolerance of values, in words."""
+    """Return the rule for the tolerance of values, in words."""
     if isinstance(e.rule, float):
         return f"given: {e.rule:g}"
     if isinstance(e, Rotated):
@@ -272,9 +272,9 @@ def _reason(e: Expected) -> str:
     return rounded
 
 
-def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent:
+def _score_content(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent:
     """Return the content of a pack of a bias: its scores."""
-    part, context = _at_positions(choice)
+    part, context = _with_positions(choice)
     assert part.positions is not None
     request = part.requests(Precision.of(FLOAT32, dtype))[0]
     heads, count = request.content.heads, part.positions.count
@@ -310,20 +310,20 @@ def _of_scores(choice: Choice, dtype: DType, rule: ToleranceRule) -> PackContent
     )
 
 
-def _conventions_of_turns(reference: Reference, columns: int) -> dict[str, Any]:
-    """Return how vectors are rotated, in words and in numbers."""
-    pairing, turning = reference.pairing, 2 * reference.pairs
+def _rotation_conventions(reference: Reference, columns: int) -> dict[str, Any]:
+    """Return the rotation of vectors in words and numbers."""
+    pairing, rotary_dim = reference.pairing, 2 * reference.pairs
     side = None if reference.symmetric else reference.params.get("side")
-    turned = {"query": "queries", "key": "keys"}.get(str(side), "queries and keys, both alike")
+    inputs = {"query": "queries", "key": "keys"}.get(str(side), "queries and keys, both alike")
     return {
-        "does": f"rotates {turned}",
+        "does": f"rotates {inputs}",
         "formula": "y1 = x1 cos - x2 sin, y2 = x2 cos + x1 sin, for each pair (x1, x2)",
         "angle": "position times inv_freq of the pair, in radians",
         "layout": reference.content.layout,
         "pairs": f"columns {pairing.text}",
         "first_columns": list(pairing.first),
         "second_columns": list(pairing.second),
-        "unchanged": f"columns {turning} to {columns - 1}" if columns > turning else None,
+        "unchanged": f"columns {rotary_dim} to {columns - 1}" if columns > rotary_dim else None,
         "attention_factor": reference.scale,
     }
 
@@ -347,7 +347,7 @@ def _check_finite(y: RealRows, positions: Integers, dtype: DType) -> None:
         )
 
 
-def _at_positions(choice: Choice) -> tuple[Choice, ModelContext]:
+def _with_positions(choice: Choice) -> tuple[Choice, ModelContext]:
     """Return the choice at its positions or the default ones, and the context it is for.
 
     Raises: InvalidInput if positions are not integers.
@@ -364,20 +364,20 @@ def _at_positions(choice: Choice) -> tuple[Choice, ModelContext]:
     growing = content.waves is not None and content.waves.growth is not None
     farthest = context + 1 if growing else None  # amplitudes grow or decay without bound
     few = _FEW_SCORES if content.heads is not None else _FEW
-    positions = telling_positions(context, most, farthest=farthest, few=few)
+    positions = default_positions(context, most, farthest=farthest, few=few)
     return replace(choice, positions=positions), ModelContext(context, source)
 
 
-def telling_positions(
+def default_positions(
     context: int, capacity: int | None = None, *, farthest: int | None = None, few: int = _FEW
 ) -> Positions:
     """Return the default positions.
 
     They are the first, those near powers of two, the end of the context, and one far beyond.
 
-    >>> str(telling_positions(4, 20))
+    >>> str(default_positions(4, 20))
     '0:20'
-    >>> str(telling_positions(100, 300))[-32:]
+    >>> str(default_positions(100, 300))[-32:]
     '63:66,99:102,127:130,255:258,299'
     """
     farthest = farthest or max(_FARTHEST, context) + 1
@@ -425,10 +425,10 @@ def single(values: RealRows) -> RealRows:
 
 
 _COMPARED = 1 << 13
-"""The entries by which bugs are distinguished."""
+"""Entries by which bugs are distinguished."""
 
 
-class GoldenPack(Record):
+class VectorPack(Record):
     """The expected outputs of an encoding, their tolerances, and the bugs that they detect."""
 
     content: PackContent
@@ -436,7 +436,7 @@ class GoldenPack(Record):
     outcomes: tuple[Outcome, ...]
 
     @classmethod
-    def of(cls, choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> GoldenPack:
+    def of(cls, choice: Choice, *, seed: int, dtype: DType, rule: ToleranceRule) -> VectorPack:
         """Return the pack of a choice, at its positions or the default ones.
 
         Raises: InvalidInput if there is none for this encoding, or it would be too large.
@@ -447,17 +447,17 @@ class GoldenPack(Record):
     @property
     def known(self) -> tuple[Outcome, ...]:
         """The known bugs that can be applied to the encoding."""
-        return tuple(outcome for outcome in self.outcomes if outcome.killed is not None)
+        return tuple(outcome for outcome in self.outcomes if outcome.detected is not None)
 
     @property
-    def killed(self) -> int:
-        """How many of them the pack detects."""
-        return sum(bool(outcome.killed) for outcome in self.known)
+    def detected(self) -> int:
+        """Number of known bugs that the pack detects."""
+        return sum(bool(outcome.detected) for outcome in self.known)
 
     @property
     def score(self) -> str:
-        """How many known bugs it detects, in words."""
-        return f"detects {self.killed} of {len(self.known)} known bugs"
+        """Number of detected bugs as text."""
+        return f"detects {self.detected} of {len(self.known)} known bugs"
 
 
 def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
@@ -465,21 +465,23 @@ def _outcomes(content: PackContent) -> tuple[Outcome, ...]:
     y, allowed, complete = content.y, content.tolerance, content.complete
     rows = np.unique(np.linspace(0, y.shape[0] - 1, max(1, _COMPARED // y.shape[1])).astype(int))
     outcomes: list[Outcome] = []
-    killed: dict[int, RealRows] = {}
+    detected: dict[int, RealRows] = {}
     judged = (
         (made, None) if wrong is None else _outcome(made, wrong, y, allowed, complete=complete)
-        for made, wrong in content.mistakes()
+        for made, wrong in content.known_bugs()
     )
     for outcome, wrong in judged:
         if wrong is not None:
             some, near = wrong.values[rows], _SAME * wrong.tolerance[rows]
             with np.errstate(invalid="ignore", over="ignore"):
-                same = next((n for n in killed if (np.abs(some - killed[n]) <= near).all()), None)
+                same = next(
+                    (n for n in detected if (np.abs(some - detected[n]) <= near).all()), None
+                )
             if same is not None:  # the same bug under another name
                 message = f"{outcomes[same].message}, or {outcome.message}"
                 outcomes[same] = replace(outcomes[same], message=message)
                 continue
-            killed[len(outcomes)] = some
+            detected[len(outcomes)] = some
         outcomes.append(outcome)
     return tuple(outcomes)
 
@@ -490,11 +492,11 @@ def _outcome(
     """Return the result of a known bug; its values if detected."""
     with np.errstate(invalid="ignore", over="ignore"):
         wrong = WrongValues(single(wrong.values), single(wrong.tolerance))
-        missed = np.abs(wrong.values - y)
-        margin = float(np.nan_to_num(missed / allowed, nan=np.inf, posinf=np.inf).max())
+        errors = np.abs(wrong.values - y)
+        margin = float(np.nan_to_num(errors / allowed, nan=np.inf, posinf=np.inf).max())
     if margin <= 1:
         if complete and np.array_equal(wrong.values, y):
             return replace(made, reason="it changes no value at any existing position"), None
         reason = f"no value differs by more than {margin:.2g} of the tolerance"
-        return replace(made, killed=False, margin=margin, reason=reason), None
-    return replace(made, killed=True, margin=margin), wrong
+        return replace(made, detected=False, margin=margin, reason=reason), None
+    return replace(made, detected=True, margin=margin), wrong

@@ -1,8 +1,8 @@
-"""Test vectors as a folder for other languages, and the check of a port's results.
+"""Write test vectors as a folder for other languages, and check a port's results.
 
-The arrays are .npy files of little-endian float32, positions of int64. Such a file has ten bytes,
-of which the last two give the length of the header, then the header, then the values. ``pack.json``
-describes them. The same request gives the same bytes.
+The arrays are .npy files of little-endian float32, positions of int64. Such a file starts with ten
+bytes; the last two are the length of the header, which follows. The values come after it.
+``pack.json`` describes the files. The same request gives the same bytes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.checks.expected import Expected
     from posenc_cli.numerics.arrays import Integers, NumberArray, RealRows
-    from posenc_cli.vectors.pack import GoldenPack, Outcome
+    from posenc_cli.vectors.pack import Outcome, VectorPack
 
 MANIFEST = "pack.json"
 _SCHEMA = "posenc/pack/1"
@@ -50,16 +50,16 @@ _ARRAYS = {
     "rows": "(n, columns): rows added to x, {rounded}",
 }
 _FEW = 6
-"""The rows on which each bug is tried first."""
+"""Rows on which each bug is tried first."""
 
 Causes = tuple[tuple[str, str], ...]
 """Known bugs that reproduce every value: the cause and the message of each."""
 
 _LARGEST_FILE = 64 << 20
-"""The most bytes of a pack's JSON file; a usual one has some hundred thousand."""
+"""Largest size of a pack's JSON file, in bytes; a usual one has some hundred thousand."""
 
 
-def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
+def write_pack(pack: VectorPack, path: str, readers: Iterable[str] = ()) -> dict[str, Any]:
     """Write a complete pack to a new or empty folder, or nothing; return its manifest.
 
     Raises: InvalidInput if ``path`` is not such a folder; Unavailable if it cannot be written.
@@ -87,7 +87,7 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
             files[place] = {
                 "what": _ARRAYS[name].format(rounded=rounded),
                 "shape": list(values.shape),
-                "dtype": _stored(values).name,
+                "dtype": _stored_dtype(values).name,
                 "sha256": saved.sha256,
             }
         for language in readers:
@@ -99,13 +99,13 @@ def write_pack(pack: GoldenPack, path: str, readers: Iterable[str] = ()) -> dict
     return manifest
 
 
-def _stored(values: NumberArray) -> Any:
+def _stored_dtype(values: NumberArray) -> Any:
     return INT64 if values.dtype.kind == "i" else FLOAT32
 
 
 def _matrix(values: NumberArray) -> Matrix:
     stored = values if values.dtype.kind == "i" else narrow(values, None, FLOAT32)
-    return Matrix(values.shape, _stored(values), lambda: iter([stored]), {})
+    return Matrix(values.shape, _stored_dtype(values), lambda: iter([stored]), {})
 
 
 def _json_bytes(fields: Mapping[str, Any]) -> bytes:
@@ -123,7 +123,7 @@ def _write(path: Path, content: bytes) -> str:
     return sha256(content).hexdigest()
 
 
-def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
+def _manifest(pack: VectorPack, files: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of pack.json."""
     content = pack.content
     description = content.request.description()
@@ -149,24 +149,26 @@ def _manifest(pack: GoldenPack, files: Mapping[str, Any]) -> dict[str, Any]:
             "x": f"seed {pack.seed}" if "x" in content.arrays else None,
         },
         "score": {
-            "killed": pack.killed,
+            "killed": pack.detected,
             "known": len(pack.known),
-            "survivors": [_named(outcome) for outcome in pack.known if not outcome.killed],
-            "not_applicable": [_named(one) for one in pack.outcomes if one.killed is None],
+            "survivors": [_outcome_fields(one) for one in pack.known if not one.detected],
+            "not_applicable": [
+                _outcome_fields(one) for one in pack.outcomes if one.detected is None
+            ],
         },
         "files": files,
     }
 
 
-def _named(outcome: Outcome) -> dict[str, str]:
+def _outcome_fields(outcome: Outcome) -> dict[str, str]:
     return {"cause": outcome.cause, "message": outcome.message, "reason": outcome.reason}
 
 
 class PackComparison(Record):
-    """A port's result compared with a pack: how many values are wrong, the worst of them, and why.
+    """A port's result compared with a pack: the wrong values, the worst of them, and the cause.
 
-    ``worst`` is in tolerances, infinite if not finite. ``causes`` are the known bugs that reproduce
-    every value, each with its message.
+    ``worst`` is in tolerances, and infinite if the value is not finite. ``causes`` are the known
+    bugs that reproduce every value, each with its message.
     """
 
     pack: str
@@ -232,25 +234,25 @@ def compare_with_pack(pack: str, path: str) -> PackComparison:
             f"{quoted_name(path)} has the shape {given.shape}, but y of the test vectors {y.shape}"
         )
     kinds = {positions.dtype.kind, y.dtype.kind, tolerance.dtype.kind}
-    whole = y.shape == tolerance.shape and y.ndim and y.size and positions.size
-    if not whole or "c" in kinds or not np.isfinite(positions).all():
+    valid = y.shape == tolerance.shape and y.ndim and y.size and positions.size
+    if not valid or "c" in kinds or not np.isfinite(positions).all():
         raise _no_pack(folder)
     y, tolerance = y.reshape(-1, y.shape[-1]), tolerance.reshape(-1, y.shape[-1])
     given = given.reshape(y.shape).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        missed = np.abs(given - y) / tolerance
-    missed = np.where(np.isnan(missed), np.inf, missed)
-    row, column = (int(index) for index in np.unravel_index(int(np.argmax(missed)), y.shape))
+        errors = np.abs(given - y) / tolerance
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    row, column = (int(index) for index in np.unravel_index(int(np.argmax(errors)), y.shape))
     position = int(positions[row % positions.size])
-    wrong = int(np.count_nonzero(missed > 1))
-    causes = _causes(manifest, positions, x, given) if wrong else ()
+    wrong = int(np.count_nonzero(errors > 1))
+    causes = _reproducing_bugs(manifest, positions, x, given) if wrong else ()
     return PackComparison(
-        pack, path, y.size, wrong, float(missed[row, column]), row, column, position,
+        pack, path, y.size, wrong, float(errors[row, column]), row, column, position,
         float(given[row, column]), float(y[row, column]), float(tolerance[row, column]), causes,
     )  # fmt: skip
 
 
-def _causes(
+def _reproducing_bugs(
     manifest: Mapping[str, Any], positions: Integers, x: Sequence[NumberArray], given: RealRows
 ) -> Causes:
     """Return the known bugs that reproduce all of ``given``; none if the scheme is not built in.
@@ -274,22 +276,22 @@ def _causes(
                 reference = Reference.of(encoding)
                 e: Expected = rotated_vectors(reference, positions, vectors[0], given, dtype)
             else:
-                e = _values(encoding, positions, vectors, given, dtype)
+                e = _expected_values(encoding, positions, vectors, given, dtype)
         wrong = np.linspace(0, positions.size - 1, min(_FEW, positions.size)).astype(np.int64)
-        told = explanations(e, wrong, context=context)
-        return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in told)
+        found = explanations(e, wrong, context=context)
+        return tuple((bugs[0].code, " and ".join(bug.message for bug in bugs)) for bugs in found)
     except (PosencError, ArithmeticError):
         return ()  # no encoding has these parameters
 
 
-def _values(
+def _expected_values(
     encoding: Encoding,
     positions: Integers,
     x: Sequence[NumberArray],
     given: RealRows,
     dtype: str,
 ) -> Expected:
-    """Return what was added to vectors, or scores, with the reference to compare with."""
+    """Return scores, or the rows added to vectors, with the reference to compare with."""
     from posenc_cli.vectors.pack import added_values
 
     if not x:
@@ -304,7 +306,7 @@ def _values(
 def _check_digest(path: Path, digest: str | None) -> None:
     from hashlib import sha256
 
-    if sha256(_content(path)).hexdigest() != digest:
+    if sha256(_limited_content(path)).hexdigest() != digest:
         raise InvalidInput(
             f"{quoted_name(path)} has changed since the test vectors were written",
             hint="write them again: posenc emit",
@@ -313,12 +315,12 @@ def _check_digest(path: Path, digest: str | None) -> None:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(_content(path))
+        return json.loads(_limited_content(path))
     except (ValueError, RecursionError):
         raise _no_pack(path) from None
 
 
-def _content(path: Path) -> bytes:
+def _limited_content(path: Path) -> bytes:
     try:
         with open_input(path) as file:
             content = file.read(_LARGEST_FILE + 1)

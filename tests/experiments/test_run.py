@@ -114,13 +114,13 @@ def test_parameters_and_moments_are_those_of_torchs_own_optimizer(monkeypatch) -
 
 def test_each_step_draws_positions_of_its_own_and_tests_lie_on_drawn_ones(monkeypatch) -> None:
     taken: list[list[int]] = []
-    own = LengthModel.taken
+    own = LengthModel.set_positions
 
     def recorded(model, places):
         taken.append(places.tolist())
         own(model, places)
 
-    monkeypatch.setattr(LengthModel, "taken", recorded)
+    monkeypatch.setattr(LengthModel, "set_positions", recorded)
     (job,) = request("rope", positions=64).jobs()
     run_job(job)
     drawn = [places for places in taken if places != [*range(64)]]

@@ -13,7 +13,7 @@ from posenc_cli.experiments.request import CLIP, LINEAR, LOG_N, WINDOW, Encoding
 from posenc_cli.experiments.tables import (
     AddedRows,
     DistanceRows,
-    PairTurns,
+    PairRotations,
     ScoresByPair,
     applies,
     parts_of,
@@ -46,7 +46,7 @@ def test_every_scheme_of_the_catalogue_enters_by_the_hook_of_its_kind(name: str)
     only = part(name, 12, **NEEDED.get(name, {}))
     hooks = {
         "absolute": AddedRows,
-        "rotary": PairTurns,
+        "rotary": PairRotations,
         "bias": ScoresByPair,
         "relative": DistanceRows,
     }

@@ -13,7 +13,7 @@ from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from posenc_cli.numerics.rounding import narrow, widen
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
-from posenc_cli.vectors.pack import GoldenPack, telling_positions
+from posenc_cli.vectors.pack import VectorPack, default_positions
 from posenc_cli.vectors.pack_folder import compare_with_pack, write_pack
 
 pytest.importorskip("ml_dtypes", reason="ml-dtypes is not installed")
@@ -36,7 +36,7 @@ APART = [name for name, mutant in MUTANTS.items() if mutant.case in ALONG_A_LINE
 
 def pack_of(scheme, *, positions=None, dtype=FLOAT32, rule="auto", seed=0, **given):
     choice = choice_of_schemes(scheme, given, positions=positions)
-    return GoldenPack.of(choice, seed=seed, dtype=dtype, rule=rule)
+    return VectorPack.of(choice, seed=seed, dtype=dtype, rule=rule)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_textbook_code_passes_the_pack_in_float64_and_in_float32(name, packs, tm
 @pytest.mark.parametrize("name", ALONG_A_LINE)
 def test_packs_kill_every_mistake_that_is_known_of_the_textbook_cases(name, packs):
     pack, _ = packs(name)
-    assert pack.killed == len(pack.known) > 90
+    assert pack.detected == len(pack.known) > 90
 
 
 OF_PACKS = {
@@ -132,7 +132,7 @@ def test_a_mutant_written_apart_from_posenc_fails_and_no_wrong_cause_is_named(
 def test_each_known_bug_that_test_vectors_are_made_with_is_named_by_the_search(scheme, tmp_path):
     pack = pack_of(scheme)
     write_pack(pack, str(tmp_path / "pack"))
-    mistakes = [(one, wrong) for one, wrong in pack.content.mistakes() if wrong is not None]
+    mistakes = [(one, wrong) for one, wrong in pack.content.known_bugs() if wrong is not None]
     same = {one.message: one.cause for one in pack.known}
     for mistake, wrong in mistakes[::9]:
         values = wrong.values.reshape(pack.content.shape)
@@ -176,17 +176,17 @@ def test_two_known_bugs_at_once_are_both_named(tmp_path):
 @pytest.mark.long
 def test_what_survives_is_counted_with_its_reason():
     pack = pack_of("rope", positions=Positions.parse("0:4"))
-    survivors = [one for one in pack.known if not one.killed]
-    assert len(survivors) == len(pack.known) - pack.killed > 5
+    survivors = [one for one in pack.known if not one.detected]
+    assert len(survivors) == len(pack.known) - pack.detected > 5
     assert "positions are clamped at 4095" in [one.message for one in survivors]
     assert all(one.reason for one in survivors)
-    assert f"detects {pack.killed} of {len(pack.known)} known bugs" == pack.score
+    assert f"detects {pack.detected} of {len(pack.known)} known bugs" == pack.score
 
 
 @pytest.mark.long
 def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
     pack = pack_of("rope", dim=16)
-    reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
+    reasons = {one.message: one.reason for one in pack.outcomes if one.detected is None}
     assert reasons["the attention factor is not applied"] == "it is 1"
     assert reasons["all dimensions rotate"] == "all 16 dimensions do"
 
@@ -195,10 +195,10 @@ def test_what_cannot_be_made_of_an_encoding_is_no_mistake_and_has_its_reason():
 def test_what_changes_no_position_that_there_is_is_no_mistake():
     pack = pack_of("rope-axial", dim=16, grid="4x4")
     assert pack.content.positions.tolist() == [*range(16)]
-    reasons = {one.message: one.reason for one in pack.outcomes if one.killed is None}
+    reasons = {one.message: one.reason for one in pack.outcomes if one.detected is None}
     unseen = "it changes no value at any existing position"
     assert reasons["positions were rounded to bfloat16"] == unseen
-    assert pack.killed == len(pack.known)
+    assert pack.detected == len(pack.known)
 
 
 def test_the_columns_that_stay_as_they_are_are_named():
@@ -248,7 +248,7 @@ def test_packs_of_half_precision_pass_code_in_it_and_kill(dtype):
     second = rounded(rounded(b * cos) + rounded(a * sin))
     missed = np.abs(np.concatenate([first, second], 1) - pack.content.y)
     assert (missed <= pack.content.tolerance).all()
-    assert 80 < pack.killed < len(pack.known)  # half precision hides some roundings
+    assert 80 < pack.detected < len(pack.known)  # half precision hides some roundings
 
 
 @pytest.mark.long
@@ -285,8 +285,8 @@ def test_the_score_is_that_of_the_tolerance_asked_for(rule):
         if rule == 1e-3
         else (asked.content.tolerance.max() < loose.content.tolerance.max())
     )
-    killed = [outcome.margin > 1 for outcome in asked.known]
-    assert sum(killed) == asked.killed
+    detected = [outcome.margin > 1 for outcome in asked.known]
+    assert sum(detected) == asked.detected
 
 
 @pytest.mark.long
@@ -301,10 +301,10 @@ def test_a_tolerance_of_0_passes_the_very_values_and_nothing_else(scheme, tmp_pa
 
 
 def test_positions_show_powers_of_two_the_end_of_the_context_and_what_is_past_it():
-    positions = {*telling_positions(8192)}
+    positions = {*default_positions(8192)}
     assert {0, 1, 7, 127, 128, 255, 256, 257, 8191, 8192, 8193, 65535, 65536, 131073} <= positions
-    assert max(telling_positions(1_000_000)) == 1_000_001
-    assert [*telling_positions(4096, 5)] == [0, 1, 2, 3, 4]
+    assert max(default_positions(1_000_000)) == 1_000_001
+    assert [*default_positions(4096, 5)] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.long
@@ -389,15 +389,15 @@ def test_scores_that_are_written_wrongly_apart_from_posenc_are_found_and_named(
 def test_every_scheme_has_a_pack_that_kills_all_it_can(name):
     given = {"short_factor": "1," * 31 + "1", "long_factor": "2," * 31 + "2"}
     pack = pack_of(name, **(given if name == "rope-longrope" else {}))
-    survivors = [one.message for one in pack.known if not one.killed]
+    survivors = [one.message for one in pack.known if not one.detected]
     assert survivors == []
-    assert pack.killed >= 15
+    assert pack.detected >= 15
     assert np.isfinite(pack.content.y).all()
     assert (pack.content.tolerance > 0).all()
 
 
 def test_roundings_that_the_vectors_hide_are_told_with_the_reason():
     pack = pack_of("binary")
-    reasons = {each.message: each.reason for each in pack.outcomes if each.killed is None}
+    reasons = {each.message: each.reason for each in pack.outcomes if each.detected is None}
     for half in ("bfloat16", "float16", "bfloat16 toward zero"):
         assert "changes no value" in reasons[f"the sum was rounded to {half}"]

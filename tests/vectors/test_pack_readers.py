@@ -10,7 +10,7 @@ import pytest
 
 from posenc_cli.choice import choice_of_schemes
 from posenc_cli.numerics.dtypes import FLOAT32
-from posenc_cli.vectors.pack import GoldenPack
+from posenc_cli.vectors.pack import VectorPack
 from posenc_cli.vectors.pack_folder import write_pack
 from posenc_cli.vectors.pack_readers import READERS, reader_text
 from tests.processes import PATIENCE
@@ -113,7 +113,7 @@ func rotate(_ x: inout [Float], _ position: Int64) {
 def pack(tmp_path_factory):
     path = tmp_path_factory.mktemp("readers") / "pack"
     choice = choice_of_schemes("rope", {"dim": 16, "layout": "half"}, positions=None)
-    write_pack(GoldenPack.of(choice, seed=0, dtype=FLOAT32, rule="auto"), str(path), READERS)
+    write_pack(VectorPack.of(choice, seed=0, dtype=FLOAT32, rule="auto"), str(path), READERS)
     return path
 
 

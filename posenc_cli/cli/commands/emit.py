@@ -28,7 +28,7 @@ from posenc_cli.vectors.pack_readers import READERS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from posenc_cli.vectors.pack import GoldenPack
+    from posenc_cli.vectors.pack import VectorPack
     from posenc_cli.vectors.pack_folder import PackComparison
 
 FORMATS = {dtype.name: dtype for dtype in (FLOAT32, BFLOAT16, FLOAT16)}
@@ -104,10 +104,10 @@ def emit(
     chosen = required_choice(choice)
     if out is None:
         raise InvalidInput("--out is missing; name the folder for the test vectors")
-    from posenc_cli.vectors.pack import GoldenPack
+    from posenc_cli.vectors.pack import VectorPack
     from posenc_cli.vectors.pack_folder import write_pack
 
-    pack = GoldenPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
+    pack = VectorPack.of(chosen, seed=seed, dtype=FORMATS[dtype], rule=tol)
     why = "left out, because it changes scores, not vectors"
     console.warning(*(f"{part}: {why}" for part in pack.content.left_out))
     manifest = write_pack(pack, out, reader)
@@ -119,7 +119,7 @@ def emit(
     return 0
 
 
-def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:
+def _summary(pack: VectorPack, out: str, manifest: Mapping[str, Any]) -> str:
     """Return a summary of the files written, and of the known bugs that the vectors detect."""
     content = pack.content
     text = (
@@ -128,7 +128,7 @@ def _summary(pack: GoldenPack, out: str, manifest: Mapping[str, Any]) -> str:
         f"{content.positions.min()} to {content.positions.max()}, {len(manifest['files']) + 1} "
         f"files; {pack.score}"
     )
-    survivors = len(pack.known) - pack.killed
+    survivors = len(pack.known) - pack.detected
     if survivors:
         text += f" ({survivors} it cannot show: pack.json says why)"
     return text

@@ -502,7 +502,7 @@ def _row(candidate: Candidate, best: Candidate | None, *, verbose: bool) -> list
 def _verdict(candidate: Candidate) -> str:
     census = candidate.census
     if candidate.fits:
-        return "fits loosely" if candidate.outdone else "fits"
+        return "fits loosely" if candidate.surpassed else "fits"
     if census is None:
         return f"fits {candidate.compared} rows" if candidate.fits_sample else "no"
     return f"fits {census.rows - census.misfits} rows" if candidate.fits_rows else "no"

@@ -13,9 +13,9 @@ from posenc_cli.formulas.inverse import (
     FACTORS,
     Guess,
     fast_bases,
+    interpolated_shares,
+    interpolation_factors,
     plain_ladder,
-    slowed_shares,
-    slowings,
     snap,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param
@@ -37,11 +37,11 @@ _CONTEXT = 8192
 
 def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base in fast_bases(measured):
-        turns = plain_ladder(xp, base, measured.pairs) / (2 * math.pi)
-        for factor in slowings(xp, measured, base):
+        rotations = plain_ladder(xp, base, measured.pairs) / (2 * math.pi)
+        for factor in interpolation_factors(xp, measured, base):
             if factor <= 1:
                 continue
-            share, error = slowed_shares(xp, measured, base, factor)
+            share, error = interpolated_shares(xp, measured, base, factor)
             if xp.abs(share).max() < 0.01 or (share > 1.02 + 4 * error).any():
                 continue
             inside = xp.flatnonzero((share > 0.01 + 3 * error) & (share < 0.99 - 3 * error))
@@ -49,7 +49,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
             fitted: list[tuple[float, float, int]] = []
             if inside.size >= 2:
                 # Only the ratios of the context to the two factors can be measured.
-                ends = _line_ends(xp, _CONTEXT * turns[inside], 1 - share[inside])
+                ends = _line_ends(xp, _CONTEXT * rotations[inside], 1 - share[inside])
                 fitted = [(*ends, _CONTEXT)]
             for cost, choices in ((2.3, usual), (3.0, fitted)):
                 guesses = [
@@ -65,20 +65,22 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
                     )
                     for blend in choices
                     if 0 < blend[0] < blend[1]
-                    and (xp.abs(_slowed(xp, turns, *blend) - share) <= 4 * error + 2e-3).all()
+                    and (
+                        xp.abs(_blend_shares(xp, rotations, *blend) - share) <= 4 * error + 2e-3
+                    ).all()
                 ]
                 yield from guesses
                 if guesses:
                     break
 
 
-def _slowed(xp: Any, turns: Any, low: float, high: float, context: float) -> Any:
-    """Return how far the blend slows pairs: 0 not at all, 1 by the factor."""
-    return 1 - xp.clip((context * turns - low) / (high - low), 0, 1)
+def _blend_shares(xp: Any, rotations: Any, low: float, high: float, context: float) -> Any:
+    """Return how far the blend interpolates each pair: 0 not at all, 1 by the factor."""
+    return 1 - xp.clip((context * rotations - low) / (high - low), 0, 1)
 
 
 def _line_ends(xp: Any, x: Any, y: Any) -> tuple[float, float]:
-    """Return where the line fitted to points reaches 0 and 1, to few digits."""
+    """Return the points at which a line fitted to points reaches 0 and 1, to few digits."""
     slope, intercept = xp.polyfit(x, y, 1)
     if slope <= 0:
         return 0.0, 0.0
@@ -96,12 +98,12 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     original = params["original_max_position_embeddings"]
     low, high = params["low_freq_factor"], params["high_freq_factor"]
     kept = plain_frequencies(xp, params)
-    turns = kept / (2 * math.pi)
-    slowed = _slowed(xp, turns, low, high, original)
-    between = (slowed > 0) & (slowed < 1)
-    by_wavelength = xp.clip((1 / turns / original - 1 / high) / (1 / low - 1 / high), 0, 1)
-    reversed_share = xp.where(between, 1 - slowed, slowed)
-    all_three = xp.where(between, 1 - by_wavelength, slowed)
+    rotations = kept / (2 * math.pi)
+    interpolated = _blend_shares(xp, rotations, low, high, original)
+    between = (interpolated > 0) & (interpolated < 1)
+    by_wavelength = xp.clip((1 / rotations / original - 1 / high) / (1 / low - 1 / high), 0, 1)
+    reversed_share = xp.where(between, 1 - interpolated, interpolated)
+    all_three = xp.where(between, 1 - by_wavelength, interpolated)
     for message, share, of_wavelengths in (
         ("the blend is linear in the wavelength, not in its inverse", by_wavelength, False),
         (
@@ -109,7 +111,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
             reversed_share,
             False,
         ),
-        ("the blend is one of wavelengths, not of frequencies", slowed, True),
+        ("the blend is one of wavelengths, not of frequencies", interpolated, True),
         (
             "the blend is one of wavelengths, linear in the wavelength, and runs the wrong way",
             all_three,
@@ -167,8 +169,8 @@ def rope_llama3(
 
     def frequencies(xp: Any) -> Any:
         kept = ladder(xp, rotated, base)
-        turns = original_max_position_embeddings * kept / 2 / xp.pi
-        share = xp.clip((turns - low_freq_factor) / real(xp, between), 0, 1)
+        rotations = original_max_position_embeddings * kept / 2 / xp.pi
+        share = xp.clip((rotations - low_freq_factor) / real(xp, between), 0, 1)
         return (1 - share) * kept / factor + share * kept
 
     return Rotation(Waves(rotated // 2, frequencies), layout)

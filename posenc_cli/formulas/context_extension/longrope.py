@@ -90,7 +90,7 @@ def _inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _is_accident(xp: Any, values: Any, errors: Any, digits: Any) -> bool:
-    """Whether numbers are no nearer to ones of few digits than arbitrary numbers would be.
+    """Return whether numbers are as far from short ones as arbitrary numbers would be.
 
     Every number is near one with as many digits as its error allows. Each has a probability of so
     few digits by chance; Fisher's method combines them.

@@ -24,8 +24,8 @@ from posenc_cli.formulas.inverse import (
     fitted_base,
     ladder_bases,
     plain_ladder,
+    rotating_count,
     snap,
-    turning_count,
     written_numbers,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param, SequenceLength
@@ -86,23 +86,23 @@ most fits are by chance.
 
 def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[Guess]:
     """Yield one factor that divides all frequencies of a base."""
-    pairs, turning = measured.pairs, turning_count(xp, measured)
-    if turning == 0:
+    pairs, rotating = measured.pairs, rotating_count(xp, measured)
+    if rotating == 0:
         return
-    plain, values = plain_ladder(xp, base, pairs)[:turning], measured.values[:turning]
+    plain, values = plain_ladder(xp, base, pairs)[:rotating], measured.values[:rotating]
     with xp.errstate(divide="ignore", invalid="ignore"):
-        ratios, spread = plain / values, measured.errors[:turning] / xp.abs(values)
+        ratios, spread = plain / values, measured.errors[:rotating] / xp.abs(values)
     good = xp.isfinite(ratios) & (ratios > 0)
     if not good.any():
         return
     best = xp.flatnonzero(good)[xp.argmin(spread[good])]
     ratio, error = float(ratios[best]), float(3 * spread[best] * ratios[best])
     given = {**measured.given, "base": base}
-    if turning < pairs and abs(ratio - 1) <= error:
+    if rotating < pairs and abs(ratio - 1) <= error:
         yield Guess({**given, "factor": 1.0}, 1.0)
         return
     if ratio > 1 + error:
-        likely = tuple(_stretches_of_ntk(pairs)) if turning == pairs > 1 else ()
+        likely = tuple(_ntk_multipliers(pairs)) if rotating == pairs > 1 else ()
         yield Guess({**given, "factor": ratio}, 0.5, solved="factor", likely=likely)
     for factor in FACTORS:
         if abs(factor / ratio - 1) <= NEAR:
@@ -111,7 +111,7 @@ def _divisors(xp: Any, measured: Measured, base: float) -> Iterator[Guess]:
         yield Guess({**given, "factor": factor}, cost)
 
 
-def _stretches_of_ntk(pairs: int) -> Iterator[tuple[float, str]]:
+def _ntk_multipliers(pairs: int) -> Iterator[tuple[float, str]]:
     """Yield NTK's multipliers of the base; keras-hub's "dynamic" divides frequencies by them."""
     for factor in FACTORS:
         power = f"{factor:g}^({2 * pairs}/{2 * pairs - 2})"
@@ -145,24 +145,24 @@ def _ntk_factors(xp: Any, measured: Measured) -> Iterator[tuple[float, float, fl
     fit = fitted_base(xp, measured, pairs)
     if fit is None or pairs < 2:
         return
-    stretched, error = fit
+    scaled, error = fit
     for base in COMMON_BASES:
-        factor = (stretched / base) ** ((pairs - 1) / pairs)
+        factor = (scaled / base) ** ((pairs - 1) / pairs)
         if 1.0002 < factor < 2000:
-            yield base, factor, factor * error / stretched
+            yield base, factor, factor * error / scaled
 
 
 def _ntk_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     for base, factor, error in _ntk_factors(xp, measured):
         given = {**measured.given, "base": base}
-        usual = [f for f in COMMON_FACTORS if abs(f - factor) <= max(2 * error, 0.004 * f)]
+        common = [f for f in COMMON_FACTORS if abs(f - factor) <= max(2 * error, 0.004 * f)]
         # A usual factor at a usual base fits by chance more often than a plain base does.
         rarer = 0.0 if base in COMMON_BASES[:3] else 0.5
-        for value in usual:
+        for value in common:
             yield Guess({**given, "factor": value}, 1.4 + rarer)
         tries = 1 if base == COMMON_BASES[0] else _OTHER_BASES
         for value, digits in written_numbers(factor, error, tries=tries):
-            if value not in usual:
+            if value not in common:
                 yield Guess({**given, "factor": value}, 1.9 + 0.3 * digits + rarer)
         if base == COMMON_BASES[0]:
             fitted = snap(factor, error / SPARE)
@@ -174,7 +174,7 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
     length = measured.length
     if length is None:
         return
-    for base, stretch, _ in _ntk_factors(xp, measured):
+    for base, multiplier, _ in _ntk_factors(xp, measured):
         rarer = 0.0 if base in COMMON_BASES[:3] else 0.5
         for context in CONTEXTS:
             if length <= context:
@@ -182,7 +182,7 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
             for factor in FACTORS:
                 whole = length % context == 0
                 own = factor * length / context - (factor - 1)
-                if abs(own / stretch - 1) <= (1e-3 if whole else 1e-5):
+                if abs(own / multiplier - 1) <= (1e-3 if whole else 1e-5):
                     # More likely than NTK with an odd factor, less likely than with a usual one.
                     params = {**measured.given, "base": base, "factor": factor}
                     params["max_position_embeddings"] = context
@@ -190,11 +190,11 @@ def _dynamic_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
 
 
 def _proportional_inverse(xp: Any, measured: Measured) -> Iterator[Guess]:
-    pairs, turning = measured.pairs, turning_count(xp, measured)
-    if turning in (0, pairs):
+    pairs, rotating = measured.pairs, rotating_count(xp, measured)
+    if rotating in (0, pairs):
         return
-    shares = (0.25, 0.5, 0.75, turning / pairs, (turning + 0.5) / pairs)
-    partial = next(share for share in shares if int(share * pairs) == turning)
+    shares = (0.25, 0.5, 0.75, rotating / pairs, (rotating + 0.5) / pairs)
+    partial = next(share for share in shares if int(share * pairs) == rotating)
     for base, _, _ in ladder_bases(xp, measured, pairs, known_only=True):
         for guess in _divisors(xp, measured, base):
             yield replace(guess, params={**guess.params, "partial": partial}, cost=1.1 + guess.cost)
@@ -217,11 +217,11 @@ def _ntk_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     yield _without_exponent(xp, params, params["factor"])
 
 
-def _without_exponent(xp: Any, params: Mapping[str, Any], stretch: float) -> Mistake:
-    """Return the base multiplied by ``stretch`` itself, without the exponent."""
+def _without_exponent(xp: Any, params: Mapping[str, Any], multiplier: float) -> Mistake:
+    """Return the base multiplied by ``multiplier`` itself, without the exponent."""
     return Mistake(
         "the base is scaled by the factor without its exponent d/(d − 2)",
-        plain_frequencies(xp, params, params["base"] * stretch),
+        plain_frequencies(xp, params, params["base"] * multiplier),
         "Eyeline-Labs/CineScale#7",
     )
 
@@ -229,15 +229,13 @@ def _without_exponent(xp: Any, params: Mapping[str, Any], stretch: float) -> Mis
 def dynamic_base(params: Mapping[str, Any], length: Any) -> Any:
     """Return dynamic NTK's base at lengths of at least L, for two or more pairs."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
-    stretch = factor * length / limit - (factor - 1)
-    return params["base"] * stretch ** (pairs / (pairs - 1))
+    multiplier = factor * length / limit - (factor - 1)
+    return params["base"] * multiplier ** (pairs / (pairs - 1))
 
 
 def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     """Yield the base scaled for another length, by Qwen's rule, or without its exponent."""
     limit, factor, pairs = params["max_position_embeddings"], params["factor"], pair_count(params)
-    if pairs < 2:
-        return
     fixed = int(min(limit * factor, LARGEST_POSITION))
     for length in dict.fromkeys(length for length in (fixed, *CONTEXTS) if length > limit):
         yield Mistake(
@@ -259,11 +257,11 @@ def _dynamic_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _proportional_mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     pairs = params["dim"] // 2
-    turning = max(int(params["partial"] * params["dim"] // 2), 1)
-    own = plain_ladder(xp, params["base"], turning) / params["factor"]
+    rotating = max(int(params["partial"] * params["dim"] // 2), 1)
+    own = plain_ladder(xp, params["base"], rotating) / params["factor"]
     yield Mistake(
-        f"the exponents divide by the {2 * turning} rotated dimensions, not by all {2 * pairs}",
-        xp.concatenate([own, xp.zeros(pairs - turning)]),
+        f"the exponents divide by the {2 * rotating} rotated dimensions, not by all {2 * pairs}",
+        xp.concatenate([own, xp.zeros(pairs - rotating)]),
         "aws-neuron/neuronx-distributed-inference#106",
     )
     yield Mistake(
@@ -320,7 +318,7 @@ def rope_ntk(
     >>> [float(f) for f in waves.frequencies(exact)]
     [1.0, 0.0025]
     """
-    return _rope_of_stretched_base(rotated_dim(dim, partial), base, factor, layout)
+    return _rope_of_scaled_base(rotated_dim(dim, partial), base, factor, layout)
 
 
 @rotary(
@@ -365,7 +363,7 @@ def rope_dynamic(
     from posenc_cli.numerics import exact
 
     longer = exact.asarray([max(seq_len or 0, max_position_embeddings)]) / max_position_embeddings
-    return _rope_of_stretched_base(rotated, base, ((longer - 1) * factor + 1)[0], layout)
+    return _rope_of_scaled_base(rotated, base, ((longer - 1) * factor + 1)[0], layout)
 
 
 @rotary(
@@ -400,11 +398,11 @@ def rope_proportional(
     [1.0, 0.0]
     """
     dim = rotated_dim(dim, 1.0)
-    turning = int(partial * dim // 2)
+    rotating = int(partial * dim // 2)
 
     def frequencies(xp: Any) -> Any:
-        turns = ladder(xp, dim, base)[:turning] / factor
-        return xp.concat([turns, xp.zeros(dim // 2 - turning)])
+        turns = ladder(xp, dim, base)[:rotating] / factor
+        return xp.concat([turns, xp.zeros(dim // 2 - rotating)])
 
     return Rotation(Waves(dim // 2, frequencies), layout)
 
@@ -493,8 +491,8 @@ def rope_clipped(
     return Rotation(Waves(pairs, frequencies), layout)
 
 
-def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any) -> Rotation:
-    """Return RoPE with the base times ``stretch^(d/(d − 2))``.
+def _rope_of_scaled_base(rotated: int, base: float, multiplier: Any, layout: Any) -> Rotation:
+    """Return RoPE with the base times ``multiplier^(d/(d − 2))``.
 
     Raises: InvalidInput for a single pair, whose lowest frequency is also its highest.
     """
@@ -503,7 +501,7 @@ def _rope_of_stretched_base(rotated: int, base: float, stretch: Any, layout: Any
     if rotated == 2:
         raise InvalidInput("--dim 2: the raised base is base · factor^(d/(d − 2)); d must be > 2")
     exponent = exact.asarray([rotated]) / (rotated - 2)
-    larger = (exact.asarray([base]) * exact.asarray([stretch]) ** exponent)[0]
+    larger = (exact.asarray([base]) * exact.asarray([multiplier]) ** exponent)[0]
     waves = Waves(rotated // 2, lambda xp: ladder(xp, rotated, real(xp, larger)))
     return Rotation(waves, layout)
 

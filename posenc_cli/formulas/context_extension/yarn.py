@@ -22,9 +22,9 @@ from posenc_cli.formulas.inverse import (
     STEEPEST,
     Guess,
     digit_count,
+    interpolated_shares,
+    interpolation_factors,
     scaled_bases,
-    slowed_shares,
-    slowings,
     snap,
 )
 from posenc_cli.formulas.parameters import Base, Dim, Param
@@ -74,9 +74,8 @@ _SHORT = (256, 128, 64)
 """Contexts of experiments and tests, besides those of published models."""
 
 _FAR = 8
-"""In multiples of the pair count. A ramp whose ends are farther away hardly rises over the pairs,
-and looks like noise.
-"""
+"""Farthest end of a ramp, in multiples of the pair count. A ramp between farther ends hardly rises
+over the pairs, and looks like noise."""
 
 _RARER = 0.2
 """The extra cost of rounding, over the rule whose wavelengths are rounded."""
@@ -91,18 +90,18 @@ def yarn_guesses(xp: Any, measured: Measured) -> Iterator[Guess]:
     if measured.pairs < 4:
         return
     for base in dict.fromkeys(scaled_bases(xp, measured)):
-        for factor in slowings(xp, measured, base):
-            share, error = slowed_shares(xp, measured, base, factor)
+        for factor in interpolation_factors(xp, measured, base):
+            share, error = interpolated_shares(xp, measured, base, factor)
             if share[0] > 3 * error[0] + 1e-3 or (share > 1.02 + 4 * error).any():
                 continue
             if xp.abs(share).max() < 0.01:
                 continue
-            settled = {**measured.given, "base": base, "factor": factor}
-            usual = list(_usual_ramps(xp, base, share, error))
-            for ramp, cost in usual or _fitted_ramps(xp, base, share, error):
-                for guess in _with_amplitude({**settled, **ramp}, measured, cost):
+            scaling = {**measured.given, "base": base, "factor": factor}
+            common = list(_common_ramps(xp, base, share, error))
+            for ramp, cost in common or _fitted_ramps(xp, base, share, error):
+                for guess in _with_amplitude({**scaling, **ramp}, measured, cost):
                     solved = None if factor in FACTORS else "factor"
-                    yield replace(guess, notes=() if usual else _MANY_RAMPS, solved=solved)
+                    yield replace(guess, notes=() if common else _MANY_RAMPS, solved=solved)
 
 
 @lru_cache(maxsize=16)
@@ -121,10 +120,10 @@ def _ramps(xp: Any, base: float, pairs: int) -> tuple[list[tuple[int, float, flo
     return choices, xp.clip((xp.arange(pairs) - low) / widths, 0, 1)
 
 
-def _usual_ramps(
+def _common_ramps(
     xp: Any, base: float, share: Any, error: Any
 ) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield ramps of common parameters that slow the pairs by these shares."""
+    """Yield common parameters whose ramps interpolate the pairs by these shares."""
     choices, ramps = _ramps(xp, base, share.size)
     fitting = (xp.abs(ramps - share) <= 4 * error + 1e-3).all(axis=1)
     for choice in xp.flatnonzero(fitting):
@@ -152,8 +151,8 @@ def _fitted_ramps(
     if whole:
         # Any two numbers that round outward to these ends.
         low, high = round(low) + 0.5, round(high) - 0.5
-    turns = [_CONTEXT / (2 * math.pi) * base ** (-end / pairs) for end in (low, high)]
-    fast, slow = (float(f"{turn_count:.{3 if whole else 8}g}") for turn_count in turns)
+    rotations = [_CONTEXT / (2 * math.pi) * base ** (-end / pairs) for end in (low, high)]
+    fast, slow = (float(f"{count:.{3 if whole else 8}g}") for count in rotations)
     if fast > slow > 0:
         yield _ramp_parameters(_CONTEXT, fast, slow, truncate=whole), 3.4 + 0.3 * (not whole)
 
@@ -187,7 +186,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
     factor, original = params["factor"], params["original_max_position_embeddings"]
     fast, slow, pairs = params["beta_fast"], params["beta_slow"], pair_count(params)
     kept = plain_frequencies(xp, params)
-    longer, turns = original * factor, original * kept / (2 * math.pi)
+    longer, rotations = original * factor, original * kept / (2 * math.pi)
     ramp, (low, high) = _ramp(xp, params), _ends(params)
     shares = [
         (
@@ -217,7 +216,7 @@ def _mistakes(xp: Any, params: Mapping[str, Any]) -> Iterator[Mistake]:
         ),
         (
             "the ramp is linear in the turns in the context, as the paper's γ is, not in the pair",
-            xp.clip((fast - turns) / ((fast - slow) or 1e-3), 0, 1),
+            xp.clip((fast - rotations) / ((fast - slow) or 1e-3), 0, 1),
             f"{_YARN} §3.2",
         ),
     ]
