@@ -32,7 +32,7 @@ rounded to float64."""
 
 _SEVERAL_AXES = "mrope"  # its pairs follow several axes, which text positions do not show
 
-_NOT_BOTH_ROTATE = "they do not both rotate"
+_NOT_BOTH_ROTATE = "only one of them rotates"
 
 COMPARED = ("frequencies", "amplitude", "layout", "softmax-factor")
 """The compared parts of two rotations."""

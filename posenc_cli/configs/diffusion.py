@@ -27,7 +27,7 @@ PIPELINE_DEFAULT = "default of its pipeline"
 """Start of the source of a size that is not in the config."""
 _NO_POSITIONS = "its blocks have no positions; it encodes only timesteps"
 _FRAMES = (
-    "its motion modules add sines of the frames besides (posenc generate -s sinusoidal), as wide "
+    "its motion modules also add sinusoids of the frames (posenc generate -s sinusoidal), as wide "
     "as each block"
 )
 _THOUSANDS = "timesteps from 0 to 1 are multiplied by 1000 before: positions are those of 0 to 1000"
@@ -447,7 +447,7 @@ class _DiffusionReader(FamilyReader):
         if kind.value != "positional":
             raise self.error(
                 f"{kind.source} {printable(kind.value)}: its timesteps are embedded by numbers "
-                "that were drawn or trained, which the config does not hold"
+                "that are random or trained, which the config does not hold"
             )
         key = "addition_time_embed_dim"
         sizes = self._count(key) if key in class_defaults else self.keys.count(key)

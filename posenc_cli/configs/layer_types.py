@@ -321,6 +321,6 @@ def _rotation_flags(keys: FamilyKeys, count: int) -> list[bool]:
             interval.source,
             f"{interval.source} {interval.value} contradicts {listed.source}, by which "
             f"{rotations.count(False)} of {count} layers do not rotate, "
-            f"not {periodic.count(False)}: transformers takes the list",
+            f"not {periodic.count(False)}: transformers uses the list",
         )
     return rotations

@@ -98,7 +98,7 @@ def position_rule(config: Mapping[str, Any] | GGUFHeader, *, name: str) -> Posit
     Raises: InvalidInput if the model is not supported, or the file is a GGUF file.
     """
     if isinstance(config, GGUFHeader):
-        raise InvalidInput(f"{name} is a GGUF file; ids of positions need a config.json")
+        raise InvalidInput(f"{name} is a GGUF file; position ids need a config.json")
     own = config.get("model_type")
     seen = SEEING.get(own.removesuffix("_text")) if isinstance(own, str) else None
     if seen is not None:

@@ -403,7 +403,7 @@ class TargetRope(Record):
                 raise InvalidInput("llama.cpp has no base that grows with the sequence")
             case "rope-llama3":
                 raise InvalidInput(
-                    "llama.cpp takes this rule from the tensor rope_freqs, which its converter "
+                    "llama.cpp reads this rule from the tensor rope_freqs, which its converter "
                     "writes: convert the model again with this config"
                 )
             case _:

@@ -243,7 +243,7 @@ def _check_section(top: Keys, model_type: str, section: str) -> None:
     if container is not None and place:
         raise InvalidInput(
             f"{top.name}: {section}: transformers reads the text model of {model_type} only in "
-            f"{place}, and would take its defaults here",
+            f"{place}, and would use its defaults here",
             hint=f"for the text model alone, say model_type {container.text}",
         )
 
@@ -326,7 +326,9 @@ def _unknown(model_type: str, keys: Keys) -> InvalidInput:
         unread.append("position_embedding_type")
     reason = "the config has no RoPE keys"
     if unread:
-        reason = f"its keys ({', '.join(unread[:4])}) are those of its own code, which is not read"
+        reason = (
+            f"its keys ({', '.join(unread[:4])}) belong to its own code, which posenc does not read"
+        )
     return InvalidInput(
         f"{keys.name}: model type {abbreviated(model_type)} is unknown, and {reason}",
         hint=_spelling_hint(model_type) or "use --scheme and --set instead of a config",
@@ -358,7 +360,7 @@ def _container(top: Keys, text: Keys) -> families.Container | None:
     if stray and not container.flat:
         raise InvalidInput(
             f"{top.name}: {stray[0]}: transformers reads the keys of {container.model_type}'s "
-            "text model only in text_config, and would take its defaults here",
+            "text model only in text_config, and would use its defaults here",
             hint=f"for the text model alone, say model_type {container.text}",
         )
     return container

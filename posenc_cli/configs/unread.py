@@ -401,7 +401,7 @@ def _rival_text(rival: Rival, family: Rotary | None, own_code: str | None) -> st
     stated = f"{rival.source} {json_text(rival.value)}"
     actual = f"the {rival.quantity} here is {rival.actual}"
     if family is not None and not family.known:
-        return f"{stated} is not read: {actual}, and what the model's own code takes is not known"
+        return f"{stated} is not read: {actual}, and it is not known what the model's own code uses"
     name = f"transformers' {family.model_type}" if family else "transformers"
     text = f"{stated} has no effect: {name} does not read it, and {actual}"
     return f"{text}; {own_code}, the model's own code, may" if own_code else text

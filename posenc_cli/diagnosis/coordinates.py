@@ -235,7 +235,7 @@ def _token_orders(
     if len(sizes) > 2:
         return
     rows, columns = sizes
-    misread = f"grid rows are read as {rows} places long, not {columns}"
+    misread = f"grid rows are read as {rows} columns long, not {columns}"
     yield misread, lambda p: (p // rows, p % rows)
     if rows % _BLOCK == columns % _BLOCK == 0:
 

@@ -87,7 +87,7 @@ def misplaced_entries(
     yield from _wrong_layouts(reference, cos, sin)
     for message, entries in (
         (
-            "both sines have the sign +: a minus is missing, or half of the table has one too",
+            "both sines have the sign +: a minus is missing, or half of the table is negated too",
             (cos, sin, sin, cos),
         ),
         (

@@ -553,7 +553,7 @@ def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str
 
 
 def _number(value: float) -> str:
-    return f"{value:.2g}" if math.isfinite(value) else "no number"
+    return f"{value:.2g}" if math.isfinite(value) else "not a number"
 
 
 def merge_reports(reports: list[Report], *, last: bool = False) -> Report:

@@ -60,3 +60,37 @@ def assigned_twice(tree: ast.Module) -> list[str]:
 def test_no_module_gives_one_constant_two_values() -> None:
     twice = {p.name: assigned_twice(ast.parse(p.read_text("utf-8"))) for p in PACKAGE.rglob("*.py")}
     assert {name: names for name, names in twice.items() if names} == {}
+
+
+NOUNS = ("A", "An", "All", "As", "Each", "Every", "How", "If", "One", "Some", "That", "The")
+NOUNS += ("These", "This", "Those", "What", "Where", "Whether", "Which", "Who", "Why")
+"""First words of a docstring that says what a function's result is, not what the function does."""
+DECORATORS = ("property", "setter", "contextmanager", "fixture")
+
+
+def described_as_things(tree: ast.Module) -> list[str]:
+    """The functions, except properties, whose docstring does not begin with a verb.
+
+    >>> described_as_things(ast.parse("def rows():\\n    'The rows.'"))
+    ['rows']
+    >>> described_as_things(ast.parse("def rows():\\n    'Return the rows.'"))
+    []
+    """
+    return [
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        and (ast.get_docstring(node) or "Return").split(maxsplit=1)[0] in NOUNS
+        and not any(ast.unparse(each).endswith(DECORATORS) for each in node.decorator_list)
+    ]
+
+
+@pytest.mark.long
+def test_docstrings_of_functions_say_what_the_functions_do() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix(): described_as_things(
+            ast.parse(path.read_text("utf-8"))
+        )
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: names for path, names in found.items() if names} == {}

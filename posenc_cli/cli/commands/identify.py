@@ -472,7 +472,7 @@ def _arithmetic_text(best: Candidate, census: Census) -> str:
 
 
 def _number_text(value: float) -> str:
-    return f"{value:.3g}" if value < float("inf") else "no number"
+    return f"{value:.3g}" if value < float("inf") else "not a number"
 
 
 def _value_text(best: Candidate, name: str) -> str:
