@@ -1,9 +1,9 @@
 """Differences of TensorRT-LLM from transformers 5, in its PyTorch path.
 
-Its ``RopeParams`` are built of a config object of transformers 5.5.4, and its attention rotates by
-the table of cosines and sines that these make. What a kernel computes by itself was not run: the
-scaling of a rotation that is one kernel with the normalization of queries and keys (Qwen 3, and a
-Qwen 2 with yarn), dynamic ones, and amplitudes of rotated dimensions two by two.
+It builds ``RopeParams`` from a config object of transformers 5.5.4, and its attention rotates by
+the cos and sin table that they give. Rotations that a kernel computes itself were not run. These
+are the scaling fused with the normalization of q and k (Qwen 3, and a Qwen 2 with yarn), dynamic
+scaling, and amplitudes in the interleaved layout.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     always_truncated,
     any_share,
     classes_not_read,
-    divided,
+    dimensions_per_head,
     fails_on_null,
     for_keys,
     magnitude_ratio,
@@ -66,43 +66,43 @@ CLASSES = {
     "seed_oss": "SeedOssForCausalLM",
     "starcoder2": "Starcoder2ForCausalLM",
 }
-"""The class of each model type that was read, by the name that ``architectures`` has for it."""
+"""The class of each model type that was read, as ``architectures`` names it."""
 QWEN = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
-"""Those whose class takes a rope type for that of positions, which knows but yarn of the two."""
+"""Models whose class uses the rope type as a position type, and fails on all but yarn."""
 SLIDING = frozenset({"afmoe", "exaone4"})
-"""Those whose sliding layers alone rotate."""
+"""Models that rotate only sliding layers."""
 USUAL = frozenset(
     {
         *("gemma3_text", "llama", "minimax_m2", "mistral", "mixtral", "nemotron", "seed_oss"),
         "starcoder2",
     }
 )
-"""Those whose class hands the config on to ``RopeParams``, and rotates all its layers."""
+"""Models whose class passes the config to ``RopeParams`` and rotates all layers."""
 
 TYPED = (USUAL | SLIDING | QWEN | {"cohere2", "deepseek_v3", "phi3"}) - {"gemma3_text"}
-"""Those whose rope object holds for every layer, and goes to ``RopeParams`` whole."""
+"""Models whose rope object is for every layer, and goes to ``RopeParams`` as a whole."""
 
 _TABLES = SCALED - {"rope-dynamic"}
-_OWN_COLUMNS = {("minimax_m2", "rotary_dim"), ("deepseek_v3", "qk_rope_head_dim")}
-_BY_KEY = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
-"""Keys by which it counts columns, of whatever model."""
+_OWN_ROTARY_DIM = {("minimax_m2", "rotary_dim"), ("deepseek_v3", "qk_rope_head_dim")}
+_KEYS_OF_ANY_MODEL = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
+"""Keys that it applies to any model."""
 _SHARE = "partial_rotary_factor"
-_SHARED = frozenset({"nemotron", "phi3"})
-"""Those in whose rope parameters transformers puts a share of the columns, so that they stay."""
+_KEEPING_SHARE = frozenset({"nemotron", "phi3"})
+"""Models for which transformers puts a share into the rope parameters, so that it is kept."""
 _NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
 _BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
-_PATTERN = 4
-"""Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
+_DEFAULT_PATTERN = 4
+"""The default ``sliding_window_pattern`` of EXAONE 4: every fourth layer is full."""
 
 
 def tensorrt_layers(reading: LayerReading) -> Changes:
-    """EXAONE 4 counts its sliding layers by ``sliding_window_pattern``.
+    """Refuse an EXAONE 4 whose ``layer_types`` differ from its ``sliding_window_pattern``.
 
-    Raises: InvalidInput where ``layer_types`` has it otherwise.
+    Raises: InvalidInput.
     """
     kinds, stated = reading.config.get("layer_types") or (), reading.config
-    pattern = stated.get("sliding_window_pattern", _PATTERN)
-    if stated.get("sliding_window", _PATTERN) is None or not kinds:
+    pattern = stated.get("sliding_window_pattern", _DEFAULT_PATTERN)
+    if stated.get("sliding_window", _DEFAULT_PATTERN) is None or not kinds:
         return {}
     if pattern == "" or not isinstance(pattern, str | int | None):
         raise refused(NAME, "its exaone4 fails on such a sliding_window_pattern")
@@ -117,24 +117,24 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
 
 
 def tensorrt_base(reading: LayerReading) -> Changes:
-    """A base at the top level, before that of an object that says nothing else."""
-    joins = reading.model_type != "deepseek_v3" and reading.top.has(_SHARE)
-    more = {*reading.rope} - _BASE_KEYS or joins  # a share goes into the object
+    """Return the top-level base if the rope object has at most a type and a base."""
+    has_share = reading.model_type != "deepseek_v3" and reading.top.has(_SHARE)
+    more = {*reading.rope} - _BASE_KEYS or has_share  # a share is put into the object
     return {} if more or reading.container != "rope_parameters" else stated_base(reading)
 
 
-def tensorrt_columns(reading: LayerReading) -> Changes:
-    """The columns that ``rotary_dim`` counts, before a share.
+def tensorrt_rotary_dim(reading: LayerReading) -> Changes:
+    """Return the share of the head that ``rotary_dim`` is; it overrides a stated share.
 
-    Raises: InvalidInput where they make no pairs.
+    Raises: InvalidInput if it does not give whole pairs.
     """
-    columns, head = reading.top.count("rotary_dim"), reading.params["dim"]
-    share = None if columns is None else columns.value / head
+    rotary_dim, head = reading.top.count("rotary_dim"), reading.params["dim"]
+    share = None if rotary_dim is None else rotary_dim.value / head
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
 def tensorrt_longrope(reading: LayerReading) -> Changes:
-    """The factors are chosen once, the long ones without a length, and s is of the two contexts."""
+    """Return LongRoPE with s from the two contexts, and factors chosen once."""
     return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 
@@ -174,9 +174,9 @@ DIFFERENCES = (
             *for_keys(
                 refused,
                 "{} counts the columns of every model, which is not read here",
-                _BY_KEY,
+                _KEYS_OF_ANY_MODEL,
                 lambda key, r: (
-                    r.config.get(key) is not None and (r.model_type, key) not in _OWN_COLUMNS
+                    r.config.get(key) is not None and (r.model_type, key) not in _OWN_ROTARY_DIM
                 ),
             ),
             RuntimeRefusal(
@@ -227,7 +227,7 @@ DIFFERENCES = (
         "prefers top-level rope_theta if rope_parameters has no other keys",
         f"{_CONFIG}/pyexecutor/config_utils.py",
         tensorrt_base,
-        TYPED - _SHARED,
+        TYPED - _KEEPING_SHARE,
     ),
     RuntimeDifference(
         NAME,
@@ -273,7 +273,7 @@ DIFFERENCES = (
         _TABLES,
         "rotates rotary_dim dimensions, regardless of partial_rotary_factor",
         f"{_SECOND}/attention_backend/interface.py",
-        tensorrt_columns,
+        tensorrt_rotary_dim,
         frozenset({"minimax_m2"}),
     ),
     RuntimeDifference(
@@ -352,10 +352,13 @@ DIFFERENCES = (
                 "it expects factors for hidden_size / num_attention_heads columns",
                 when=lambda r: (
                     len(r.params["short_factor"])
-                    != int((divided(r) or r.params["dim"]) * r.params.get("partial", 1.0)) // 2
+                    != int(
+                        (dimensions_per_head(r) or r.params["dim"]) * r.params.get("partial", 1.0)
+                    )
+                    // 2
                 ),
             ),
         ),
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""TensorRT-LLM's known differences, in the order in which they apply."""
