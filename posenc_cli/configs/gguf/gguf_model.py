@@ -1,8 +1,8 @@
 """A GGUF file, resolved to the schemes that llama.cpp runs, each value with its key.
 
-A GGUF file means what llama.cpp makes of it: its keys where they stand, else the defaults of its
-code, which are told as such. :mod:`~posenc_cli.configs.gguf.gguf_architectures` says what each
-architecture does otherwise, and where that was read.
+llama.cpp's reading is the reference: the file's keys, or else the defaults of its code, which are
+marked as such. :mod:`~posenc_cli.configs.gguf.gguf_architectures` has the rules of each
+architecture and their sources.
 
 Source: load_hparams and llama_model_rope_type of src/llama-model.cpp, the constructor of
 src/llama-context.cpp, src/models/*.cpp, and rope_yarn of ggml/src/ggml-cpu/ops.cpp, at
@@ -22,8 +22,8 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     SHORT,
     WITHOUT_BASE,
 )
-from posenc_cli.configs.gguf.gguf_file import PLAIN
-from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, AlikeLayers, GGUFStretches, Sizes
+from posenc_cli.configs.gguf.gguf_file import ONLY_WITH_ROTATION
+from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, LayerGroup, ScaledGGUFLayers, Sizes
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
@@ -49,18 +49,18 @@ _POSITIONS = "position_embd.weight"
 
 
 def resolve_gguf(header: GGUFHeader) -> Resolved:
-    """What a GGUF file says of positions, as llama.cpp reads it.
+    """Return the positional encoding of a GGUF file, as llama.cpp reads it.
 
-    Raises: InvalidInput where llama.cpp refuses the file, or what it does was not read in its code.
+    Raises: InvalidInput if llama.cpp refuses the file, or if its code was not read for it.
     """
     return _GGUFModel(header).resolved()
 
 
-class _GGUFModel(GGUFStretches):
-    """A GGUF file as it is read."""
+class _GGUFModel(ScaledGGUFLayers):
+    """A GGUF file and its notes."""
 
     def resolved(self) -> Resolved:
-        """All layers, and what to know of them.
+        """Return all layers and the notes about them.
 
         Raises: InvalidInput.
         """
@@ -71,16 +71,16 @@ class _GGUFModel(GGUFStretches):
         self._note_tensors()
         rotating = any(group.is_rotary for group in layers)
         found = self.keys.unread(self.context.value)
-        unread = tuple(key for key in found if rotating or not PLAIN.search(key))
+        unread = tuple(key for key in found if rotating or not ONLY_WITH_ROTATION.search(key))
         if unread:
             self.notes.warnings.append(f"llama.cpp reads nothing of {', '.join(unread)} here")
         latent = self._latent(unread, layers)
         return self.notes.resolved(self.architecture_name, layers, unread, noun=NOUN, latent=latent)
 
     def _latent(self, unread: Sequence[str], layers: Sequence[Layers]) -> dict[str, Any]:
-        """The rotary keys that change nothing here, with their values."""
-        held = self.header.metadata
-        found: dict[str, Any] = {key: held[key].value for key in unread if key in held}
+        """Return the rotary keys without effect in this file, with their values."""
+        stored = self.header.metadata
+        found: dict[str, Any] = {key: stored[key].value for key in unread if key in stored}
         original = self.keys.count("rope.scaling.original_context_length", minimum=0)
         used = any("original_max_position_embeddings" in group.params for group in layers)
         if original is not None and not used and original.value not in (0, self.context.value):
@@ -95,14 +95,14 @@ class _GGUFModel(GGUFStretches):
         elif bias is not None:
             yield self._alibi(bias)
         elif architecture.turns == "none":
-            yield self._not_turning()
+            yield self._unrotated_layers()
         else:
             groups = self.groups()
             for group in groups:
                 yield self._group_layers(group, self.label(group, groups))
 
     def _bias(self) -> Sourced | None:
-        """The largest slope of ALiBi, None where there is none."""
+        """Return ALiBi's largest bias, or None without ALiBi."""
         bias = self.architecture.bias
         if isinstance(bias, float):
             return Sourced(bias, self._rule("its graph"))
@@ -119,10 +119,10 @@ class _GGUFModel(GGUFStretches):
             "max_bias": bias,
             "form": Sourced("symmetric", self._rule("−m · |i − j|")),
         }
-        return Layers(None, self.attending(), "alibi", params, {"context": self.context})
+        return Layers(None, self.attention_layers(), "alibi", params, {"context": self.context})
 
     def _buckets(self) -> Iterator[Layers]:
-        """T5's buckets, whose encoder looks both ways."""
+        """Yield T5's layers: the encoder's are bidirectional."""
         params = {
             "heads": self._heads(),
             "num_buckets": self.keys.needed("attention.relative_buckets_count"),
@@ -138,7 +138,7 @@ class _GGUFModel(GGUFStretches):
             yield Layers(side, layers, "t5", params | flag, self._bias_tables(side))
 
     def _bias_tables(self, side: str) -> dict[str, Sourced]:
-        """Whether each layer has a table of biases: without its own it takes the first layer's."""
+        """Return whether layers share the first layer's bias table, by the tensors in the file."""
         names = [
             name
             for name in self.header.tensors
@@ -149,13 +149,16 @@ class _GGUFModel(GGUFStretches):
         tables = SHARED if len(names) == 1 else SEPARATE
         return {BIAS_TABLES: Sourced(tables, f"tensors attn_rel_b.weight: {len(names)}")}
 
-    def _not_turning(self) -> Layers:
-        """A table of trained rows, or no positions at all."""
+    def _unrotated_layers(self) -> Layers:
+        """Return layers with a learned table, or without positions.
+
+        Raises: InvalidInput.
+        """
         table = self.header.tensors.get(_POSITIONS)
         if table is not None and len(table.shape) == 2:
-            rows, columns = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
+            rows, dims = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
             return Layers(
-                None, (), "learned", {"dim": columns, "max_len": rows}, {"context": self.context}
+                None, (), "learned", {"dim": dims, "max_len": rows}, {"context": self.context}
             )
         if self.architecture.table:
             raise self.error(f"the tensor {_POSITIONS} is missing")
@@ -166,7 +169,7 @@ class _GGUFModel(GGUFStretches):
             )
             self.notes.defaulted.append(self.keys.path("attention.max_alibi_bias"))
         context = {"context": self.context}
-        return Layers(None, self.attending(), "nope", {"dim": self.embedding}, context)
+        return Layers(None, self.attention_layers(), "nope", {"dim": self.embedding}, context)
 
     def _heads(self) -> Sourced:
         heads = self.keys.counts("attention.head_count")
@@ -176,10 +179,10 @@ class _GGUFModel(GGUFStretches):
             raise self.error(f"{heads.source} {heads.value[0]}: must be at least 1")
         return Sourced(heads.value[0], heads.source)
 
-    def _equal_share(self) -> Sourced:
-        """The columns of a head where no key states them: its share of the embedding.
+    def _default_head_size(self) -> Sourced:
+        """Return the default head size, embedding_length / head_count.
 
-        More heads than columns leave it 1, which no rotation takes.
+        With more heads than dimensions it is 1, which no rotation accepts.
         """
         return Sourced(
             max(self.embedding.value // self._heads().value, 1),
@@ -187,8 +190,8 @@ class _GGUFModel(GGUFStretches):
             "embedding_length / head_count",
         )
 
-    def _group_layers(self, group: AlikeLayers, label: str | None) -> Layers:
-        """The layers of a group that rotates, or stands still."""
+    def _group_layers(self, group: LayerGroup, label: str | None) -> Layers:
+        """Return the layers of a group, rotated or not."""
         context = {"context": self.context}
         window = self.window() if group.slides else None
         if window is not None:
@@ -203,8 +206,8 @@ class _GGUFModel(GGUFStretches):
             "layout": self._layout(),
             **({} if sizes.share is None else {"partial": sizes.share}),
         }
-        stretch = self._stretch(group)
-        scheme, more = self._scheme(group, stretch, sizes, params)
+        scaling = self._scaling(group)
+        scheme, more = self._scheme(group, scaling, sizes, params)
         params |= more
         derived = {"head_dim": params["dim"]}
         if sizes.beside is not None:
@@ -212,25 +215,25 @@ class _GGUFModel(GGUFStretches):
         if sizes.stated is not None:
             derived["rotary_width"] = sizes.stated
         derived |= magnitude(scheme, params)
-        softmax = self._softmax_multiplier(stretch)
+        softmax = self._softmax_multiplier(scaling)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
-        derived["scaling_type"], derived["scaling_factor"] = stretch.kind, stretch.factor
-        wanted = self._wanted(stretch.kind.value, slides=group.slides)
-        if wanted:
-            found = [name for name in wanted if name in self.header.numbers]
+        derived["scaling_type"], derived["scaling_factor"] = scaling.kind, scaling.factor
+        divisors = self._divisor_names(scaling.kind.value, slides=group.slides)
+        if divisors:
+            found = [name for name in divisors if name in self.header.numbers]
             derived["divisors"] = (
                 Sourced(" ".join(found), "llama.cpp divides frequencies by them")
                 if found
-                else Sourced(None, f"DEFAULT: tensor absent ({wanted[0]})")
+                else Sourced(None, f"DEFAULT: tensor absent ({divisors[0]})")
             )
-        if self.architecture.permuted or self._turns_other_pairs():
+        if self.architecture.permuted or self._has_half_pairs():
             derived["permuted"] = Sourced(True, f"{LLAMA_CPP}/conversion")
         self._note_ignored_factor(params)
         return Layers(label, group.layers, scheme, params, derived | context)
 
     def _scores(self) -> dict[str, Sourced]:
-        """What multiplies and caps scores, where that is not 1/√d alone."""
+        """Return the scale and the cap of scores, if they are not just 1/√d."""
         found: dict[str, Sourced] = {}
         architecture = self.architecture
         if architecture.scale == "one":
@@ -247,21 +250,21 @@ class _GGUFModel(GGUFStretches):
         return found
 
     def _scale_by_blocks(self) -> Sourced:
-        """Gemma's scale, of which llama.cpp knows by the layers alone."""
+        """Return Gemma's scale, which llama.cpp infers from the number of layers."""
         head = self.keys.count("attention.key_length")
         if self.blocks == self.architecture.blocks or head is None:
-            head = self._equal_share()
-        columns = head.value
+            head = self._default_head_size()
+        dims = head.value
         return Sourced(
-            columns**-0.5, self._rule(f"1/√{columns} of {self.blocks} layers, as no key says it")
+            dims**-0.5, self._rule(f"1/√{dims} of {self.blocks} layers, as no key says it")
         )
 
-    def _temperature(self, group: AlikeLayers) -> dict[str, Sourced]:
-        """How scores grow with the position of the query, where they do."""
+    def _temperature(self, group: LayerGroup) -> dict[str, Sourced]:
+        """Return how scores grow with the query's position; empty if they do not."""
         rule = self.architecture.temperature
         if rule == "unturned":
-            tuned = not group.turns and self.window() is not None
-            scale = Sourced(0.1, self._rule("its load_arch_hparams")) if tuned else None
+            applies = not group.turns and self.window() is not None
+            scale = Sourced(0.1, self._rule("its load_arch_hparams")) if applies else None
             length = Sourced(8192, self._rule("its load_arch_hparams"))
         else:
             key = "attention.temperature_scale"
@@ -279,47 +282,47 @@ class _GGUFModel(GGUFStretches):
         }
 
     def _sizes(self, slides: bool) -> Sizes:
-        """How wide heads are, and how much of them rotates.
+        """Return the head size and the rotary dim.
 
-        Raises: InvalidInput where llama.cpp refuses them.
+        Raises: InvalidInput if llama.cpp refuses them.
         """
-        head = self.keys.count("attention.key_length") or self._equal_share()
-        turning = self.keys.count("rope.dimension_count")
+        head = self.keys.count("attention.key_length") or self._default_head_size()
+        rotated = self.keys.count("rope.dimension_count")
         if slides:
             head = self.keys.count("attention.key_length_swa") or head
-            turning = self.keys.count("rope.dimension_count_swa") or turning
-        stated = turning
-        if turning is None:
+            rotated = self.keys.count("rope.dimension_count_swa") or rotated
+        stated = rotated
+        if rotated is None:
             source = f"DEFAULT: key absent ({self.keys.path('rope.dimension_count')})"
-            turning = Sourced(head.value, source)
+            rotated = Sourced(head.value, source)
         if self.architecture.slice:
             whole = self.keys.count("attention.key_length_mla") or head
-            beside = Sourced(whole.value - turning.value, f"derived: {whole.source} − the slice")
-            self._check_width(turning, whole)
-            return Sizes(turning, int(turning.value), None, beside)
-        self._check_width(turning, head)
-        if turning.value == head.value:
+            beside = Sourced(whole.value - rotated.value, f"derived: {whole.source} − the slice")
+            self._check_width(rotated, whole)
+            return Sizes(rotated, int(rotated.value), None, beside)
+        self._check_width(rotated, head)
+        if rotated.value == head.value:
             return Sizes(head, int(head.value), None, None, stated)
         if self.architecture.whole:
             raise self.error(
-                f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} "
+                f"{rotated.source} {rotated.value}: llama.cpp refuses {self.architecture_name} "
                 f"unless all {head.value} dimensions of a head rotate"
             )
-        share = turning.value / head.value
-        if int(head.value * share) < turning.value:
+        share = rotated.value / head.value
+        if int(head.value * share) < rotated.value:
             share = math.nextafter(share, 1)
-        part = Sourced(share, f"derived: {turning.source} / {head.value}")
-        return Sizes(head, int(turning.value), part, None)
+        part = Sourced(share, f"derived: {rotated.source} / {head.value}")
+        return Sizes(head, int(rotated.value), part, None)
 
-    def _check_width(self, turning: Sourced, head: Sourced) -> None:
-        if turning.value % 2 or not 2 <= turning.value <= head.value:
+    def _check_width(self, rotated: Sourced, head: Sourced) -> None:
+        if rotated.value % 2 or not 2 <= rotated.value <= head.value:
             raise self.error(
-                f"{turning.source} {turning.value}: must be even, from 2 to the {head.value} "
+                f"{rotated.source} {rotated.value}: must be even, from 2 to the {head.value} "
                 "columns of a head"
             )
 
     def _base(self, slides: bool) -> Sourced:
-        """The base of the layers that slide, or of the others."""
+        """Return the base of the sliding layers, or of the others."""
         base = self.keys.number("rope.freq_base")
         if self.architecture.fixed:
             if base is not None and base.value != OWN_BASE:
@@ -334,10 +337,10 @@ class _GGUFModel(GGUFStretches):
         sliding = self.architecture.sliding
         if slides and sliding is not None:
             base = self._sliding_base(base, sliding)
-        return self._grown(base)
+        return self._alpha_scaled_base(base)
 
     def _sliding_base(self, base: Sourced, sliding: Sliding) -> Sourced:
-        """The base of layers that slide, beside that of the others."""
+        """Return the base of the sliding layers; ``base`` is that of the others."""
         key = "rope.freq_base_swa"
         own = self.keys.number(key)
         if sliding.keyed and own is not None:
@@ -355,8 +358,11 @@ class _GGUFModel(GGUFStretches):
         self._note_default(key, default)
         return default
 
-    def _grown(self, base: Sourced) -> Sourced:
-        """HunYuan's base, which its alpha scales as NTK does."""
+    def _alpha_scaled_base(self, base: Sourced) -> Sourced:
+        """Return HunYuan's base: its alpha scales the base as NTK does.
+
+        Raises: InvalidInput.
+        """
         if not self.architecture.alpha:
             return base
         alpha = self.keys.number("rope.scaling.alpha", minimum=0)
@@ -376,16 +382,14 @@ class _GGUFModel(GGUFStretches):
 
     def _layout(self) -> Sourced:
         turns = self.architecture.turns.split()[0]
-        if self._turns_other_pairs():
+        if self._has_half_pairs():
             turns = "mrope"
         layout = "interleaved" if turns == "norm" else "half"
         return Sourced(layout, f"llama.cpp's rope type {turns.upper()}")
 
-    def _turns_other_pairs(self) -> bool:
-        """Whether axes make pairs of halves of what are neighbours without."""
+    def _has_half_pairs(self) -> bool:
+        """Return whether the sections change the pairs from interleaved to half."""
         return self.architecture.turns == "norm or mrope" and self._has_axes()
-
-    # What else to say
 
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
@@ -402,17 +406,17 @@ class _GGUFModel(GGUFStretches):
             notes.headlines.append(f"the file ends before {which} do: llama.cpp does not load it")
 
     def _note_tensors(self) -> None:
-        """Warn of tensors that llama.cpp does not use, and of factors that are not there."""
+        """Warn of tensors that llama.cpp ignores, and of missing factors."""
         kind = self._type().value
-        wanted = self._wanted(kind)
+        divisors = self._divisor_names(kind)
         for name in FACTOR_TENSORS:
-            if name in self.header.tensors and name not in wanted:
+            if name in self.header.tensors and name not in divisors:
                 self.notes.headlines.append(
                     f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
                     f"{name} (rope.scaling.type {kind})"
                 )
                 self.notes.contradicted.append(name)
-        if kind == "longrope" and set(wanted) - {*self.header.tensors}:
+        if kind == "longrope" and set(divisors) - {*self.header.tensors}:
             path = self.keys.path("rope.scaling.type")
             self.notes.doubt(
                 path,
