@@ -73,7 +73,7 @@ class Sliding(Record):
 class Architecture(Record):
     """llama.cpp's handling of positions in an architecture.
 
-    turns: the layout: ``norm`` (pairs 2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
+    rope_type: the layout: ``norm`` (pairs 2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
         ``imrope`` (as neox, with several axes), ``none``; ``norm or mrope`` depends on sections.
     permuted: the converter permutes the rows of q and k, from the layout half.
     factors: the tensors that it looks for: ``freqs``, ``long`` (and short), or ``either``, which
@@ -82,7 +82,7 @@ class Architecture(Record):
         them.
     slice: only a slice of the head rotates; the rest is beside it.
     sliding: its layers with a window.
-    still: the rule for unrotated layers.
+    unrotated: the rule for unrotated layers.
     yarn: YaRN's keys that only this architecture reads.
     bias: ALiBi's largest bias, ``key`` if a key states it, or T5's ``buckets``.
     hybrid: only layers with key heads have attention.
@@ -100,17 +100,17 @@ class Architecture(Record):
         a head, except in models with ``blocks`` layers: there d is the default head size.
     blocks: that number of layers.
     softcap: the default cap of scores; None without a cap.
-    temperature: scores grow with the query's position: in ``unturned`` layers with full attention
+    temperature: scores grow with the query's position: in ``unrotated`` layers with full attention
         as in Llama 4, by one ``key``, or by two ``keys``.
     """
 
-    turns: str
+    rope_type: str
     permuted: bool = False
     factors: str = ""
     divided: str = "all"
     slice: bool = False
     sliding: Sliding | None = None
-    still: str = ""
+    unrotated: str = ""
     yarn: tuple[str, ...] = ()
     bias: float | str | None = None
     hybrid: bool = False
@@ -149,11 +149,11 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(("xverse", "olmo", "arctic", "internlm2", "deepseek", "bailingmoe"), _PERMUTED),
     "chameleon": _PERMUTED,
     "baichuan": Architecture("norm", True, bias="of 40 layers"),
-    "granite": Architecture("norm", True, "either", still="unless finetuned", scale="key"),
+    "granite": Architecture("norm", True, "either", unrotated="unless finetuned", scale="key"),
     "granitehybrid": Architecture(
-        "norm", True, "freqs", still="unless finetuned", hybrid=True, scale="key"
+        "norm", True, "freqs", unrotated="unless finetuned", hybrid=True, scale="key"
     ),
-    "smollm3": Architecture("norm", True, still="every fourth"),
+    "smollm3": Architecture("norm", True, unrotated="every fourth"),
     "mistral3": Architecture(
         "norm", True, "either", yarn=(*_BETAS, _LOG), tenth=False, temperature="key"
     ),
@@ -163,32 +163,32 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "cohere2moe": Architecture(
         "norm",
         sliding=Sliding(4, dense_first=True, shared=True, scaled=True, keyed=False),
-        still="unless sliding or leading",
+        unrotated="unless sliding or leading",
     ),
     "cohere2": Architecture(
         "norm",
         sliding=Sliding(4, shared=True, scaled=True, keyed=False),
-        still="unless sliding",
+        unrotated="unless sliding",
     ),
     "llama4": Architecture(
         "norm",
         factors="freqs",
         sliding=Sliding(4, window=8192, fixed=True, shared=True, scaled=True),
-        still="every fourth, or the last",
-        temperature="unturned",
+        unrotated="every fourth, or the last",
+        temperature="unrotated",
     ),
     "muse-glimmer": Architecture(
-        "norm", permuted=True, sliding=Sliding(4, shared=True), still="unless sliding"
+        "norm", permuted=True, sliding=Sliding(4, shared=True), unrotated="unless sliding"
     ),
     "granite_swa": Architecture(
         "norm",
         permuted=True,
         factors="either",
         sliding=Sliding(shared=True, scaled=True, keyed=False),
-        still="by list",
+        unrotated="by list",
         scale="key",
     ),
-    "graniteswitch": Architecture("norm", True, still="unless finetuned", scale="key"),
+    "graniteswitch": Architecture("norm", True, unrotated="unless finetuned", scale="key"),
     "glm4": Architecture("norm or mrope"),
     "mistral4": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True, temperature="keys"),
     "deepseek2": Architecture(
@@ -243,7 +243,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         "neox",
         factors="freqs",
         sliding=Sliding(4, window=4096, blocks=64, shared=True, scaled=True, keyed=False),
-        still="unless sliding",
+        unrotated="unless sliding",
     ),
     "smallthinker": Architecture(
         "neox",
@@ -256,15 +256,15 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             shared=True,
             scaled=True,
         ),
-        still="every fourth from the first",
+        unrotated="every fourth from the first",
     ),
     "afmoe": Architecture(
         "neox",
         sliding=Sliding(4, optional=True, shared=True, scaled=True),
-        still="every fourth",
+        unrotated="every fourth",
     ),
     "maple": Architecture(
-        "neox", sliding=Sliding(shared=True, scaled=True), still="unless sliding"
+        "neox", sliding=Sliding(shared=True, scaled=True), unrotated="unless sliding"
     ),
     "spark2_5": Architecture("neox", sliding=Sliding(shared=True, scaled=True)),
     "glm4moe": Architecture("neox or mrope"),
@@ -283,7 +283,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         "neox",
         factors="freqs",
         sliding=Sliding(4, shared=True, scaled=True, keyed=False),
-        still="unless sliding",
+        unrotated="unless sliding",
     ),
     # Several position axes.
     **dict.fromkeys(("qwen2vl", "paddleocr"), Architecture("mrope")),

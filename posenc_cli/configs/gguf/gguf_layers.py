@@ -55,7 +55,7 @@ class LayerGroup(Record):
     """Layers of one kind: whether they slide, whether they rotate, and their numbers."""
 
     slides: bool
-    turns: bool
+    rotates: bool
     layers: tuple[int, ...]
 
 
@@ -132,11 +132,11 @@ class GGUFLayers:
             kind = ""
         if len([each for each in groups if each.slides == group.slides]) == 1:
             return kind or None
-        return (kind or "rope") if group.turns else "nope"
+        return (kind or "rope") if group.rotates else "nope"
 
     def _rotates(self, layer: int, *, slides: bool, any_slide: bool) -> bool:
         """Return whether a layer rotates at all."""
-        rule = self.architecture.still
+        rule = self.architecture.unrotated
         if rule.startswith("unless sliding"):
             dense = "leading_dense_block_count"
             leading = self.keys.needed(dense, minimum=0).value if rule.endswith("leading") else 0
@@ -502,14 +502,14 @@ class ScaledGGUFLayers(GGUFLayers):
 
         Raises: InvalidInput.
         """
-        turns = self.architecture.turns
-        if "mrope" not in turns:
+        rope_type = self.architecture.rope_type
+        if "mrope" not in rope_type:
             return scheme, more
         key = "rope.dimension_sections"
         sections = self.keys.counts(key)
-        if sections is None and turns in ("mrope", "imrope"):
+        if sections is None and rope_type in ("mrope", "imrope"):
             raise self.keys.missing(key)
-        if sections is None or (" or " in turns and not self._has_axes()):
+        if sections is None or (" or " in rope_type and not self._has_axes()):
             return scheme, more
         numbers = (*sections.value, 0, 0, 0, 0)[:4]
         if scheme != "rope" or numbers[3] or sum(numbers) != sizes.rotated // 2:
@@ -518,7 +518,7 @@ class ScaledGGUFLayers(GGUFLayers):
             )
             return scheme, more
         more = {**more, "sections": Sourced(numbers[:3], sections.source)}
-        if turns == "imrope":
+        if rope_type == "imrope":
             more["interleaved"] = Sourced(True, self._rule("its rope type IMROPE"))
         return "mrope", more
 

@@ -94,7 +94,7 @@ class _GGUFModel(ScaledGGUFLayers):
             yield from self._buckets()
         elif bias is not None:
             yield self._alibi(bias)
-        elif architecture.turns == "none":
+        elif architecture.rope_type == "none":
             yield self._unrotated_layers()
         else:
             groups = self.groups()
@@ -197,7 +197,7 @@ class _GGUFModel(ScaledGGUFLayers):
         if window is not None:
             context["window"] = window
         context |= self._scores() | self._temperature(group)
-        if not group.turns:
+        if not group.rotates:
             return Layers(label, group.layers, "nope", {"dim": self.embedding}, context)
         sizes = self._sizes(group.slides)
         params = {
@@ -262,8 +262,8 @@ class _GGUFModel(ScaledGGUFLayers):
     def _temperature(self, group: LayerGroup) -> dict[str, Sourced]:
         """Return how scores grow with the query's position; empty if they do not."""
         rule = self.architecture.temperature
-        if rule == "unturned":
-            applies = not group.turns and self.window() is not None
+        if rule == "unrotated":
+            applies = not group.rotates and self.window() is not None
             scale = Sourced(0.1, self._rule("its load_arch_hparams")) if applies else None
             length = Sourced(8192, self._rule("its load_arch_hparams"))
         else:
@@ -274,7 +274,7 @@ class _GGUFModel(ScaledGGUFLayers):
                 length = self.keys.needed("attention.temperature_length")
         if scale is None or not scale.value:
             return {}
-        offset = Sourced(int(rule == "unturned"), self._rule("its load_arch_hparams"))
+        offset = Sourced(int(rule == "unrotated"), self._rule("its load_arch_hparams"))
         return {
             "temperature_scale": scale,
             "temperature_length": length,
@@ -381,15 +381,15 @@ class _GGUFModel(ScaledGGUFLayers):
         )
 
     def _layout(self) -> Sourced:
-        turns = self.architecture.turns.split()[0]
+        rope_type = self.architecture.rope_type.split()[0]
         if self._has_half_pairs():
-            turns = "mrope"
-        layout = "interleaved" if turns == "norm" else "half"
-        return Sourced(layout, f"llama.cpp's rope type {turns.upper()}")
+            rope_type = "mrope"
+        layout = "interleaved" if rope_type == "norm" else "half"
+        return Sourced(layout, f"llama.cpp's rope type {rope_type.upper()}")
 
     def _has_half_pairs(self) -> bool:
         """Return whether the sections change the pairs from interleaved to half."""
-        return self.architecture.turns == "norm or mrope" and self._has_axes()
+        return self.architecture.rope_type == "norm or mrope" and self._has_axes()
 
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
