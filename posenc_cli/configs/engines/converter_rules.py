@@ -53,7 +53,6 @@ from posenc_cli.configs.engines.runtime_rules import (
 
 _BETAS = ("beta_fast", "beta_slow")
 ONNX = "onnxruntime-genai"
-_ONNX_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
 LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
 LIKE_MISTRAL = frozenset(
     {
@@ -62,9 +61,9 @@ LIKE_MISTRAL = frozenset(
     }
 )
 _ONNX_TYPES = {
-    **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, frozenset({"rope", *_ONNX_STRETCHED})),
-    "hunyuan_v1_dense": frozenset({"rope", "rope-ntk", *_ONNX_STRETCHED}),
-    "gpt_oss": frozenset({"rope", *_ONNX_STRETCHED}),
+    **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, SCALED),
+    "hunyuan_v1_dense": SCALED | {"rope-ntk"},
+    "gpt_oss": SCALED,
     "phi3": frozenset({"rope", "rope-longrope"}),
     "qwen2_5_vl_text": frozenset({"mrope"}),
     "qwen3_vl_text": frozenset({"mrope"}),

@@ -63,11 +63,10 @@ CLASSES = _OWN_CLASSES | {
 }
 """The class of each model type, by which exllamav3 chooses the architecture."""
 
-_STRETCHED = frozenset({"rope", "rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"})
 _SOME_UNROTATED = frozenset({"afmoe", "cohere2", "exaone4", "smollm3"})
 MODEL_TYPES = {
-    **dict.fromkeys(CLASSES, _STRETCHED),
-    **dict.fromkeys(_SOME_UNROTATED, _STRETCHED | {"nope"}),
+    **dict.fromkeys(CLASSES, SCALED),
+    **dict.fromkeys(_SOME_UNROTATED, SCALED | {"nope"}),
     "phi3": frozenset({"rope", "rope-longrope"}),
 }
 """Models whose class was read, each with the schemes that were read."""
