@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TILE = 32, 512
 """Rows and columns of a tile: blocks of rows stay small at any length, and products efficient."""
 
-_SCANNED_VALUES = 1 << 19  # read together where each row is read once: 4 MiB stay in the cache
+_SCANNED_VALUES = 1 << 19  # read together in one scan: 4 MiB stay in the cache
 _LEAST_WIDTH = 64  # adding a product to the diagonals takes as long as computing one this wide
 
 
@@ -43,7 +43,7 @@ class MatrixRows(Record):
     columns: Callable[[int, slice], RealRows] | None = None
 
     def in_memory(self) -> MatrixRows:
-        """The same rows, in memory if they fit; else they are read again each time."""
+        """Return the same rows, in memory if they fit; otherwise each use reads them again."""
         if self.count * self.width > HELD_VALUES:
             return self
         values = self.read(range(self.count))
@@ -51,7 +51,7 @@ class MatrixRows(Record):
 
     @classmethod
     def of(cls, values: RealRows, *, unit: float = 2.0**-53) -> MatrixRows:
-        """The rows of an array."""
+        """Return the rows of an array."""
         count, width = values.shape
         return cls(
             count,
@@ -61,7 +61,7 @@ class MatrixRows(Record):
         )
 
     def directions(self) -> MatrixRows:
-        """The same rows, each divided by its length; a row of zeros becomes NaN."""
+        """Return the rows divided by their lengths; a row of zeros becomes NaN."""
 
         def read(which: Sequence[int]) -> RealRows:
             rows = self.read(which)
@@ -74,12 +74,12 @@ class MatrixRows(Record):
 
 
 def places(which: Sequence[int]) -> slice | list[int]:
-    """The index that selects rows from an array: a slice for a range, else a list."""
+    """Return the index that selects rows from an array: a slice for a range, else a list."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else list(which)
 
 
 def product_rows(rows: MatrixRows, which: range, columns: int) -> RealRows:
-    """The products of consecutive rows with the first ``columns`` rows.
+    """Return the products of consecutive rows with the first ``columns`` rows.
 
     ``which`` starts at a multiple of the tile's rows, and is at most as long as a tile.
 
@@ -100,13 +100,13 @@ def product_rows(rows: MatrixRows, which: range, columns: int) -> RealRows:
 
 
 def product_blocks(rows: MatrixRows) -> Iterator[range]:
-    """The blocks of rows that :func:`product_rows` takes."""
+    """Yield the blocks of rows for :func:`product_rows`."""
     for begin in range(0, rows.count, TILE[0]):
         yield range(begin, min(begin + TILE[0], rows.count))
 
 
 def _pad(rows: RealRows, count: int) -> RealRows:
-    """Rows, padded with rows of zeros up to ``count``."""
+    """Return rows, padded with rows of zeros up to ``count``."""
     if len(rows) == count:
         return rows
     return np.concatenate([rows, np.zeros((count - len(rows), rows.shape[1]))])
@@ -142,7 +142,7 @@ class Diagonals(Record):
         kept: Integers,
         reach: float,
     ) -> Diagonals:
-        """Diagonals from the sums of their finite products, in any order of the offsets."""
+        """Return the statistics from sums of finite products, in any order of the offsets."""
         order = np.argsort(offsets, kind="stable")
         kept = kept[order]
 
@@ -156,16 +156,16 @@ class Diagonals(Record):
 
     @property
     def pairs(self) -> int:
-        """How many pairs of rows were examined."""
+        """The number of pairs of rows examined."""
         return int(self.looked.sum())
 
     @property
     def dropped(self) -> int:
-        """How many of these pairs have a product that is not finite."""
+        """The number of examined pairs whose product is not finite."""
         return int((self.looked - self.kept).sum())
 
     def with_diagonals(self, other: Diagonals) -> Diagonals:
-        """These diagonals and others, which replace these at offsets that both have."""
+        """Return these statistics joined with others, which win at common offsets."""
         left = ~np.isin(self.offsets, other.offsets)
         order = np.argsort(np.concatenate([self.offsets[left], other.offsets]), kind="stable")
 
@@ -185,7 +185,7 @@ class Diagonals(Record):
 
 
 def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Diagonals:
-    """Statistics of all pairs of rows, or of those in some equally spaced windows of rows.
+    """Return statistics of all pairs of rows, or of those in some equally spaced windows of rows.
 
     Windows are equally long and do not overlap; all pairs of rows within and between them count.
     """
@@ -208,8 +208,8 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
         finite = np.isfinite(products)
         whole = bool(finite.all())
         for row, (m, values) in enumerate(zip(block, products, strict=True)):
-            there = finite[row]
-            if there[m]:
+            row_finite = finite[row]
+            if row_finite[m]:
                 reach = max(reach, float(values[m]))
             window, within = divmod(m, width)
             for other in range(window + 1):
@@ -221,7 +221,7 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
                 if whole:
                     counts[place] += 1
                 else:
-                    mask = there[first : first + len(backward)][::-1]
+                    mask = row_finite[first : first + len(backward)][::-1]
                     backward = np.where(mask, backward, np.nan)
                     counts[place] += mask
                 np.fmin(least[place], backward, out=least[place])
@@ -246,7 +246,7 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
 
 
 def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
-    """Statistics of the products of every row with itself and with the nearest rows before it.
+    """Return statistics of the products of every row with itself and with the rows just before it.
 
     For n rows these are about ``count`` · n products. No row is left out, however many there are.
     """
@@ -279,9 +279,9 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
 
 
 def windows_of(count: int, width: int, *, products: int) -> tuple[range, ...] | None:
-    """Windows of rows whose pairs take at most ``products`` multiplications.
+    """Return windows of rows whose pairs need at most ``products`` multiplications.
 
-    None if all rows take no more, or if there are so few rows that windows would leave none out.
+    It is None if all rows need no more, or if there are so few that windows would leave none out.
 
     >>> windows_of(1000, 8, products=10**9) is None
     True
