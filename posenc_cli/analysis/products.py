@@ -32,15 +32,13 @@ class MatrixRows(Record):
     """The rows of a matrix, whole or in parts.
 
     ``read(which)`` → float64 (n, width), by row numbers. ``unit`` is the relative rounding error of
-    a value: 2^−24 for float32, 0 for integers. ``columns(count, which)`` → float64 (count, columns)
-    of the first rows, if that is cheaper than reading whole rows.
+    a value: 2^−24 for float32, 0 for integers.
     """
 
     count: int
     width: int
     read: Callable[[Sequence[int]], RealRows]
     unit: float = 2.0**-53
-    columns: Callable[[int, slice], RealRows] | None = None
 
     def in_memory(self) -> MatrixRows:
         """Return the same rows, in memory if they fit; otherwise each use reads them again."""

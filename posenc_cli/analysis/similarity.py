@@ -333,10 +333,7 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     def read(which: Sequence[int]) -> RealRows:
         return values[places(which)].astype(np.float64)
 
-    def columns(first: int, which: slice) -> RealRows:
-        return values[:first, which].astype(np.float64)
-
-    return MatrixRows(count, width, read, unit=_unit(dtype), columns=columns)
+    return MatrixRows(count, width, read, unit=_unit(dtype))
 
 
 def _unit(dtype: str) -> float:
