@@ -113,7 +113,7 @@ def _pad(rows: RealRows, count: int) -> RealRows:
 class Diagonals(Record):
     """Statistics of the products at each offset m − n ≥ 0.
 
-    ``looked`` counts the pairs of rows examined, ``kept`` those whose product is finite. ``reach``
+    ``examined`` counts pairs of rows, and ``kept`` the pairs whose product is finite. ``reach``
     is the largest squared length of a row.
 
     Shape: (offsets,) each, the offsets ascending. Values are NaN if no product is finite; a mean
@@ -124,7 +124,7 @@ class Diagonals(Record):
     least: Reals
     mean: Reals
     most: Reals
-    looked: Integers
+    examined: Integers
     kept: Integers
     reach: float
 
@@ -136,7 +136,7 @@ class Diagonals(Record):
         least: Reals,
         total: Reals,
         most: Reals,
-        looked: Integers,
+        examined: Integers,
         kept: Integers,
         reach: float,
     ) -> Diagonals:
@@ -149,18 +149,18 @@ class Diagonals(Record):
 
         total = np.where(np.isfinite(total), total, np.nan)
         mean = finite(total) / np.maximum(kept, 1)
-        looked = looked[order]
-        return cls(offsets[order], finite(least), mean, finite(most), looked, kept, reach)
+        examined = examined[order]
+        return cls(offsets[order], finite(least), mean, finite(most), examined, kept, reach)
 
     @property
     def pairs(self) -> int:
         """The number of pairs of rows examined."""
-        return int(self.looked.sum())
+        return int(self.examined.sum())
 
     @property
     def dropped(self) -> int:
         """The number of examined pairs whose product is not finite."""
-        return int((self.looked - self.kept).sum())
+        return int((self.examined - self.kept).sum())
 
     def with_diagonals(self, other: Diagonals) -> Diagonals:
         """Return these statistics joined with others, which win at common offsets."""
@@ -230,14 +230,14 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
     apart = np.arange(len(windows), dtype=np.int64)[:, None]
     offsets = spacing * apart + inner
     # Within a window each pair was counted once, the later row first.
-    looked = (len(windows) - apart) * (width - np.abs(inner)) * (offsets >= 0)
-    seen = looked > 0
+    examined = (len(windows) - apart) * (width - np.abs(inner)) * (offsets >= 0)
+    seen = examined > 0
     return Diagonals.of(
         offsets[seen],
         least=least[seen],
         total=total[seen],
         most=most[seen],
-        looked=looked[seen],
+        examined=examined[seen],
         kept=counts[seen],
         reach=reach,
     )
@@ -270,9 +270,9 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
                 kept[offset] += products.size
     offsets = np.arange(count, dtype=np.int64)
     reach = max(0.0, float(most[0]))
-    looked = rows.count - offsets
+    examined = rows.count - offsets
     return Diagonals.of(
-        offsets, least=least, total=total, most=most, looked=looked, kept=kept, reach=reach
+        offsets, least=least, total=total, most=most, examined=examined, kept=kept, reach=reach
     )
 
 
