@@ -65,7 +65,6 @@ class Optimum(Record):
     numbers: Reals
     cross_entropy: float
     gradient: float
-    steps: int
 
 
 class Regression(Record):
@@ -115,7 +114,7 @@ class Regression(Record):
             )
         length = float(np.linalg.norm(point.gradient))
         gradient = next((bound for bound in _GRADIENT_BOUNDS if length <= bound), length)
-        return Optimum(point.numbers, point.cross_entropy, gradient, steps)
+        return Optimum(point.numbers, point.cross_entropy, gradient)
 
     def _largest_score(self, scores: RealRows) -> float:
         """Return the largest absolute score of the keys that are seen."""
