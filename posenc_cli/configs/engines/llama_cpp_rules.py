@@ -271,9 +271,9 @@ WITHOUT_BASE = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stabl
 SEVERAL_AXES = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
 """Models whose frequency pairs follow several position axes."""
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
-"""Models whose graph has the axes, and whose loader counts the attention layers."""
+"""Models whose graph uses several axes, and whose loader finds the attention layers itself."""
 EVERY_FOURTH = {"llama4_text": "llama4", "smollm3": "smollm3"}
-"""Models whose graph leaves every fourth layer unrotated, and its file's name."""
+"""Models whose graph, in the file of that name, leaves every fourth layer unrotated."""
 SLIDING_ROTATED = frozenset({"cohere2", "exaone4"})
 """Models that rotate only sliding layers, if there are any."""
 WITH_ROTARY_DIM = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemotron"}) | {

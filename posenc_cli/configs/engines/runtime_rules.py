@@ -389,9 +389,9 @@ def dimensions_per_head(reading: LayerReading) -> int | None:
 
 
 def divided_head(reading: LayerReading) -> Changes:
-    """Return the head size ``hidden_size // num_attention_heads`` if ``head_dim`` is stated."""
-    columns = dimensions_per_head(reading)
-    return {"dim": columns} if columns is not None and reading.top.count("head_dim") else {}
+    """Return ``hidden_size // num_attention_heads`` as the head size if ``head_dim`` is stated."""
+    head_size = dimensions_per_head(reading)
+    return {"dim": head_size} if head_size is not None and reading.top.count("head_dim") else {}
 
 
 def always_truncated(reading: LayerReading) -> Changes:
@@ -536,17 +536,17 @@ FOURTH_UNROTATED = RuntimeRefusal(
 """A Llama 4 leaves every fourth layer unrotated, regardless of ``no_rope_layers``."""
 
 
-def check_share(runtime: str, source: str, share: float, columns: int) -> None:
+def check_share(runtime: str, source: str, share: float, head_size: int) -> None:
     """Refuse a share of the head that does not give whole pairs.
 
     Raises: InvalidInput.
     """
-    turned = int(columns * share)
-    if not 2 <= turned <= columns or turned % 2:
+    rotary_dim = int(head_size * share)
+    if not 2 <= rotary_dim <= head_size or rotary_dim % 2:
         raise refused(
             runtime,
-            f"{source} {share:g} of {columns} columns rotates {turned}: "
-            f"pairs need an even number of them, from 2 to {columns}",
+            f"{source} {share:g} of {head_size} columns rotates {rotary_dim}: "
+            f"pairs need an even number of them, from 2 to {head_size}",
         )
 
 

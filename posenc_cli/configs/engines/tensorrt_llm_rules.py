@@ -88,7 +88,7 @@ _KEYS_OF_ANY_MODEL = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rota
 """Keys that it applies to any model."""
 _SHARE = "partial_rotary_factor"
 _KEEPING_SHARE = frozenset({"nemotron", "phi3"})
-"""Models for which transformers puts a share into the rope parameters, so that it is kept."""
+"""Models for which transformers puts a share into the rope object, so that the object is kept."""
 _NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
 _BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
 _DEFAULT_PATTERN = 4
