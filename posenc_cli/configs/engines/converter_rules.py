@@ -38,9 +38,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     dimensions_per_head,
     fails_on_null,
     for_keys,
-    lacking,
+    longrope_from_contexts,
+    missing_key,
     not_read,
-    of_two_contexts,
     of_types,
     original_length,
     other_class,
@@ -201,7 +201,7 @@ def _candle_missing(reading: LayerReading) -> str | None:
     needed = [] if kind == "llama" else ["rope_theta"]
     if _CANDLE_HEADS[kind] == "stated":
         needed.append("head_dim")
-    key = lacking(reading, *needed)
+    key = missing_key(reading, *needed)
     if key is None and scaling is not None:
         key = next((key for key in _LLAMA3_KEYS if scaling.get(key) is None), None)
     return key and f"its {kind} fails on a file without {key}"
@@ -348,7 +348,11 @@ DIFFERENCES = (
         "reads the original length at the top level; ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
         lambda r: {
-            **({} if r.scheme == "rope" else of_two_contexts(r, **{ORIGINAL: _onnx_original(r)})),
+            **(
+                {}
+                if r.scheme == "rope"
+                else longrope_from_contexts(r, **{ORIGINAL: _onnx_original(r)})
+            ),
         },
         frozenset({"phi3"}),
         refusals=(

@@ -26,7 +26,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_on_null,
     fails_without,
     full_every,
-    lacking,
+    missing_key,
     not_read,
     original_length,
     plain,
@@ -302,8 +302,8 @@ DIFFERENCES = (
             RuntimeRefusal(refused, _unknown_layer_type),
             RuntimeRefusal(
                 not_read,
-                lambda r: f"{r.model_type} without {lacking(r, *_NEEDED[r.model_type])}",
-                when=lambda r: lacking(r, *_NEEDED.get(r.model_type, ())),
+                lambda r: f"{r.model_type} without {missing_key(r, *_NEEDED[r.model_type])}",
+                when=lambda r: missing_key(r, *_NEEDED.get(r.model_type, ())),
             ),
             RuntimeRefusal(
                 not_read,
@@ -371,8 +371,8 @@ DIFFERENCES = (
                 f"minimax_m2 without rotary_dim and {_SHARE}",
                 when=lambda r: (
                     r.model_type == "minimax_m2"
-                    and lacking(r, "rotary_dim")
-                    and lacking(r, _SHARE)
+                    and missing_key(r, "rotary_dim")
+                    and missing_key(r, _SHARE)
                     and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
                 ),
             ),

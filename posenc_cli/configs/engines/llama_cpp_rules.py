@@ -36,14 +36,14 @@ from posenc_cli.configs.engines.runtime_rules import (
     divided_head,
     for_keys,
     full_layers,
-    lacking,
+    longrope_from_contexts,
+    mimo_changes,
     mimo_refusals,
+    missing_key,
     not_read,
     null_is_plain,
-    of_two_contexts,
     of_types,
     other_layers,
-    own_mimo,
     plain,
     refused,
     stated,
@@ -391,9 +391,10 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: (
-                    f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file"
+                    f"its converter needs {missing_key(r, *_MIMO_NEEDED)} "
+                    "of mimo_v2_flash in the file"
                 ),
-                when=lambda r: lacking(r, *_MIMO_NEEDED),
+                when=lambda r: missing_key(r, *_MIMO_NEEDED),
             ),
             *for_keys(
                 refused,
@@ -409,7 +410,7 @@ DIFFERENCES = (
         frozenset({"rope"}),
         MIMO_KEYS + " (default base: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
-        partial(own_mimo, runtime=NAME, base=BASE, shared=False),
+        partial(mimo_changes, runtime=NAME, base=BASE, shared=False),
         frozenset({"mimo_v2_flash"}),
         refusals=mimo_refusals(nulls=()),
     ),
@@ -462,7 +463,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 "its converter needs layer_types of lfm2_moe in the file",
-                when=lambda r: lacking(r, "layer_types"),
+                when=lambda r: missing_key(r, "layer_types"),
             ),
         ),
     ),
@@ -619,7 +620,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 "its converter needs rotary_pct of cohere2 in the file",
-                when=lambda r: lacking(r, "rotary_pct"),
+                when=lambda r: missing_key(r, "rotary_pct"),
             ),
             RuntimeRefusal(
                 refused,
@@ -652,7 +653,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 "its converter needs rotary_dim of minimax_m2 in the file",
-                when=lambda r: lacking(r, "rotary_dim"),
+                when=lambda r: missing_key(r, "rotary_dim"),
             ),
         ),
     ),
@@ -871,7 +872,7 @@ DIFFERENCES = (
         "chooses short or long factors once, by the allocated context (here seq_len); ignores "
         "factor and attention_factor",
         f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
-        lambda r: of_two_contexts(r, seq_len=r.length),
+        lambda r: longrope_from_contexts(r, seq_len=r.length),
     ),
     RuntimeDifference(
         NAME,

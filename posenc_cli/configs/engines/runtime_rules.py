@@ -112,7 +112,7 @@ class Runtime(Record):
     with the schemes that were traced. All others are unknown. ``files`` are the files of their
     classes, if they are not named after the model type; a model inside another one is also found by
     its path in the config. ``around`` are the outer models that the runtime supports for a text
-    model; None if that was not read.
+    model; None means that they are not checked.
     """
 
     name: str
@@ -258,7 +258,7 @@ GPT_OSS_KEYS = for_keys(
 """A rope object of gpt-oss without every key that its class passes on."""
 
 
-def lacking(reading: LayerReading, *keys: str) -> str | None:
+def missing_key(reading: LayerReading, *keys: str) -> str | None:
     """Return the first of some model keys that the file lacks or sets to null, or None."""
     missing = (key for key in keys if reading.config and reading.config.get(key) is None)
     return next(missing, None)
@@ -328,7 +328,7 @@ def full_layers(step: int, name: str) -> RuntimeRefusal:
 
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
     """Return the error text for the first missing key that a model's class needs, or None."""
-    key = lacking(reading, *keys)
+    key = missing_key(reading, *keys)
     return key and f"its {reading.model_type} fails on a file without {key}"
 
 
@@ -338,7 +338,7 @@ def fails_on_null(reading: LayerReading, *keys: str) -> str | None:
     return f"it fails if {nulls[0]} is null" if nulls else None
 
 
-def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
+def longrope_from_contexts(reading: LayerReading, **more: Any) -> Changes:
     """Return LongRoPE's changes if s is the ratio of the two contexts.
 
     Such an engine ignores factor and attention_factor. It uses the file's long factors, where
@@ -499,7 +499,7 @@ def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[R
     )
 
 
-def own_mimo(
+def mimo_changes(
     reading: LayerReading, *, runtime: str, base: float | None = None, shared: bool = True
 ) -> Changes:
     """Return MiMo V2 Flash as its top-level keys state it; transformers reads none of them.

@@ -36,11 +36,11 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     for_keys,
     half_share,
-    lacking,
+    longrope_from_contexts,
     magnitude_ratio,
+    missing_key,
     nested_truncate,
     not_read,
-    of_two_contexts,
     of_types,
     original_length,
     other_share,
@@ -204,7 +204,7 @@ def sglang_longrope(reading: LayerReading) -> Changes:
     more: dict[str, Any] = {"attention_factor": stated(reading, "short_mscale", "entry")}
     if reading.model_type == "phimoe":
         more[ORIGINAL] = original_length(reading, NAME, "entry", "context")
-    return of_two_contexts(reading, **more)
+    return longrope_from_contexts(reading, **more)
 
 
 _YARN_REFUSALS = (
@@ -322,7 +322,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: f"its {r.model_type} does not find its columns without head_dim",
-                when=lambda r: r.model_type in NEEDING_HEAD_DIM and lacking(r, "head_dim"),
+                when=lambda r: r.model_type in NEEDING_HEAD_DIM and missing_key(r, "head_dim"),
             ),
             RuntimeRefusal(
                 refused,

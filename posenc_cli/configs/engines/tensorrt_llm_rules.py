@@ -32,9 +32,9 @@ from posenc_cli.configs.engines.runtime_rules import (
     dimensions_per_head,
     fails_on_null,
     for_keys,
+    longrope_from_contexts,
     magnitude_ratio,
     not_read,
-    of_two_contexts,
     of_types,
     original_length,
     other_layers,
@@ -135,7 +135,7 @@ def tensorrt_rotary_dim(reading: LayerReading) -> Changes:
 
 def tensorrt_longrope(reading: LayerReading) -> Changes:
     """Return LongRoPE with s from the two contexts, and factors chosen once."""
-    return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
+    return longrope_from_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 
 _FORK = f"{HUB}/QiJune/TensorRT-LLM/blob"
