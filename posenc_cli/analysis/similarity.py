@@ -146,8 +146,8 @@ class Similarity(Record):
                 entries = pairs.at(self.positions_at(queries), self.positions_at(keys))
             case Profile() as profile:
                 every = self.positions_at(queries)[:, None] - self.positions_at(keys)
-                offsets, where = np.unique(every, return_inverse=True)
-                entries = profile.at(offsets)[where.reshape(every.shape)]
+                offsets, inverse = np.unique(every, return_inverse=True)
+                entries = profile.at(offsets)[inverse.reshape(every.shape)]
         return entries
 
     @property

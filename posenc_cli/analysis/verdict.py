@@ -236,24 +236,24 @@ def _verdict_on_pairs(of: Similarity, option: str, what: str) -> Verdict:
     everything = range(count)
     values = of.entries(everything, everything)  # (positions, positions)
     positions = of.positions_at(everything)
-    offsets, where = np.unique(positions[:, None] - positions, return_inverse=True)
-    where, flat = where.reshape(-1), values.reshape(-1)
+    offsets, inverse = np.unique(positions[:, None] - positions, return_inverse=True)
+    inverse, flat = inverse.reshape(-1), values.reshape(-1)
     finite = np.isfinite(flat)
     if not finite.any():
         raise _nothing_finite(of)
     least, most = np.full(len(offsets), np.inf), np.full(len(offsets), -np.inf)
-    np.minimum.at(least, where[finite], flat[finite])
-    np.maximum.at(most, where[finite], flat[finite])
-    counts = np.bincount(where[finite], minlength=len(offsets))
+    np.minimum.at(least, inverse[finite], flat[finite])
+    np.maximum.at(most, inverse[finite], flat[finite])
+    counts = np.bincount(inverse[finite], minlength=len(offsets))
     with np.errstate(all="ignore"):
-        mean = np.bincount(where[finite], flat[finite], len(offsets)) / counts
+        mean = np.bincount(inverse[finite], flat[finite], len(offsets)) / counts
         mean[counts == 0] = np.nan
     spread = float((most - least)[counts > 0].max())
     proven = of.source if isinstance(of.source, Profile) else None
     tolerance = 0.0
     if isinstance(of.source, MatrixRows):
         reach = np.diagonal(values)
-        tolerance = _tolerance(of.source, float(np.where(np.isfinite(reach), reach, 0).max()))
+        tolerance = _tolerance(of.source, float(np.inverse(np.isfinite(reach), reach, 0).max()))
     origin = int(np.searchsorted(offsets, 0))
     half, searched = _halving(offsets[origin:], mean[origin:], of)
     return Verdict(

@@ -302,8 +302,8 @@ def original_length(
             return int(own.value)
         if not null and keys.has(ORIGINAL):
             raise refused(runtime, f"it fails if {ORIGINAL} is null")
-    where = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
-    raise refused(runtime, f"it fails if {where}")
+    problem = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
+    raise refused(runtime, f"it fails if {problem}")
 
 
 def full_every(reading: LayerReading, step: int) -> bool:

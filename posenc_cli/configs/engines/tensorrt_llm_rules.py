@@ -139,8 +139,8 @@ def tensorrt_longrope(reading: LayerReading) -> Changes:
 
 
 _FORK = f"{HUB}/QiJune/TensorRT-LLM/blob"
-_FIRST = f"{_FORK}/6174b2c9db7f84eb2178f14d2a2f9d7bef7e2370/tensorrt_llm"
-_SECOND = f"{_FORK}/bfd6ac3f27c7f75c2036d7fb7e6dfa7d4b76336b/tensorrt_llm/_torch"
+_PACKAGE = f"{_FORK}/6174b2c9db7f84eb2178f14d2a2f9d7bef7e2370/tensorrt_llm"
+_TORCH = f"{_FORK}/bfd6ac3f27c7f75c2036d7fb7e6dfa7d4b76336b/tensorrt_llm/_torch"
 _CONFIG = (
     f"{HUB}/lfr-0531/TensorRT-LLM/blob/11b63d7fe8e739d1bc9d89bd70b88cd433f1f6be/tensorrt_llm/_torch"
 )
@@ -166,7 +166,7 @@ DIFFERENCES = (
         "fields",
         SCALED | LONGROPE,
         "fails on unknown rope types, nulls in scaling, and a Phi-3 without attention_bias",
-        f"{_FIRST}/functional_enums.py",
+        f"{_PACKAGE}/functional_enums.py",
         always(),
         refusals=(
             WITHIN_ANOTHER,
@@ -216,7 +216,7 @@ DIFFERENCES = (
         _TABLES | {"nope"},
         "uses full attention in every fourth layer or by sliding_window_pattern; ignores "
         "layer_types",
-        f"{_SECOND}/models/modeling_exaone4.py",
+        f"{_TORCH}/models/modeling_exaone4.py",
         tensorrt_layers,
         frozenset({"exaone4"}),
     ),
@@ -234,7 +234,7 @@ DIFFERENCES = (
         "scaling",
         _TABLES,
         "ignores scaling for this model",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         lambda r: {} if r.scheme == "rope" else plain(r),
         frozenset({"gemma3_text"}),
         refusals=(
@@ -263,7 +263,7 @@ DIFFERENCES = (
         "partial rotation",
         SCALED | LONGROPE,
         "rotates only the share of partial_rotary_factor, for every model",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         partial(any_share, runtime=NAME),
         (TYPED | {"gemma3_text"}) - {"deepseek_v3", "minimax_m2"},
     ),
@@ -272,7 +272,7 @@ DIFFERENCES = (
         "partial rotation",
         _TABLES,
         "rotates rotary_dim dimensions, regardless of partial_rotary_factor",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         tensorrt_rotary_dim,
         frozenset({"minimax_m2"}),
     ),
@@ -281,7 +281,7 @@ DIFFERENCES = (
         "layout",
         PLAIN_ROPE | YARN,
         "uses layout interleaved, regardless of rope_interleave",
-        f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
+        f"{_PACKAGE}/_torch/models/modeling_deepseekv3.py",
         always(layout="interleaved"),
         frozenset({"deepseek_v3"}),
     ),
@@ -290,7 +290,7 @@ DIFFERENCES = (
         "original length",
         YARN | {"rope-llama3"},
         "reads the original length from the rope object, or max_position_embeddings",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         lambda r: {ORIGINAL: original_length(r, NAME, "entry", "context")} if r.rope else {},
     ),
     RuntimeDifference(
@@ -298,7 +298,7 @@ DIFFERENCES = (
         "fields",
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
-        f"{_FIRST}/functional_enums.py",
+        f"{_PACKAGE}/functional_enums.py",
         always(),
         refusals=(*NO_BETA_OF_ZERO,),
     ),
@@ -308,7 +308,7 @@ DIFFERENCES = (
         YARN,
         "ignores attention_factor and uses g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always"
         " truncates",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
     ),
@@ -318,7 +318,7 @@ DIFFERENCES = (
         SCALED,
         "ignores attention_factor, mscale and the rotary share; always truncates; fails without "
         "yarn's keys",
-        f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
+        f"{_PACKAGE}/_torch/models/modeling_gpt_oss.py",
         lambda r: {
             **dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial")),
             **always_truncated(r),
@@ -344,7 +344,7 @@ DIFFERENCES = (
         LONGROPE,
         "chooses short or long factors once, by max_seq_len (here seq_len; default: long); "
         "ignores factor and attention_factor",
-        f"{_FIRST}/functional_enums.py",
+        f"{_PACKAGE}/functional_enums.py",
         tensorrt_longrope,
         refusals=(
             RuntimeRefusal(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 ORIGINAL = "original_max_position_embeddings"
 
-SINGLE = 1e-6
+_FLOAT32_ERROR = 1e-6
 """The relative error of a value that was computed and stored in float32."""
 
 _DIVISOR_TOLERANCE = 1e-5
@@ -286,7 +286,7 @@ class ScaledGGUFLayers(GGUFLayers):
         if yarn:
             # llama.cpp divides by the gain of the model's factor, because ggml's rope_yarn
             # multiplies by the gain of the layer's own factor.
-            value *= self._attention(scaled, log) / gain(scaled) * gain(factor.value)
+            value *= self._attention_factor(scaled, log) / gain(scaled) * gain(factor.value)
         source = amplitude.source or (
             f"derived: {self.keys.path('rope.scaling.factor')}" if yarn else ""
         )
@@ -294,7 +294,7 @@ class ScaledGGUFLayers(GGUFLayers):
             source = f"derived: {self.keys.path('rope.scaling.yarn_log_multiplier')}"
         return Scaling(kind, factor, yarn, Sourced(value, source))
 
-    def _attention(self, factor: float, log: float) -> float:
+    def _attention_factor(self, factor: float, log: float) -> float:
         own = log if self.architecture.weighted and log else 1.0
         return yarn_factor(factor, own) / yarn_factor(factor, log)
 
@@ -311,7 +311,7 @@ class ScaledGGUFLayers(GGUFLayers):
             return
         values = {name: param.value for name, param in params.items()}
         amplitude = attention_factor("rope-yarn", values)
-        if not math.isclose(stated.value, amplitude or 1.0, rel_tol=SINGLE):
+        if not math.isclose(stated.value, amplitude or 1.0, rel_tol=_FLOAT32_ERROR):
             self.keys.read.discard(stated.source)
 
     def _log_multiplier(self) -> float:
@@ -335,7 +335,7 @@ class ScaledGGUFLayers(GGUFLayers):
         log = self._log_multiplier()
         mscale = scaling.amplitude.value * (1.0 if scaling.yarn else grown)
         mscale *= 1 + log * (grown - 1)
-        if math.isclose(mscale, 1, rel_tol=SINGLE):
+        if math.isclose(mscale, 1, rel_tol=_FLOAT32_ERROR):
             return None
         keys = ["rope.scaling.yarn_log_multiplier"] if log else []
         paths = " and ".join(map(self.keys.path, [*keys, "rope.scaling.factor"]))
@@ -384,7 +384,7 @@ class ScaledGGUFLayers(GGUFLayers):
         rule = yarn_factor(scaling.factor.value)
         if not math.isclose(scaling.amplitude.value, rule, rel_tol=1e-12):
             more["attention_factor"] = scaling.amplitude
-        if rule != 1 and math.isclose(scaling.amplitude.value, rule**2, rel_tol=SINGLE):
+        if rule != 1 and math.isclose(scaling.amplitude.value, rule**2, rel_tol=_FLOAT32_ERROR):
             self.notes.warnings.append(
                 f"{scaling.amplitude.source} is YaRN's own attention factor, which llama.cpp "
                 "multiplies by again: older converters wrote it for OLMo 3; convert the model again"
