@@ -328,7 +328,7 @@ def _measure(head: FittedHead, stretch: str, length: int) -> LengthResult:
 def _largest_scores(scores: RealRows) -> Any:
     """Return which scores of each row are the largest, or equal to it up to rounding.
 
-    >>> _largest(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
+    >>> _largest_scores(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
     [[True, True, False]]
     """
     highest = scores.max(axis=1, keepdims=True)

@@ -190,7 +190,7 @@ _CANDLE_HEADS = {
     **dict.fromkeys(("gemma", "gemma2", "helium", "qwen3", "qwen3_moe"), "stated"),
     **dict.fromkeys(("glm4", "mistral"), "either"),
 }
-"""How a model's file determines the head size: by ``head_dim``, by division, or by either."""
+"""The source of the head size in a model's file: ``head_dim``, division, or either."""
 _LLAMA_BASE = 10_000.0
 _LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
 

@@ -89,7 +89,7 @@ def _ignores_yarn(reading: LayerReading) -> bool:
     return reading.scheme == "rope-yarn" and null
 
 
-def _original(reading: LayerReading) -> int | None:
+def _original_length(reading: LayerReading) -> int | None:
     """Return the original length from the rope object, the top level, or a default."""
     objects = reading.config.get(reading.container or "rope_scaling") or {}
     by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
@@ -110,7 +110,7 @@ _WITHOUT_ORIGINAL = (
     RuntimeRefusal(
         refused,
         f"its converter fails if {ORIGINAL} is missing",
-        when=lambda r: not _ignores_yarn(r) and _original(r) is None,
+        when=lambda r: not _ignores_yarn(r) and _original_length(r) is None,
     ),
 )
 _YARN_WITHOUT_ORIGINAL = tuple(
@@ -122,13 +122,15 @@ _YARN_WITHOUT_ORIGINAL = tuple(
     )
     for each in _WITHOUT_ORIGINAL
 )
-"""The converter needs YaRN's original length even if it does not write the scaling."""
+"""Refusals of YaRN without an original length, which the converter needs even if it writes no
+scaling.
+"""
 
 
 def llama_cpp_original(reading: LayerReading) -> Changes:
     """Return the original length as the converter reads it: the rope object comes first."""
     has_length = ORIGINAL in reading.params and not _ignores_yarn(reading)
-    return {ORIGINAL: _original(reading)} if has_length else {}
+    return {ORIGINAL: _original_length(reading)} if has_length else {}
 
 
 def llama_cpp_cohere(reading: LayerReading) -> Changes:
@@ -148,9 +150,9 @@ def llama_cpp_cohere2(reading: LayerReading) -> Changes:
     """
     if reading.scheme == "nope":
         return {}
-    rotated, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
-    dims = dimensions_per_head(reading) or dim
-    share = _share_of_head(int(dims * rotated), dim) if rotated else {}
+    rotary_pct, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
+    head_size = dimensions_per_head(reading) or dim
+    share = _share_of_head(int(head_size * rotary_pct), dim) if rotary_pct else {}
     return share if reading.scheme == "rope" else {**plain(reading), **share}
 
 
@@ -162,9 +164,9 @@ def llama_cpp_nemotron(reading: LayerReading) -> Changes:
     dim = reading.params["dim"]
     hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
     width = hidden.value if hidden else _NEMOTRON_WIDTH
-    dims = int(reading.params.get("partial", 1.0) * width)
-    dims //= heads.value if heads else _NEMOTRON_HEADS
-    share = _share_of_head(dims, dim) if reading.config else {}
+    rotary_dim = int(reading.params.get("partial", 1.0) * width)
+    rotary_dim //= heads.value if heads else _NEMOTRON_HEADS
+    share = _share_of_head(rotary_dim, dim) if reading.config else {}
     factor = stated(
         reading, "factor", *(("top",) if _null_rope_parameters(reading) else ("top", "entry"))
     )
@@ -177,18 +179,18 @@ def llama_cpp_minimax(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    dims = reading.top.count("rotary_dim")
-    share = _share_of_head(dims.value, reading.params["dim"]) if dims else {}
+    rotary_dim = reading.top.count("rotary_dim")
+    share = _share_of_head(rotary_dim.value, reading.params["dim"]) if rotary_dim else {}
     return {**share, **default_base(reading, BASE)}
 
 
-def _share_of_head(dims: int, dim: int) -> Changes:
+def _share_of_head(rotary_dim: int, dim: int) -> Changes:
     """Return the share of the head that has this many dimensions.
 
     Raises: InvalidInput if ggml does not rotate that many.
     """
-    check_share(NAME, "the share", dims / dim, dim)
-    return {"partial": None if dims == dim else dims / dim}
+    check_share(NAME, "the share", rotary_dim / dim, dim)
+    return {"partial": None if rotary_dim == dim else rotary_dim / dim}
 
 
 def llama_cpp_apertus(reading: LayerReading) -> Changes:

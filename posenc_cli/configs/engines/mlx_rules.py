@@ -54,7 +54,8 @@ NAME = "mlx-lm"
 class MlxClass(Record):
     """The keys that a model class of mlx-lm reads, and its default base.
 
-    A class whose ``base`` is None fails on a file without ``rope_theta``.
+    A class whose ``base`` is None fails on a file without ``rope_theta``. One without ``scales``
+    builds an unscaled rotation. ``reads_parameters`` is for ``rope_parameters``.
     """
 
     base: float | None

@@ -405,7 +405,7 @@ NO_BETA_OF_ZERO = for_keys(
     ("beta_fast", "beta_slow"),
     lambda key, r: yarn_weight(r, key) == 0,
 )
-"""Other engines divide a length by 0 rotations."""
+"""A beta of 0: other engines divide a length by 0 rotations."""
 EXTRAPOLATED = RuntimeRefusal(
     refused,
     "extrapolation_factor has no counterpart in rope-yarn",
@@ -468,7 +468,7 @@ def _other_interval(reading: LayerReading) -> str | None:
 
 
 BY_INTERVAL = RuntimeRefusal(other_layers, _other_interval)
-"""``full_attention_interval`` chooses the attention layers, regardless of layer_types."""
+"""Attention layers chosen by ``full_attention_interval``, regardless of layer_types."""
 
 
 MIMO_KEYS = "reads only top-level keys, not rope_parameters"
@@ -533,7 +533,7 @@ FOURTH_UNROTATED = RuntimeRefusal(
     "its graph leaves every fourth layer unrotated, regardless of no_rope_layers",
     when=_not_every_fourth,
 )
-"""A Llama 4 leaves every fourth layer unrotated, regardless of ``no_rope_layers``."""
+"""Every fourth layer unrotated, as in Llama 4, regardless of ``no_rope_layers``."""
 
 
 def check_share(runtime: str, source: str, share: float, head_size: int) -> None:

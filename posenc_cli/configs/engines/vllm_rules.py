@@ -86,7 +86,7 @@ BACKEND = frozenset(
         "starcoder2",
     }
 )
-"""Models that run transformers' own modules, read here without dynamic scaling."""
+"""Models that run transformers' own modules; their dynamic scaling was not read."""
 WITHOUT_HEAD_DIM = frozenset(
     {"granitemoe", "lfm2_moe", "modernbert", "olmoe", "qwen2", "qwen2_moe", "stablelm"}
 )

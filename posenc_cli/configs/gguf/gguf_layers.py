@@ -71,7 +71,7 @@ class GGUFLayers:
         self.embedding = self.keys.needed("embedding_length")
         self.blocks = self._blocks()
 
-    def _rule(self, what: str) -> str:
+    def _rule_text(self, what: str) -> str:
         return f"llama.cpp's rule for {self.architecture_name}: {what}"
 
     def error(self, text: str, hint: str | None = None) -> InvalidInput:
@@ -177,12 +177,12 @@ class GGUFLayers:
         if not sliding.fixed or stated.value == sliding.window:
             return stated
         self.notes.ineffective(stated, f"{self.architecture_name} has windows of {sliding.window}")
-        return Sourced(sliding.window, self._rule("its load_arch_hparams"))
+        return Sourced(sliding.window, self._rule_text("its load_arch_hparams"))
 
     def _sliding(self) -> list[bool]:
         """Return whether each layer slides.
 
-        Raises: InvalidInput.
+        Raises: InvalidInput if the file does not say it.
         """
         sliding, window = self.architecture.sliding, self.window()
         if sliding is None or window is None or sliding.blocks not in (0, self.blocks):
@@ -234,11 +234,7 @@ class Scaling(Record):
 class ScaledGGUFLayers(GGUFLayers):
     """The layers of a GGUF file, with the scaling and the scheme of each group."""
 
-    def _type(self) -> Sourced:
-        """Return the scaling type.
-
-        Raises: InvalidInput.
-        """
+    def _scaling_type(self) -> Sourced:
         stated = self.keys.of_type("rope.scaling.type", "string")
         if stated is None:
             return self.keys.default("rope.scaling.type", "linear")
@@ -249,7 +245,7 @@ class ScaledGGUFLayers(GGUFLayers):
             )
         return stated
 
-    def _factor(self) -> Sourced:
+    def _scaling_factor(self) -> Sourced:
         """Return the factor that divides frequencies; 0 and a missing key mean 1."""
         for key in ("rope.scaling.factor", "rope.scale_linear"):
             stated = self.keys.number(key, minimum=0)
@@ -257,8 +253,7 @@ class ScaledGGUFLayers(GGUFLayers):
                 return stated if stated.value else self.keys.default(key, 1.0, stated=stated)
         return self.keys.default("rope.scaling.factor", 1.0)
 
-    def _original(self) -> Sourced:
-        """Return the original context length."""
+    def _original_length(self) -> Sourced:
         stated = self.keys.count("rope.scaling.original_context_length", minimum=0)
         if stated is not None and stated.value:
             return stated
@@ -268,7 +263,7 @@ class ScaledGGUFLayers(GGUFLayers):
         return Sourced(default.value, f"{default.source}: {self.context.source}")
 
     def _scaling(self, group: LayerGroup) -> Scaling:
-        kind, factor = self._type(), self._factor()
+        kind, factor = self._scaling_type(), self._scaling_factor()
         one = Sourced(1.0, f"{kind.source} {kind.value}")
         if self.architecture.plain:
             return Scaling(kind, self._unscaled(factor), False, Sourced(1.0, ""))
@@ -279,7 +274,7 @@ class ScaledGGUFLayers(GGUFLayers):
         amplitude = self.keys.number("rope.scaling.attn_factor", above=None) or Sourced(1.0, "")
         scaled = factor.value
         if sliding is not None and not sliding.scaled:
-            factor = Sourced(1.0, self._rule("sliding layers are not scaled"))
+            factor = Sourced(1.0, self._rule_text("sliding layers are not scaled"))
         elif kind.value == "none" and not (sliding is not None and sliding.keyed):
             factor = one
         value = amplitude.value
@@ -302,7 +297,7 @@ class ScaledGGUFLayers(GGUFLayers):
         """Return the factor 1 for an architecture whose graph ignores the scaling keys."""
         if factor.value != 1:
             self.notes.ineffective(factor, f"{self.architecture_name} scales nothing")
-        return Sourced(1.0, self._rule("its graph scales nothing"))
+        return Sourced(1.0, self._rule_text("its graph scales nothing"))
 
     def _note_ignored_factor(self, params: Params) -> None:
         """Mark ``yarn_attn_factor`` as unread if it is not the amplitude in use."""
@@ -322,7 +317,7 @@ class ScaledGGUFLayers(GGUFLayers):
         if stated is None:
             return 0.0
         # DeepSeek's converter writes a tenth of it, and llama.cpp undoes that.
-        return shortest(stated.value / 0.1 if self.architecture.tenth else stated.value)
+        return shortest_float32(stated.value / 0.1 if self.architecture.tenth else stated.value)
 
     def _softmax_multiplier(self, scaling: Scaling) -> Sourced | None:
         """Return mscale², by which latent attention multiplies the scores beside the rotation.
@@ -368,7 +363,7 @@ class ScaledGGUFLayers(GGUFLayers):
         return self._with_axes(scheme, more, sizes)
 
     def _yarn(self, scaling: Scaling) -> tuple[str, Params]:
-        original = self._original()
+        original = self._original_length()
         more = {"factor": scaling.factor, ORIGINAL: original}
         if original.source.startswith("DEFAULT"):
             key = "rope.scaling.original_context_length"
@@ -407,7 +402,7 @@ class ScaledGGUFLayers(GGUFLayers):
         return "rope-longrope", {
             "short_factor": short,
             "long_factor": long,
-            ORIGINAL: self._original(),
+            ORIGINAL: self._original_length(),
             "attention_factor": amplitude,
             "seq_len": Sourced(self.context.value, f"{self.context.source}, which it allocates"),
         }
@@ -452,7 +447,7 @@ class ScaledGGUFLayers(GGUFLayers):
         if FREQS not in divisors:
             ones = (1.0,) * (sizes.rotated // 2)
             short, long = (
-                Sourced(tuple(map(shortest, divisors[name])), name)
+                Sourced(tuple(map(shortest_float32, divisors[name])), name)
                 if name in divisors
                 else Sourced(ones, f"DEFAULT: tensor absent ({name})")
                 for name in (SHORT, LONG)
@@ -470,7 +465,7 @@ class ScaledGGUFLayers(GGUFLayers):
                 return "rope-llama3", {
                     name: Sourced(value, f"derived: {FREQS}") for name, value in llama3.items()
                 }
-        factors = Sourced(tuple(map(shortest, values)), FREQS)
+        factors = Sourced(tuple(map(shortest_float32, values)), FREQS)
         return self._longrope(factors, factors, scaling)
 
     def _proportional(
@@ -519,7 +514,7 @@ class ScaledGGUFLayers(GGUFLayers):
             return scheme, more
         more = {**more, "sections": Sourced(numbers[:3], sections.source)}
         if rope_type == "imrope":
-            more["interleaved"] = Sourced(True, self._rule("its rope type IMROPE"))
+            more["interleaved"] = Sourced(True, self._rule_text("its rope type IMROPE"))
         return "mrope", more
 
 
@@ -528,13 +523,13 @@ def gain(factor: float) -> float:
     return 1 + 0.1 * math.log(factor)
 
 
-def shortest(value: float) -> float:
+def shortest_float32(value: float) -> float:
     """Return the number with the fewest digits that rounds to the same float32.
 
     Model files state numbers in this form.
 
     >>> import struct
-    >>> shortest(struct.unpack("f", struct.pack("f", 1.05))[0])
+    >>> shortest_float32(struct.unpack("f", struct.pack("f", 1.05))[0])
     1.05
     """
     shorter = (float(f"{value:.{digits}g}") for digits in range(1, 10))  # nine always do
@@ -548,7 +543,7 @@ def llama3_parameters(
 
     >>> llama3_parameters((1.0, 1.0), 10000.0, 4)
     """
-    factor = shortest(max(values))
+    factor = shortest_float32(max(values))
     if factor <= 1 or values[-1] != max(values):
         return None
     waves = [2 * math.pi * base ** (2 * i / rotated) for i in range(len(values))]

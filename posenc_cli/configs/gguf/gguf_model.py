@@ -105,9 +105,9 @@ class _GGUFModel(ScaledGGUFLayers):
         """Return ALiBi's largest bias, or None without ALiBi."""
         bias = self.architecture.bias
         if isinstance(bias, float):
-            return Sourced(bias, self._rule("its graph"))
+            return Sourced(bias, self._rule_text("its graph"))
         if bias == "of 40 layers" and self.blocks == 40:
-            return Sourced(8.0, self._rule("its graph of 40 layers"))
+            return Sourced(8.0, self._rule_text("its graph of 40 layers"))
         if bias == "key":
             stated = self.keys.number("attention.max_alibi_bias", minimum=0)
             return stated if stated and stated.value else None
@@ -117,7 +117,7 @@ class _GGUFModel(ScaledGGUFLayers):
         params = {
             "heads": self._heads(),
             "max_bias": bias,
-            "form": Sourced("symmetric", self._rule("−m · |i − j|")),
+            "form": Sourced("symmetric", self._rule_text("−m · |i − j|")),
         }
         return Layers(None, self.attention_layers(), "alibi", params, {"context": self.context})
 
@@ -126,14 +126,14 @@ class _GGUFModel(ScaledGGUFLayers):
         params = {
             "heads": self._heads(),
             "num_buckets": self.keys.needed("attention.relative_buckets_count"),
-            "max_distance": Sourced(128, self._rule("its graph")),
+            "max_distance": Sourced(128, self._rule_text("its graph")),
         }
         further = self.keys.count("decoder_block_count")
         sides = {"encoder": (self.blocks, True)}
         if self.architecture.decoder:
             sides["decoder"] = (further.value if further else self.blocks, False)
         for side, (count, both) in sides.items():
-            flag = {"bidirectional": Sourced(both, self._rule(f"its {side}"))}
+            flag = {"bidirectional": Sourced(both, self._rule_text(f"its {side}"))}
             layers = tuple(range(min(count, MOST_LAYERS)))
             yield Layers(side, layers, "t5", params | flag, self._bias_tables(side))
 
@@ -196,7 +196,7 @@ class _GGUFModel(ScaledGGUFLayers):
         window = self.window() if group.slides else None
         if window is not None:
             context["window"] = window
-        context |= self._scores() | self._temperature(group)
+        context |= self._score_settings() | self._temperature_settings(group)
         if not group.rotates:
             return Layers(label, group.layers, "nope", {"dim": self.embedding}, context)
         sizes = self._sizes(group.slides)
@@ -232,12 +232,12 @@ class _GGUFModel(ScaledGGUFLayers):
         self._note_ignored_factor(params)
         return Layers(label, group.layers, scheme, params, derived | context)
 
-    def _scores(self) -> dict[str, Sourced]:
+    def _score_settings(self) -> dict[str, Sourced]:
         """Return the scale and the cap of scores, if they are not just 1/√d."""
         found: dict[str, Sourced] = {}
         architecture = self.architecture
         if architecture.scale == "one":
-            found["attention_scale"] = Sourced(1.0, self._rule("its graph"))
+            found["attention_scale"] = Sourced(1.0, self._rule_text("its graph"))
         elif architecture.scale == "key":
             stated = self.keys.number("attention.scale", above=None)
             if stated is not None and stated.value:
@@ -256,25 +256,25 @@ class _GGUFModel(ScaledGGUFLayers):
             head = self._default_head_size()
         dims = head.value
         return Sourced(
-            dims**-0.5, self._rule(f"1/√{dims} of {self.blocks} layers, as no key says it")
+            dims**-0.5, self._rule_text(f"1/√{dims} of {self.blocks} layers, as no key says it")
         )
 
-    def _temperature(self, group: LayerGroup) -> dict[str, Sourced]:
+    def _temperature_settings(self, group: LayerGroup) -> dict[str, Sourced]:
         """Return how scores grow with the query's position; empty if they do not."""
         rule = self.architecture.temperature
         if rule == "unrotated":
             applies = not group.rotates and self.window() is not None
-            scale = Sourced(0.1, self._rule("its load_arch_hparams")) if applies else None
-            length = Sourced(8192, self._rule("its load_arch_hparams"))
+            scale = Sourced(0.1, self._rule_text("its load_arch_hparams")) if applies else None
+            length = Sourced(8192, self._rule_text("its load_arch_hparams"))
         else:
             key = "attention.temperature_scale"
             scale = self.keys.number(key, above=None) if rule else None
-            length = self._original()
+            length = self._original_length()
             if rule == "keys" and scale is not None:
                 length = self.keys.needed("attention.temperature_length")
         if scale is None or not scale.value:
             return {}
-        offset = Sourced(int(rule == "unrotated"), self._rule("its load_arch_hparams"))
+        offset = Sourced(int(rule == "unrotated"), self._rule_text("its load_arch_hparams"))
         return {
             "temperature_scale": scale,
             "temperature_length": length,
@@ -328,7 +328,7 @@ class _GGUFModel(ScaledGGUFLayers):
             if base is not None and base.value != OWN_BASE:
                 own = f"{self.architecture_name} rotates by the base {OWN_BASE:g}"
                 self.notes.ineffective(base, own)
-            return Sourced(OWN_BASE, self._rule("its graph has no other base"))
+            return Sourced(OWN_BASE, self._rule_text("its graph has no other base"))
         if base is None:
             base = self.keys.default("rope.freq_base", OWN_BASE)
             shared = self.architecture.sliding and self.architecture.sliding.shared
@@ -407,7 +407,7 @@ class _GGUFModel(ScaledGGUFLayers):
 
     def _note_tensors(self) -> None:
         """Warn of tensors that llama.cpp ignores, and of missing factors."""
-        kind = self._type().value
+        kind = self._scaling_type().value
         divisors = self._divisor_names(kind)
         for name in FACTOR_TENSORS:
             if name in self.header.tensors and name not in divisors:
