@@ -87,7 +87,7 @@ def similarity_cells(
 def blocks_at(
     request: Request, positions: Positions, engine_for: EngineFor
 ) -> Iterator[StoredRows]:
-    """Yield the matrix of a request at other positions, or at offsets of a relative scheme."""
+    """Return the rows of a request at other positions, or at offsets, as blocks of its matrix."""
     plan = request.plan_at(positions)
     return plan.matrix(engine_for(plan)).blocks()
 

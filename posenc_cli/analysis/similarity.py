@@ -271,7 +271,7 @@ def similarity(
         source = rows_of(request, engine, factors)
         source = source.directions() if normalize == "cosine" else source
     return Similarity(
-        _name(request),
+        _subject_name(request),
         quantity,
         positions,
         source,
@@ -292,7 +292,7 @@ def _wave_source(
     )
 
 
-def _name(request: Request) -> str:
+def _subject_name(request: Request) -> str:
     """Return the scheme's name, with a note if its weights are random."""
     random = request.random_weights
     return f"{request.scheme.name} ({random})" if random else request.scheme.name
@@ -360,7 +360,7 @@ def _bias_similarity(request: Request, positions: Positions, engine: Engine) -> 
         source = replace(profile, at=request.scheme.answering(profile.at))
     detail = f"head {head} of {content.heads}"
     return Similarity(
-        _name(request),
+        _subject_name(request),
         f"bias of {detail}",
         positions,
         source,

@@ -84,7 +84,7 @@ def context_of(
 ) -> tuple[int, str]:
     """Return the context length for counting rotations, and its source.
 
-    ``stated`` is what a model's config states.
+    ``stated`` is the context of a model's config, with its source.
     """
     if positions is not None:
         span = positions.last - positions.first + 1

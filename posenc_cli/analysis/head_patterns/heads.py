@@ -326,7 +326,7 @@ def _measure(head: FittedHead, stretch: str, length: int) -> LengthResult:
 
 
 def _largest_scores(scores: RealRows) -> Any:
-    """Return which scores of each row are the largest, or equal to it up to rounding.
+    """Return which scores of each row equal the largest, up to rounding.
 
     >>> _largest_scores(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
     [[True, True, False]]
@@ -420,7 +420,7 @@ class HeadFinding(Record):
 def findings(
     requirements: Sequence[HeadRequirement], results: Sequence[HeadResult]
 ) -> list[HeadFinding]:
-    """Return the results that do not meet each requirement."""
+    """Return each requirement with the results that do not meet it."""
     return [
         HeadFinding(
             required,
