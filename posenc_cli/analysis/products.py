@@ -243,12 +243,12 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
     )
 
 
-def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
-    """Return statistics of the products of every row with itself and with the rows just before it.
+def near_diagonals(rows: MatrixRows) -> Diagonals:
+    """Return statistics of the products of every row with itself and with the three before it.
 
-    For n rows these are about ``count`` · n products. No row is left out, however many there are.
+    For n rows these are about 4n products. No row is left out, however many there are.
     """
-    count = min(count, rows.count)
+    count = min(4, rows.count)
     least, most = np.full(count, np.inf), np.full(count, -np.inf)
     total, kept = np.zeros(count), np.zeros(count, np.int64)
     step = max(1, _SCANNED_VALUES // max(1, rows.width))
