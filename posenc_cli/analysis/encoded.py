@@ -51,12 +51,10 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
     """Return a function for scores of one head of a bias, with queries and keys at ``points``."""
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
-        both = rows if rows == columns else sorted({*rows, *columns})
+        both = sorted({*rows, *columns})
         asked = positions_of([points[index] for index in both], request.denominator)
         blocks = blocks_at(request, asked, engine_for)
         scores = _joined(blocks, range(len(both)))
-        if both is rows:
-            return scores
         places = {index: place for place, index in enumerate(both)}
         return scores[np.ix_([places[row] for row in rows], [places[key] for key in columns])]
 

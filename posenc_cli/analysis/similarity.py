@@ -104,8 +104,8 @@ class Similarity(Record):
     @property
     def bound(self) -> RoFormerBound | None:
         """RoFormer's bound on S of a rotary scheme, if its pairs rotate by the position."""
-        is_rotary = self.content is not None and isinstance(self.source, Profile)
-        return self.source.bound if is_rotary and isinstance(self.source, Profile) else None
+        source = self.source if self.content is not None else None
+        return source.bound if isinstance(source, Profile) else None
 
     @property
     def count(self) -> int:
