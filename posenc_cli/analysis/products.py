@@ -170,7 +170,7 @@ class Diagonals(Record):
         def join(name: str) -> Any:
             return np.concatenate([getattr(self, name)[left], getattr(other, name)])[order]
 
-        names = "offsets", "least", "mean", "most", "looked", "kept"
+        names = "offsets", "least", "mean", "most", "examined", "kept"
         reach = max(self.reach, other.reach)
         return Diagonals(**{name: join(name) for name in names}, reach=reach)
 

@@ -253,7 +253,7 @@ def _verdict_on_pairs(of: Similarity, option: str, what: str) -> Verdict:
     tolerance = 0.0
     if isinstance(of.source, MatrixRows):
         reach = np.diagonal(values)
-        tolerance = _tolerance(of.source, float(np.inverse(np.isfinite(reach), reach, 0).max()))
+        tolerance = _tolerance(of.source, float(np.where(np.isfinite(reach), reach, 0).max()))
     origin = int(np.searchsorted(offsets, 0))
     half, searched = _halving(offsets[origin:], mean[origin:], of)
     return Verdict(
