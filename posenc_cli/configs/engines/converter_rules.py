@@ -24,6 +24,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     LONGROPE,
     ORIGINAL,
     SCALED,
+    SHARE,
     WITHIN_ANOTHER,
     YARN,
     Changes,
@@ -136,7 +137,6 @@ _MEGATRON_CLASSES = {
 }
 """The classes whose bridge was read, by model type; they choose the bridge."""
 _MEGATRON_QWEN = frozenset(_MEGATRON_CLASSES) - {"llama"}
-_SHARE = "partial_rotary_factor"
 
 
 def megatron_share(reading: LayerReading) -> Changes:
@@ -144,11 +144,11 @@ def megatron_share(reading: LayerReading) -> Changes:
 
     Raises: InvalidInput.
     """
-    share = stated(reading, _SHARE, "top")
+    share = stated(reading, SHARE, "top")
     plain_qwen = reading.model_type != "llama" and reading.scheme != "rope-yarn"
     if share is None or share >= 1 or not plain_qwen:
         return {"partial": None}
-    check_share(MEGATRON, _SHARE, share, reading.params["dim"])
+    check_share(MEGATRON, SHARE, share, reading.params["dim"])
     return {"partial": share}
 
 
@@ -221,9 +221,9 @@ def candle_head(reading: LayerReading) -> Changes:
         return {}
     head = own.value if own and _CANDLE_HEADS[kind] != "divided" else None
     head = head or dimensions_per_head(reading) or reading.params["dim"]
-    share = stated(reading, _SHARE, "top") if kind == "glm4" else None
+    share = stated(reading, SHARE, "top") if kind == "glm4" else None
     if share is not None:
-        check_share(CANDLE, _SHARE, share, head)
+        check_share(CANDLE, SHARE, share, head)
     return {"dim": head, "partial": share}
 
 

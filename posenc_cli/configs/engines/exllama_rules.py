@@ -15,6 +15,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     NO_BETA_OF_ZERO,
     ORIGINAL,
     SCALED,
+    SHARE,
     YARN,
     Changes,
     LayerReading,
@@ -99,7 +100,6 @@ _BASES = {"lfm2_moe": 1_000_000.0}
 """A class's default base if it is not 10,000."""
 _BY_TYPE = ("gemma3_text", "olmo3")
 """Models for which transformers keeps a rope object per layer type."""
-_SHARE = "partial_rotary_factor"
 
 
 def _unknown_layer_type(reading: LayerReading) -> str | None:
@@ -197,7 +197,7 @@ def exllama_share(reading: LayerReading) -> Changes:
             reading, rotary_dim.value / _head_size(reading), str(rotary_dim.source)
         )
     places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
-    return _share_changes(reading, stated(reading, _SHARE, *places) or 1.0, _SHARE)
+    return _share_changes(reading, stated(reading, SHARE, *places) or 1.0, SHARE)
 
 
 def _share_changes(reading: LayerReading, share: float, source: str) -> Changes:
@@ -322,9 +322,9 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 not_read,
-                f"{_SHARE} in Gemma 3",
+                f"{SHARE} in Gemma 3",
                 when=lambda r: (
-                    r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1)
+                    r.model_type == "gemma3_text" and r.config.get(SHARE) not in (None, 1)
                 ),
             ),
             RuntimeRefusal(
@@ -368,12 +368,12 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 not_read,
-                f"minimax_m2 without rotary_dim and {_SHARE}",
+                f"minimax_m2 without rotary_dim and {SHARE}",
                 when=lambda r: (
                     r.model_type == "minimax_m2"
                     and missing_key(r, "rotary_dim")
-                    and missing_key(r, _SHARE)
-                    and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
+                    and missing_key(r, SHARE)
+                    and (r.container != "rope_parameters" or r.rope.get(SHARE) is None)
                 ),
             ),
             RuntimeRefusal(

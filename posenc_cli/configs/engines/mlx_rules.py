@@ -20,6 +20,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    SHARE,
     WITHIN_ANOTHER,
     YARN,
     Changes,
@@ -135,25 +136,24 @@ WITH_ROTARY_DIM = OWN_KEYS | frozenset(
     {"gemma4_text", "glm4", "gpt_neox", "phi", "phi3", "qwen3_next", "stablelm"}
 )
 """Models whose class reads the rotary dim."""
-_SHARE = "partial_rotary_factor"
 _PHI_SHARE = 0.4
 _NEEDED = {
     "gpt_neox": ("rotary_emb_base", "rotary_pct"),
     "afmoe": ("layer_types",),
     "ernie4_5": ("head_dim",),
-    "glm4": ("head_dim", _SHARE),
+    "glm4": ("head_dim", SHARE),
     "glm_moe_dsa": ("rope_parameters",),
     "helium": ("head_dim",),
     "llama4_text": ("no_rope_layers",),
     "mimo_v2_flash": (
         *("hybrid_layer_pattern", "head_dim", "swa_head_dim", "rope_theta", "swa_rope_theta"),
-        _SHARE,
+        SHARE,
     ),
     "qwen3": ("head_dim",),
     "qwen3_moe": ("head_dim",),
-    "qwen3_next": ("head_dim", _SHARE),
+    "qwen3_next": ("head_dim", SHARE),
     "seed_oss": ("head_dim",),
-    "stablelm": (_SHARE,),
+    "stablelm": (SHARE,),
 }
 """Keys that a class requires, by model type."""
 _NEEDED_WITHIN = {"llama4_text": ("head_dim", "max_position_embeddings", "rope_scaling")}
@@ -232,9 +232,9 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
     if reading.top.count("head_dim") is None:
         changes["dim"] = dimensions_per_head(reading) or reading.params["dim"]
-    changes["partial"] = stated(reading, _SHARE, *places) or 0.25
+    changes["partial"] = stated(reading, SHARE, *places) or 0.25
     changes["base"] = stated(reading, "rope_theta", *places) or CLASSES[reading.model_type].base
-    check_share(NAME, _SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
+    check_share(NAME, SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
     return changes
 
 
@@ -262,7 +262,7 @@ def mlx_step(reading: LayerReading) -> Changes:
 
 def mlx_share(reading: LayerReading) -> Changes:
     """Return the top-level share, or the default of Phi's class."""
-    share = stated(reading, _SHARE, "top") or _PHI_SHARE
+    share = stated(reading, SHARE, "top") or _PHI_SHARE
     return other_share(reading, NAME, share if reading.config else None)
 
 

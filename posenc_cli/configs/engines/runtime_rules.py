@@ -19,6 +19,7 @@ from posenc_cli.records import Record, fresh
 
 ORIGINAL = "original_max_position_embeddings"
 INTERVAL = "full_attention_interval"
+SHARE = "partial_rotary_factor"
 DEEPSEEK = frozenset({"deepseek_v2", "deepseek_v3"})
 PLAIN_ROPE = frozenset({"rope", "rope-linear"})
 SCALED = PLAIN_ROPE | {"rope-yarn", "rope-llama3", "rope-dynamic"}
@@ -420,7 +421,7 @@ NO_MROPE = RuntimeRefusal(
 
 def stated_share(reading: LayerReading) -> float | None:
     """Return a stated partial_rotary_factor that transformers ignores, or None."""
-    share = stated(reading, "partial_rotary_factor", "entry", "top")
+    share = stated(reading, SHARE, "entry", "top")
     return None if share == reading.params.get("partial", 1.0) else share
 
 
@@ -454,8 +455,7 @@ def half_share(reading: LayerReading, *, runtime: str) -> Changes:
 
     This is GLM-OCR, which uses the class of GLM 4.
     """
-    share = "partial_rotary_factor"
-    has_share = reading.entry.has(share) or reading.top.has(share)
+    has_share = reading.entry.has(SHARE) or reading.top.has(SHARE)
     return other_share(reading, runtime, None if has_share else 0.5)
 
 
@@ -472,7 +472,7 @@ BY_INTERVAL = RuntimeRefusal(other_layers, _other_interval)
 
 
 MIMO_KEYS = "reads only top-level keys, not rope_parameters"
-_MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
+_MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", SHARE)
 
 
 def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[RuntimeRefusal, ...]:
@@ -514,8 +514,8 @@ def mimo_changes(
         theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)
     head = reading.top.count("swa_head_dim" if sliding else "head_dim")
     dim = head.value if head else reading.params["dim"]
-    part = stated(reading, "partial_rotary_factor", "top") or 1.0
-    check_share(runtime, "partial_rotary_factor", part, dim)
+    part = stated(reading, SHARE, "top") or 1.0
+    check_share(runtime, SHARE, part, dim)
     return {**plain(reading), "dim": dim, "base": theta or base, "partial": part}
 
 
@@ -555,7 +555,7 @@ def other_share(
     runtime: str,
     share: float | None,
     *,
-    source: str = "partial_rotary_factor",
+    source: str = SHARE,
 ) -> Changes:
     """Return a share of the head if it differs from transformers'.
 

@@ -21,6 +21,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     NO_MROPE,
     ORIGINAL,
     SCALED,
+    SHARE,
     WHOLE_FACTOR,
     WITHIN_ANOTHER,
     YARN,
@@ -124,7 +125,6 @@ TOP_ORIGINAL = frozenset(
 """Models that prefer the top level's original length to the rope object's."""
 
 _OWN_CLASS_BASE = 1e4
-_SHARE = "partial_rotary_factor"
 
 
 def sglang_own_class(reading: LayerReading) -> Changes:
@@ -142,12 +142,12 @@ def sglang_share(reading: LayerReading) -> Changes:
     kind, head = reading.model_type, reading.params["dim"]
     share = 1.0
     if kind in SHARES:
-        share = stated(reading, _SHARE, "top") or SHARES[kind]
+        share = stated(reading, SHARE, "top") or SHARES[kind]
     elif kind == "minimax_m2" and (dims := reading.top.count("rotary_dim")) is not None:
         share = dims.value / head
     changes = other_share(reading, NAME, share)
     if changes and (kind == "gemma3_text" or reading.scheme == "rope-longrope"):
-        raise refused(NAME, f"its {kind} fails on {_SHARE}")
+        raise refused(NAME, f"its {kind} fails on {SHARE}")
     return changes
 
 
@@ -158,8 +158,8 @@ def sglang_several_axes(reading: LayerReading) -> Changes:
     """
     changes = {**half_share(reading, runtime=NAME)}
     if reading.model_type in HYBRID:
-        changes = {"partial": stated(reading, _SHARE, "top") or 0.25}
-        check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
+        changes = {"partial": stated(reading, SHARE, "top") or 0.25}
+        check_share(NAME, SHARE, changes["partial"], reading.params["dim"])
         if reading.config and not {"rope_type", "type"} & {*reading.rope}:
             return {**plain(reading), **changes}
     share = changes.get("partial") or reading.params.get("partial") or 1.0
@@ -337,8 +337,8 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 refused,
-                f"it fails if {_SHARE} is null",
-                when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
+                f"it fails if {SHARE} is null",
+                when=lambda r: r.model_type in SHARES and r.config.get(SHARE, 0) is None,
             ),
             RuntimeRefusal(
                 refused,

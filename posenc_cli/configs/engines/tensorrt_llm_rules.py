@@ -18,6 +18,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    SHARE,
     WITHIN_ANOTHER,
     YARN,
     Changes,
@@ -86,7 +87,6 @@ _TABLES = SCALED - {"rope-dynamic"}
 _OWN_ROTARY_DIM = {("minimax_m2", "rotary_dim"), ("deepseek_v3", "qk_rope_head_dim")}
 _KEYS_OF_ANY_MODEL = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
 """Keys that it applies to any model."""
-_SHARE = "partial_rotary_factor"
 _KEEPING_SHARE = frozenset({"nemotron", "phi3"})
 """Models for which transformers puts a share into the rope object, so that the object is kept."""
 _NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
@@ -118,7 +118,7 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
 
 def tensorrt_base(reading: LayerReading) -> Changes:
     """Return the top-level base if the rope object has at most a type and a base."""
-    has_share = reading.model_type != "deepseek_v3" and reading.top.has(_SHARE)
+    has_share = reading.model_type != "deepseek_v3" and reading.top.has(SHARE)
     more = {*reading.rope} - _BASE_KEYS or has_share  # a share is put into the object
     return {} if more or reading.container != "rope_parameters" else stated_base(reading)
 
@@ -248,8 +248,8 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 not_read,
-                f"{_SHARE} in one of Gemma 3's rope objects",
-                when=lambda r: _SHARE in r.rope,
+                f"{SHARE} in one of Gemma 3's rope objects",
+                when=lambda r: SHARE in r.rope,
             ),
             RuntimeRefusal(
                 refused,

@@ -24,6 +24,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    SHARE,
     WHOLE_FACTOR,
     YARN,
     Changes,
@@ -55,7 +56,6 @@ from posenc_cli.configs.engines.runtime_rules import (
 
 NAME = "vllm"
 _OLD = "vllm-0.11"
-_SHARE = "partial_rotary_factor"
 MLA = DEEPSEEK | {"glm4_moe_lite", "glm_moe_dsa"}
 """Models with latent attention, whose rotation is DeepSeek's."""
 SOME_UNROTATED = frozenset({"afmoe", "cohere2", "exaone4", "llama4_text"})
@@ -186,7 +186,7 @@ DIFFERENCES = (
             WHOLE_FACTOR,
             RuntimeRefusal(
                 refused,
-                lambda r: f"its {r.model_type} fails on {_SHARE}",
+                lambda r: f"its {r.model_type} fails on {SHARE}",
                 when=lambda r: (
                     r.model_type in SEVERAL_AXES
                     and r.model_type.startswith("qwen3_vl")
@@ -252,7 +252,7 @@ DIFFERENCES = (
             NO_MROPE,
             RuntimeRefusal(
                 refused,
-                f"its glm_ocr rotates half a head without {_SHARE}, not its sections",
+                f"its glm_ocr rotates half a head without {SHARE}, not its sections",
                 when=lambda r: r.rope.get("mrope_section") and half_share(r, runtime=NAME),
             ),
         ),
