@@ -185,7 +185,7 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     )
 
 
-def same_ratio(ratio: Any, expected: float) -> Any:
+def _same_ratio(ratio: Any, expected: float) -> Any:
     """Return whether ratios equal an expected one, up to the rounding of numbers from users."""
     return abs(ratio / expected - 1) <= _SAME
 
@@ -193,7 +193,7 @@ def same_ratio(ratio: Any, expected: float) -> Any:
 def _zone(ratio: float, factor: float) -> Zone:
     if math.isinf(ratio):
         return "still"
-    if same_ratio(ratio, 1.0):
+    if _same_ratio(ratio, 1.0):
         return "kept"
     if ratio < 1:
         return "quickened"
@@ -242,7 +242,7 @@ def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference 
         return None
     with np.errstate(invalid="ignore"):
         ratios = np.where(a == b, 1.0, b / a)  # also if both are infinite
-    changed = ~same_ratio(ratios, 1.0)
+    changed = ~_same_ratio(ratios, 1.0)
     if not changed.any():
         return WaveDifference(len(a), (), 1.0, ())
     with np.errstate(divide="ignore"):
@@ -252,7 +252,7 @@ def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference 
         & (
             ratios == farthest
             if math.isinf(farthest) or not farthest
-            else same_ratio(ratios, farthest)
+            else _same_ratio(ratios, farthest)
         )
     )
     return WaveDifference(
