@@ -125,10 +125,7 @@ def _target_of_file(path: str) -> HeadTarget:
 
 
 def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:
-    """Refuse values that are not a mask, or a mask with keys after the query.
-
-    Raises: InvalidInput.
-    """
+    """Refuse values that are not a mask, or a mask with keys after the query."""
     for row, column in np.argwhere((rows != 0) & (rows != 1))[:1]:
         raise InvalidInput(
             f"--target {name}: must hold only 0 and 1; at query {queries[row]}, key {column} it "

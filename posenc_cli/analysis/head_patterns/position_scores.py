@@ -208,10 +208,7 @@ class Basis(Record):
 
 
 def _checked(terms: RealRows, scheme: Scheme) -> RealRows:
-    """Return terms of scores, after a check that their scores fit float64.
-
-    Raises: InvalidInput.
-    """
+    """Return terms of scores, after a check that their scores fit float64."""
     if not (np.abs(terms) <= _LARGEST).all():
         raise InvalidInput(f"{scheme.name}: with these parameters scores exceed float64")
     return terms

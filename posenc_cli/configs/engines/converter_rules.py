@@ -97,7 +97,7 @@ def onnx_yarn(reading: LayerReading) -> Changes:
     return {**changes, "attention_factor": weight if weight > 0 else None}
 
 
-def _ramp_outside_pairs(reading: LayerReading) -> str | None:
+def _ramp_refusal_text(reading: LayerReading) -> str | None:
     """Return the error text for a ramp (in pairs) that fails the class's assertion, or None."""
     import math
 
@@ -140,10 +140,7 @@ _MEGATRON_QWEN = frozenset(_MEGATRON_CLASSES) - {"llama"}
 
 
 def megatron_share(reading: LayerReading) -> Changes:
-    """Return the top-level share for a Qwen without YaRN; all other models rotate whole heads.
-
-    Raises: InvalidInput.
-    """
+    """Return the top-level share for a Qwen without YaRN; all other models rotate whole heads."""
     share = stated(reading, SHARE, "top")
     plain_qwen = reading.model_type != "llama" and reading.scheme != "rope-yarn"
     if share is None or share >= 1 or not plain_qwen:
@@ -156,8 +153,6 @@ def megatron_yarn(reading: LayerReading) -> Changes:
     """Return YaRN with amplitude g(mscale)/g(mscale_all_dim) or g(1).
 
     It truncates only if ``truncate`` is true.
-
-    Raises: InvalidInput.
     """
     weights = [yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim")]
     weight, all_dim = (1.0, 0.0) if None in weights else weights
@@ -195,7 +190,7 @@ _LLAMA_BASE = 10_000.0
 _LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
 
 
-def _candle_missing(reading: LayerReading) -> str | None:
+def _candle_refusal_text(reading: LayerReading) -> str | None:
     """Return the error text for the first key, of model or scaling, that serde misses, or None."""
     kind, scaling = reading.model_type, _candle_scaling(reading)
     needed = [] if kind == "llama" else ["rope_theta"]
@@ -212,10 +207,7 @@ def _candle_scaling(reading: LayerReading) -> Any:
 
 
 def candle_head(reading: LayerReading) -> Changes:
-    """Return the head size and the share of it that rotates.
-
-    Raises: InvalidInput.
-    """
+    """Return the head size and the share of it that rotates."""
     kind, own = reading.model_type, reading.top.count("head_dim")
     if not reading.config:
         return {}
@@ -337,7 +329,7 @@ DIFFERENCES = (
                 "it fails on yarn where a share of the columns rotates",
                 when=lambda r: r.params.get("partial", 1.0) != 1,
             ),
-            RuntimeRefusal(refused, _ramp_outside_pairs),
+            RuntimeRefusal(refused, _ramp_refusal_text),
             RuntimeRefusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
         ),
     ),
@@ -464,7 +456,7 @@ DIFFERENCES = (
                 "rope_scaling beside rope_parameters",
                 when=lambda r: r.config.get("rope_scaling") and r.config.get("rope_parameters"),
             ),
-            RuntimeRefusal(refused, _candle_missing),
+            RuntimeRefusal(refused, _candle_refusal_text),
             RuntimeRefusal(
                 refused,
                 "it fails if rope_theta is null",

@@ -102,7 +102,7 @@ _BY_TYPE = ("gemma3_text", "olmo3")
 """Models for which transformers keeps a rope object per layer type."""
 
 
-def _unknown_layer_type(reading: LayerReading) -> str | None:
+def _layer_type_refusal_text(reading: LayerReading) -> str | None:
     """Return the error text for the first layer type that a class does not have, or None."""
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
     unknown = sorted({*kinds} - _LAYER_TYPES.get(reading.model_type, {*kinds}))
@@ -299,7 +299,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused, lambda r: fails_without(r, *_FAILS_WITHOUT.get(r.model_type, ()))
             ),
-            RuntimeRefusal(refused, _unknown_layer_type),
+            RuntimeRefusal(refused, _layer_type_refusal_text),
             RuntimeRefusal(
                 not_read,
                 lambda r: f"{r.model_type} without {missing_key(r, *_NEEDED[r.model_type])}",

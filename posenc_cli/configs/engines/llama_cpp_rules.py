@@ -144,10 +144,7 @@ def llama_cpp_cohere(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_cohere2(reading: LayerReading) -> Changes:
-    """Return Cohere 2's changes: its class writes the share ``rotary_pct`` and no scaling.
-
-    Raises: InvalidInput.
-    """
+    """Return Cohere 2's changes: its class writes the share ``rotary_pct`` and no scaling."""
     if reading.scheme == "nope":
         return {}
     rotary_pct, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
@@ -239,8 +236,8 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
     return {"base": stated(full, "rope_theta", *places) or BASE} if reading.config else {}
 
 
-def _missing_ministral3_key(reading: LayerReading) -> str | None:
-    """Return the error text for the first key that Ministral 3's converter misses, or None."""
+def _ministral3_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for the first required key that a Ministral 3 lacks, or None."""
     objects = any(reading.config.get(key) for key in _ROPE_OBJECTS)
     stated = {**reading.config, **(reading.rope if objects else {})}
     needed = ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ()
@@ -824,7 +821,7 @@ DIFFERENCES = (
                 "its converter reads ministral3 only with rope_type yarn",
                 when=lambda r: r.scheme != "rope-yarn",
             ),
-            RuntimeRefusal(refused, _missing_ministral3_key),
+            RuntimeRefusal(refused, _ministral3_refusal_text),
         ),
     ),
     RuntimeDifference(

@@ -183,7 +183,7 @@ def mlx_container(reading: LayerReading) -> Changes:
     return {**({} if whole else plain(reading)), "base": _base(reading, known)}
 
 
-def _missing_key(reading: LayerReading) -> str | None:
+def _missing_key_text(reading: LayerReading) -> str | None:
     """Return the error text for the first key that a class requires and the file lacks, or None."""
     kind, values = reading.model_type, reading.config
     needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
@@ -293,7 +293,7 @@ _KEY_REFUSALS = (
         "rope_traditional is a key of its own files, which is not read here",
         when=lambda r: r.config.get("rope_traditional"),
     ),
-    RuntimeRefusal(refused, _missing_key),
+    RuntimeRefusal(refused, _missing_key_text),
     RuntimeRefusal(
         refused,
         f"its lfm2 fails on a file without {_LFM2_LAYER_KEYS[0]}",

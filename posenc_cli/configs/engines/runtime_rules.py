@@ -459,7 +459,7 @@ def half_share(reading: LayerReading, *, runtime: str) -> Changes:
     return other_share(reading, runtime, None if has_share else 0.5)
 
 
-def _other_interval(reading: LayerReading) -> str | None:
+def _interval_refusal_text(reading: LayerReading) -> str | None:
     """Return the error text for ``layer_types`` that differ from ``full_attention_interval``."""
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
@@ -467,7 +467,7 @@ def _other_interval(reading: LayerReading) -> str | None:
     return f"it goes by {INTERVAL} {step}, regardless of layer_types" if other else None
 
 
-BY_INTERVAL = RuntimeRefusal(other_layers, _other_interval)
+BY_INTERVAL = RuntimeRefusal(other_layers, _interval_refusal_text)
 """Attention layers chosen by ``full_attention_interval``, regardless of layer_types."""
 
 

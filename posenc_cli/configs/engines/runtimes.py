@@ -182,10 +182,7 @@ def adjust(
 
 
 def _check_objects(top: Keys) -> None:
-    """Refuse rope keys that are not objects: transformers may ignore them, but the rules read them.
-
-    Raises: InvalidInput.
-    """
+    """Refuse rope keys that are not objects, which transformers may ignore but the rules read."""
     for key in ("rope_scaling", "rope_parameters"):
         if not isinstance(top.values.get(key), Mapping | None):
             raise top.invalid(key, "must be an object")

@@ -135,10 +135,7 @@ def sglang_own_class(reading: LayerReading) -> Changes:
 
 
 def sglang_share(reading: LayerReading) -> Changes:
-    """Return the share of the head that a class rotates; each class reads it from another place.
-
-    Raises: InvalidInput.
-    """
+    """Return the share of the head that a class rotates; each class reads it from another place."""
     kind, head = reading.model_type, reading.params["dim"]
     share = 1.0
     if kind in SHARES:

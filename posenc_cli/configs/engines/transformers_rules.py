@@ -84,7 +84,7 @@ _NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
 _PHI3_SCALING, _PHI3_NEEDS = {"type", "short_factor", "long_factor"}, "needs a type and two factors"
 
 
-def _unreadable_scaling(reading: LayerReading) -> str | None:
+def _scaling_refusal_text(reading: LayerReading) -> str | None:
     """Return the error text for a ``rope_scaling`` on which transformers 4 fails, or None."""
     scaling = reading.config.get("rope_scaling", reading.rope or None)
     if scaling is None:
@@ -110,7 +110,7 @@ _CONTAINER_REFUSALS: tuple[RuntimeRefusal, ...] = (
         ),
         when=lambda r: r.container == "rope_parameters",
     ),
-    RuntimeRefusal(refused, _unreadable_scaling),
+    RuntimeRefusal(refused, _scaling_refusal_text),
 )
 """Refusals of every version: all read only ``rope_theta`` and ``rope_scaling``."""
 _SPAN_REFUSALS: tuple[RuntimeRefusal, ...] = (
@@ -300,7 +300,7 @@ DIFFERENCES = (
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
         always(),
         frozenset({"phi3"}),
-        refusals=(RuntimeRefusal(refused, _unreadable_scaling),),
+        refusals=(RuntimeRefusal(refused, _scaling_refusal_text),),
     ),
 )
 """The known differences of transformers 4, in the order in which they apply."""

@@ -79,10 +79,7 @@ class GGUFLayers:
         return InvalidInput(f"{self.name}: {text}", hint=hint)
 
     def _blocks(self) -> int:
-        """Return the number of layers, without those that predict further tokens.
-
-        Raises: InvalidInput.
-        """
+        """Return the number of layers, without those that predict further tokens."""
         blocks = self.keys.needed("block_count").value
         if blocks > MOST_LAYERS:
             raise self.error(
@@ -154,10 +151,7 @@ class GGUFLayers:
         return bool((layer + 1) % step) or not rule.startswith("every fourth")
 
     def window(self) -> Sourced | None:
-        """Return the number of positions that sliding layers attend to, or None if no layer slides.
-
-        Raises: InvalidInput.
-        """
+        """Return the number of positions in the window of sliding layers, or None if none slides."""
         sliding = self.architecture.sliding
         if sliding is None:
             return None
@@ -339,10 +333,7 @@ class ScaledGGUFLayers(GGUFLayers):
     def _scheme(
         self, group: LayerGroup, scaling: Scaling, sizes: Sizes, params: Params
     ) -> tuple[str, Params]:
-        """Return the scheme that equals the rotation, and its further parameters.
-
-        Raises: InvalidInput.
-        """
+        """Return the scheme that equals the rotation, and its further parameters."""
         divisors = self._divisors(scaling, sizes, group)
         if divisors:
             if scaling.yarn and scaling.factor.value != 1:
@@ -493,10 +484,7 @@ class ScaledGGUFLayers(GGUFLayers):
         return sections is not None and len(sections.value) > 1 and all(sections.value[:2])
 
     def _with_axes(self, scheme: str, more: Params, sizes: Sizes) -> tuple[str, Params]:
-        """Return a scheme of several axes, if the file has sections and no scaling.
-
-        Raises: InvalidInput.
-        """
+        """Return a scheme of several axes, if the file has sections and no scaling."""
         rope_type = self.architecture.rope_type
         if "mrope" not in rope_type:
             return scheme, more

@@ -150,10 +150,7 @@ class _GGUFModel(ScaledGGUFLayers):
         return {BIAS_TABLES: Sourced(tables, f"tensors attn_rel_b.weight: {len(names)}")}
 
     def _unrotated_layers(self) -> Layers:
-        """Return layers with a learned table, or without positions.
-
-        Raises: InvalidInput.
-        """
+        """Return layers with a learned table, or without positions."""
         table = self.header.tensors.get(_POSITIONS)
         if table is not None and len(table.shape) == 2:
             rows, dims = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
@@ -359,10 +356,7 @@ class _GGUFModel(ScaledGGUFLayers):
         return default
 
     def _alpha_scaled_base(self, base: Sourced) -> Sourced:
-        """Return HunYuan's base: its alpha scales the base as NTK does.
-
-        Raises: InvalidInput.
-        """
+        """Return HunYuan's base: its alpha scales the base as NTK does."""
         if not self.architecture.alpha:
             return base
         alpha = self.keys.number("rope.scaling.alpha", minimum=0)
