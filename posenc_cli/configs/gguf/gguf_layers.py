@@ -151,7 +151,7 @@ class GGUFLayers:
         return bool((layer + 1) % step) or not rule.startswith("every fourth")
 
     def window(self) -> Sourced | None:
-        """Return the number of positions in the window of sliding layers, or None if none slides."""
+        """Return the window of sliding layers in positions, or None if no layer slides."""
         sliding = self.architecture.sliding
         if sliding is None:
             return None
