@@ -48,7 +48,7 @@ class AppliedEncoding(Record):
         dtype: DType,
         arithmetic: Arithmetic = "exact",
     ) -> AppliedEncoding:
-        """The encoding to apply to the vectors called ``name``.
+        """Return the encoding to apply to the vectors called ``name``.
 
         By default, the positions of n vectors are 0 … n − 1. A scheme without a given ``dim`` takes
         that of the vectors.
@@ -66,7 +66,7 @@ class AppliedEncoding(Record):
                 "along its second-to-last axis"
             )
         part = replace(part, positions=positions)
-        # Tables computed as frameworks do are in the format of the result.
+        # With a framework's arithmetic, the tables are in the format of the result.
         stored = FLOAT64 if arithmetic == "exact" else dtype
         request = part.requests(Precision.of(stored, None))[0]
         plan = request.plan()
@@ -77,11 +77,11 @@ class AppliedEncoding(Record):
         return cls(part, request, application, shape, others)
 
     def blocks(self, vectors: VectorRows) -> Iterator[StoredRows]:
-        """The results, in the form of `Application.blocks`, for all vectors in order."""
+        """Return the results for all vectors in order, in the form of `Application.blocks`."""
         return self.application.blocks(vectors, prod(self.shape[:-2]))
 
     def matrices(self, vectors: GivenVectors, *, wide: bool) -> tuple[Matrix, Matrix, Matrix]:
-        """The matrices that files keep: y, x, positions; ``wide`` as for `GivenVectors.matrix`."""
+        """Return the matrices to save: y, x, positions; ``wide`` is for `GivenVectors.matrix`."""
         return (
             Matrix(
                 self.shape,
@@ -96,7 +96,7 @@ class AppliedEncoding(Record):
 
     @property
     def verb(self) -> str:
-        """The words for how the encoding is applied to the vectors."""
+        """The operation on the vectors, in words."""
         return "rotated by" if self.request.scheme.kind == "rotary" else "plus"
 
     @property
@@ -114,9 +114,9 @@ class AppliedEncoding(Record):
 
 
 def applicable_part(choice: Choice) -> Choice:
-    """The choice itself, or the one part of a hybrid that applies to vectors.
+    """Return the choice, or the one part of a hybrid that applies to vectors.
 
-    Raises: InvalidInput if no part applies, or if two parts apply to different vectors.
+    Raises: InvalidInput if no part applies, or if two parts do.
     """
     parts = [part for part in choice.parts or (choice,) if part.scheme.kind in _APPLICABLE]
     if len(parts) > 1:
@@ -135,7 +135,7 @@ def applicable_part(choice: Choice) -> Choice:
 
 
 def vector_columns(choice: Choice) -> int:
-    """The number of columns that vectors of an encoding need.
+    """Return the number of columns that vectors of an encoding need.
 
     Raises: InvalidInput as `applicable_part`.
     """
@@ -143,7 +143,7 @@ def vector_columns(choice: Choice) -> int:
 
 
 def _columns_of(request: Request) -> int:
-    """``dim`` for a rotary scheme, which may rotate only part of it; else its table's width."""
+    """Return ``dim`` for a rotary scheme, which may rotate part of it, else the table's width."""
     bound = request.encoding.bound
     dim = bound.params.get("dim")
     return dim if isinstance(dim, int) and bound.scheme.kind == "rotary" else bound.content.width
@@ -153,7 +153,7 @@ def _check_columns(request: Request, columns: int, name: str) -> None:
     wanted = _columns_of(request)
     if columns != wanted:
         hint = None
-        with suppress(InvalidInput):  # it may be too odd for the encoding
+        with suppress(InvalidInput):  # not every width is valid for the scheme
             given = {**request.encoding.bound.params, "dim": columns}
             request.scheme.bind({name: each for name, each in given.items() if each is not None})
             hint = f"--dim {columns}"

@@ -34,9 +34,9 @@ _PRECISION = Precision.of(FLOAT64, None)
 def row_cells(
     request: Request, points: Sequence[int], columns: Sequence[int], engine_for: EngineFor
 ) -> CellValues:
-    """Entries of a request: rows at some of ``points``, columns from among ``columns``.
+    """Return a function for entries of a request: rows at ``points``, columns from ``columns``.
 
-    Points are numerators: whole numbers of 1/denominator of the request's positions.
+    Points are numerators: multiples of 1/denominator of the request's positions.
     """
 
     def cells(rows: Sequence[int], chosen: Sequence[int]) -> StoredRows:
@@ -48,15 +48,13 @@ def row_cells(
 
 
 def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) -> CellValues:
-    """Entries of one head of a bias: scores of queries at some points and keys at others."""
+    """Return a function for scores of one head of a bias, with queries and keys at ``points``."""
 
     def cells(rows: Sequence[int], columns: Sequence[int]) -> StoredRows:
-        both = rows if rows == columns else sorted({*rows, *columns})
+        both = sorted({*rows, *columns})
         asked = positions_of([points[index] for index in both], request.denominator)
         blocks = blocks_at(request, asked, engine_for)
         scores = _joined(blocks, range(len(both)))
-        if both is rows:
-            return scores
         places = {index: place for place, index in enumerate(both)}
         return scores[np.ix_([places[row] for row in rows], [places[key] for key in columns])]
 
@@ -66,7 +64,7 @@ def score_cells(request: Request, points: Sequence[int], engine_for: EngineFor) 
 def similarity_cells(
     request: Request, grid: tuple[int, int], *, origin: int, position: int, engine_for: EngineFor
 ) -> CellValues:
-    """The cosine similarity of the row of one position to the rows on a plane of a grid.
+    """Return a function for the cosine similarities of one position's row to a plane of a grid.
 
     The plane has rows of ``grid[1]`` positions; its first position is ``origin``.
     """
@@ -87,24 +85,24 @@ def similarity_cells(
 def blocks_at(
     request: Request, positions: Positions, engine_for: EngineFor
 ) -> Iterator[StoredRows]:
-    """The matrix of a request at other positions, or at some offsets of a relative scheme."""
+    """Return the rows of a request at other positions, or at offsets, as blocks of its matrix."""
     plan = request.plan_at(positions)
     return plan.matrix(engine_for(plan)).blocks()
 
 
 def rows_at(encoding: Encoding, positions: Positions, table: str | None = None) -> RealRows:
-    """The rows of an encoding in float64, at any positions. Shape: (positions, columns)."""
+    """Return the rows of an encoding in float64, at any positions. Shape: (positions, columns)."""
     request = Request(encoding, positions, _PRECISION, table=table)
     return np.concatenate([*blocks_at(request, positions, lambda _: Engine())])
 
 
 def turns_at(encoding: Encoding, positions: Positions) -> ComplexRows:
-    """The rotation cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
+    """Return cos + i sin of each pair, times its amplitude. Shape: (positions, pairs)."""
     return np.asarray(rows_at(encoding, positions, "complex"), np.complex128)
 
 
 def scores_at(encoding: Encoding, heads: Iterable[int], indices: Integers) -> RealRows:
-    """The scores of heads of a bias by formula at offsets or keys. Shape: (heads, indices)."""
+    """Return scores of heads of a bias by formula, at offsets or keys. Shape: (heads, indices)."""
     from posenc_cli.encoding.scores import score_rule  # slow to import, rarely needed
 
     order = np.argsort(indices)
@@ -115,7 +113,7 @@ def scores_at(encoding: Encoding, heads: Iterable[int], indices: Integers) -> Re
 
 
 def wavelengths_of(waves: Waves) -> Reals:
-    """The wavelength of each wave in positions, without its sign; infinite for frequency 0.
+    """Return the wavelength of each wave in positions, without its sign; infinite for frequency 0.
 
     Shape: (waves.count,).
     """
@@ -123,12 +121,12 @@ def wavelengths_of(waves: Waves) -> Reals:
 
 
 def wavelengths(frequencies: Iterable[Decimal]) -> Reals:
-    """2π / frequency, rounded once; infinite for 0. Shape: (frequencies,)."""
+    """Return 2π / frequency, rounded once; infinite for 0. Shape: (frequencies,)."""
     turn = exact.pi * 2
     return np.array([float(turn / speed) if speed else math.inf for speed in frequencies])
 
 
 def _joined(blocks: Iterable[StoredRows], columns: Sequence[int]) -> StoredRows:
-    """Some columns of all blocks."""
+    """Return some columns of all blocks."""
     chosen = np.asarray(columns)
     return np.concatenate([block[:, chosen] for block in blocks])

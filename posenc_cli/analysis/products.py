@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TILE = 32, 512
 """Rows and columns of a tile: blocks of rows stay small at any length, and products efficient."""
 
-_SCANNED_VALUES = 1 << 19  # read together where each row is read once: 4 MiB stay in the cache
+_SCANNED_VALUES = 1 << 19  # read together in one scan: 4 MiB stay in the cache
 _LEAST_WIDTH = 64  # adding a product to the diagonals takes as long as computing one this wide
 
 
@@ -32,18 +32,16 @@ class MatrixRows(Record):
     """The rows of a matrix, whole or in parts.
 
     ``read(which)`` → float64 (n, width), by row numbers. ``unit`` is the relative rounding error of
-    a value: 2^−24 for float32, 0 for integers. ``columns(count, which)`` → float64 (count, columns)
-    of the first rows, if that is cheaper than reading whole rows.
+    a value: 2^−24 for float32, 0 for integers.
     """
 
     count: int
     width: int
     read: Callable[[Sequence[int]], RealRows]
     unit: float = 2.0**-53
-    columns: Callable[[int, slice], RealRows] | None = None
 
     def in_memory(self) -> MatrixRows:
-        """The same rows, in memory if they fit; else they are read again each time."""
+        """Return the same rows, in memory if they fit; otherwise each use reads them again."""
         if self.count * self.width > HELD_VALUES:
             return self
         values = self.read(range(self.count))
@@ -51,7 +49,7 @@ class MatrixRows(Record):
 
     @classmethod
     def of(cls, values: RealRows, *, unit: float = 2.0**-53) -> MatrixRows:
-        """The rows of an array."""
+        """Return the rows of an array."""
         count, width = values.shape
         return cls(
             count,
@@ -61,7 +59,7 @@ class MatrixRows(Record):
         )
 
     def directions(self) -> MatrixRows:
-        """The same rows, each divided by its length; a row of zeros becomes NaN."""
+        """Return the rows divided by their lengths; a row of zeros becomes NaN."""
 
         def read(which: Sequence[int]) -> RealRows:
             rows = self.read(which)
@@ -74,12 +72,12 @@ class MatrixRows(Record):
 
 
 def places(which: Sequence[int]) -> slice | list[int]:
-    """The index that selects rows from an array: a slice for a range, else a list."""
+    """Return the index that selects rows from an array: a slice for a range, else a list."""
     return slice(which.start, which.stop, which.step) if isinstance(which, range) else list(which)
 
 
 def product_rows(rows: MatrixRows, which: range, columns: int) -> RealRows:
-    """The products of consecutive rows with the first ``columns`` rows.
+    """Return the products of consecutive rows with the first ``columns`` rows.
 
     ``which`` starts at a multiple of the tile's rows, and is at most as long as a tile.
 
@@ -100,13 +98,13 @@ def product_rows(rows: MatrixRows, which: range, columns: int) -> RealRows:
 
 
 def product_blocks(rows: MatrixRows) -> Iterator[range]:
-    """The blocks of rows that :func:`product_rows` takes."""
+    """Yield the blocks of rows for :func:`product_rows`."""
     for begin in range(0, rows.count, TILE[0]):
         yield range(begin, min(begin + TILE[0], rows.count))
 
 
 def _pad(rows: RealRows, count: int) -> RealRows:
-    """Rows, padded with rows of zeros up to ``count``."""
+    """Return rows, padded with rows of zeros up to ``count``."""
     if len(rows) == count:
         return rows
     return np.concatenate([rows, np.zeros((count - len(rows), rows.shape[1]))])
@@ -115,7 +113,7 @@ def _pad(rows: RealRows, count: int) -> RealRows:
 class Diagonals(Record):
     """Statistics of the products at each offset m − n ≥ 0.
 
-    ``looked`` counts the pairs of rows examined, ``kept`` those whose product is finite. ``reach``
+    ``examined`` counts pairs of rows, and ``kept`` the pairs whose product is finite. ``reach``
     is the largest squared length of a row.
 
     Shape: (offsets,) each, the offsets ascending. Values are NaN if no product is finite; a mean
@@ -126,7 +124,7 @@ class Diagonals(Record):
     least: Reals
     mean: Reals
     most: Reals
-    looked: Integers
+    examined: Integers
     kept: Integers
     reach: float
 
@@ -138,11 +136,11 @@ class Diagonals(Record):
         least: Reals,
         total: Reals,
         most: Reals,
-        looked: Integers,
+        examined: Integers,
         kept: Integers,
         reach: float,
     ) -> Diagonals:
-        """Diagonals from the sums of their finite products, in any order of the offsets."""
+        """Return the statistics from sums of finite products, in any order of the offsets."""
         order = np.argsort(offsets, kind="stable")
         kept = kept[order]
 
@@ -151,28 +149,28 @@ class Diagonals(Record):
 
         total = np.where(np.isfinite(total), total, np.nan)
         mean = finite(total) / np.maximum(kept, 1)
-        looked = looked[order]
-        return cls(offsets[order], finite(least), mean, finite(most), looked, kept, reach)
+        examined = examined[order]
+        return cls(offsets[order], finite(least), mean, finite(most), examined, kept, reach)
 
     @property
     def pairs(self) -> int:
-        """How many pairs of rows were examined."""
-        return int(self.looked.sum())
+        """The number of pairs of rows examined."""
+        return int(self.examined.sum())
 
     @property
     def dropped(self) -> int:
-        """How many of these pairs have a product that is not finite."""
-        return int((self.looked - self.kept).sum())
+        """The number of examined pairs whose product is not finite."""
+        return int((self.examined - self.kept).sum())
 
     def with_diagonals(self, other: Diagonals) -> Diagonals:
-        """These diagonals and others, which replace these at offsets that both have."""
+        """Return these statistics joined with others, which win at common offsets."""
         left = ~np.isin(self.offsets, other.offsets)
         order = np.argsort(np.concatenate([self.offsets[left], other.offsets]), kind="stable")
 
         def join(name: str) -> Any:
             return np.concatenate([getattr(self, name)[left], getattr(other, name)])[order]
 
-        names = "offsets", "least", "mean", "most", "looked", "kept"
+        names = "offsets", "least", "mean", "most", "examined", "kept"
         reach = max(self.reach, other.reach)
         return Diagonals(**{name: join(name) for name in names}, reach=reach)
 
@@ -185,7 +183,7 @@ class Diagonals(Record):
 
 
 def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Diagonals:
-    """Statistics of all pairs of rows, or of those in some equally spaced windows of rows.
+    """Return statistics of all pairs of rows, or of those in some equally spaced windows of rows.
 
     Windows are equally long and do not overlap; all pairs of rows within and between them count.
     """
@@ -208,8 +206,8 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
         finite = np.isfinite(products)
         whole = bool(finite.all())
         for row, (m, values) in enumerate(zip(block, products, strict=True)):
-            there = finite[row]
-            if there[m]:
+            row_finite = finite[row]
+            if row_finite[m]:
                 reach = max(reach, float(values[m]))
             window, within = divmod(m, width)
             for other in range(window + 1):
@@ -221,7 +219,7 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
                 if whole:
                     counts[place] += 1
                 else:
-                    mask = there[first : first + len(backward)][::-1]
+                    mask = row_finite[first : first + len(backward)][::-1]
                     backward = np.where(mask, backward, np.nan)
                     counts[place] += mask
                 np.fmin(least[place], backward, out=least[place])
@@ -232,25 +230,25 @@ def diagonals(rows: MatrixRows, windows: tuple[range, ...] | None = None) -> Dia
     apart = np.arange(len(windows), dtype=np.int64)[:, None]
     offsets = spacing * apart + inner
     # Within a window each pair was counted once, the later row first.
-    looked = (len(windows) - apart) * (width - np.abs(inner)) * (offsets >= 0)
-    seen = looked > 0
+    examined = (len(windows) - apart) * (width - np.abs(inner)) * (offsets >= 0)
+    seen = examined > 0
     return Diagonals.of(
         offsets[seen],
         least=least[seen],
         total=total[seen],
         most=most[seen],
-        looked=looked[seen],
+        examined=examined[seen],
         kept=counts[seen],
         reach=reach,
     )
 
 
-def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
-    """Statistics of the products of every row with itself and with the nearest rows before it.
+def near_diagonals(rows: MatrixRows) -> Diagonals:
+    """Return statistics of the products of every row with itself and with the three before it.
 
-    For n rows these are about ``count`` · n products. No row is left out, however many there are.
+    For n rows these are about 4n products. No row is left out, however many there are.
     """
-    count = min(count, rows.count)
+    count = min(4, rows.count)
     least, most = np.full(count, np.inf), np.full(count, -np.inf)
     total, kept = np.zeros(count), np.zeros(count, np.int64)
     step = max(1, _SCANNED_VALUES // max(1, rows.width))
@@ -272,16 +270,16 @@ def near_diagonals(rows: MatrixRows, count: int = 4) -> Diagonals:
                 kept[offset] += products.size
     offsets = np.arange(count, dtype=np.int64)
     reach = max(0.0, float(most[0]))
-    looked = rows.count - offsets
+    examined = rows.count - offsets
     return Diagonals.of(
-        offsets, least=least, total=total, most=most, looked=looked, kept=kept, reach=reach
+        offsets, least=least, total=total, most=most, examined=examined, kept=kept, reach=reach
     )
 
 
 def windows_of(count: int, width: int, *, products: int) -> tuple[range, ...] | None:
-    """Windows of rows whose pairs take at most ``products`` multiplications.
+    """Return windows of rows whose pairs need at most ``products`` multiplications.
 
-    None if all rows take no more, or if there are so few rows that windows would leave none out.
+    It is None if all rows need no more, or if there are so few that windows would leave none out.
 
     >>> windows_of(1000, 8, products=10**9) is None
     True

@@ -69,10 +69,10 @@ class RoFormerBound(Record):
 
 
 def wave_weights(waves: int, placements: Sequence[Placement]) -> Reals | None:
-    """How often each wave has both a sine and a cosine among the columns.
+    """Return how many sine and cosine column pairs each wave has.
 
-    None if a wave has different numbers of the two: rows at one distance may then differ in their
-    dot product.
+    It is None if a wave has different numbers of sines and cosines: dot products of rows at one
+    distance may then differ.
 
     Shape: (waves,).
 
@@ -88,7 +88,7 @@ def wave_weights(waves: int, placements: Sequence[Placement]) -> Reals | None:
 
 
 def content_weights(content: Reals, waves: int, placements: Sequence[Placement]) -> Reals:
-    """The squared length of each dimension pair of a content that is rotated.
+    """Return the squared length of each dimension pair of a content that is rotated.
 
     Shape: ``content`` (d,); ``placements`` those of the full table of cosines; result (waves,).
     """
@@ -99,11 +99,11 @@ def content_weights(content: Reals, waves: int, placements: Sequence[Placement])
 
 
 def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None:
-    """The dot products of rows of ``waves``, each wave counted ``weights`` times.
+    """Return the dot products of rows of ``waves``, each wave counted ``weights`` times.
 
-    None if the declaration of the waves proves nothing: they follow several axes, or there are
-    none. Waves that grow with the position shrink the query m and grow the key n, whichever table
-    the declaration is for: a negative span is that of keys.
+    It is None if the declaration of the waves proves nothing: they follow several axes, or there
+    are none. Waves that grow with the position shrink the query m and grow the key n, whichever
+    table the declaration is for: a negative span is that of keys.
     """
     if waves.coordinates is not None or not waves.count:
         return None
@@ -120,19 +120,22 @@ def wave_profile(waves: Waves, weights: Reals, engine: Engine) -> Profile | None
                 values[part] = (table * weights).sum(axis=1)
         return values
 
-    turns = "each frequency pair rotates both rows by the same angle per position"
+    proof_text = "each frequency pair rotates both rows by the same angle per position"
     if rates is None:
         return Profile(
             at,
             even=True,
-            proof=turns,
+            proof=proof_text,
             bound=roformer_bound(waves, engine, weights),
         )
-    return Profile(at, even=False, proof=f"{turns}, and what one grows the other shrinks")
+    return Profile(at, even=False, proof=f"{proof_text}, and what one grows the other shrinks")
 
 
 def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFormerBound:
-    """RoFormer's bound on sums of rotated pairs, with ``weights`` (waves,) or random ones."""
+    """Return RoFormer's bound on sums of rotated pairs.
+
+    Shape: ``weights`` (waves,); None means random ones.
+    """
     tables = _wave_tables(waves, engine, ("cos", "sin"))
 
     def average(offsets: Integers) -> Reals:
@@ -151,9 +154,11 @@ def roformer_bound(waves: Waves, engine: Engine, weights: Reals | None) -> RoFor
 def _wave_tables(
     waves: Waves, engine: Engine, functions: Sequence[Literal["sin", "cos"]]
 ) -> Callable[[Integers], Iterator[tuple[slice, Reals]]]:
-    """A function that computes cos and sin of offset · frequency in blocks, grown as ``waves``.
+    """Return a function that computes cos and sin of offset · frequency in blocks.
 
-    Each block comes with its slice of the offsets. Shape: (offsets, functions · waves).
+    The waves' growth is included. Each block comes with its slice of the offsets.
+
+    Shape: (offsets, functions · waves).
     """
     rates = _growth_rates(waves)
     filler = wave_filler(replace(waves, scale=1, growth=None), engine)
@@ -176,7 +181,7 @@ def _wave_tables(
 
 
 def _growth_rates(waves: Waves) -> Reals | None:
-    """The exponential growth rate of q·k per offset for each wave, or None without growth.
+    """Return the exponential growth rate of q·k per offset for each wave, or None without growth.
 
     Shape: (waves,).
     """
@@ -189,7 +194,7 @@ def _growth_rates(waves: Waves) -> Reals | None:
 
 
 def independent_profile(waves: Waves, engine: Engine) -> Profile:
-    """The mean and deviation of q·k / d for independent standard normal q and k, each rotated.
+    """Return the mean and deviation of q·k / d for rotated independent standard normal q and k.
 
     Their cosine (scale 1) has a variance of 1 / d.
 
@@ -225,7 +230,7 @@ def independent_profile(waves: Waves, engine: Engine) -> Profile:
 
 
 def bias_profile(content: Content, head: int, lookup: RowLookup | None, engine: Engine) -> Profile:
-    """The scores of one head of a bias by offset; the key is at offset −Δ from the query."""
+    """Return scores of one head of a bias by offset; the key is at offset −Δ from the query."""
     scores = score_rule(content, lookup, precision=_PRECISION, engine=engine)
     what = "a formula" if content.weights is None else "the bucket"
     return Profile(

@@ -1,4 +1,4 @@
-"""The rows and columns that represent an encoding too large to process whole."""
+"""The rows and columns that represent an encoding too large to compute whole."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CellValues = Callable[[Sequence[int], Sequence[int]], "StoredRows"]
 """Values at some rows and columns, by index: → (rows, columns), NaN where there is no value."""
 
 Wavelengths = Callable[[Sequence[int], Sequence[int]], "Reals"]
-"""The wavelength of some columns, in units of the rows' axis: how fast each one changes.
+"""The wavelength of some columns, in units of the rows' axis.
 
-The rows are those shown, for functions that judge by the values.
+The rows are those shown; functions that estimate wavelengths from values need them.
 """
 
-_STILL = 1e-9
+_SMALLEST_SINE = 1e-9
 """The sine near a full turn below which a quotient of two sines is replaced by its limit.
 
 Rounding errors would show in a smaller quotient.
@@ -29,7 +29,7 @@ Rounding errors would show in a smaller quotient.
 
 
 def spread(count: int, most: int, *, even: bool = False) -> list[int]:
-    """At most ``most`` indices of ``count``, spread evenly from the first to the last.
+    """Return at most ``most`` indices of ``count``, spread evenly from the first to the last.
 
     ``even`` keeps all steps equal, which may leave out the last index.
 
@@ -47,7 +47,7 @@ def spread(count: int, most: int, *, even: bool = False) -> list[int]:
 
 
 def steps(points: Sequence[Any]) -> float | None:
-    """The median step from one point to the next, or None without two numbers.
+    """Return the median step from one point to the next, or None without two numbers.
 
     >>> steps((0, 10, 20, 1000)), steps(("a", "b")), steps((7,))
     (10, None, None)
@@ -59,7 +59,7 @@ def steps(points: Sequence[Any]) -> float | None:
 
 
 def positions_of(points: Sequence[int], denominator: int = 1) -> Positions:
-    """The points in order, as few ranges; each is a numerator over ``denominator``.
+    """Return points in order, as few ranges; each is a numerator over ``denominator``.
 
     >>> str(positions_of([0, 1, 2, 10, 20, 30, 7]))
     '0:3,10:31:10,7'
@@ -77,7 +77,7 @@ def positions_of(points: Sequence[int], denominator: int = 1) -> Positions:
 
 
 class Points(Sequence[int]):
-    """Positions as a sequence of numerators, however many, for the computations of a picture.
+    """Positions as a sequence of numerators, of any length, for the computations of a picture.
 
     >>> points = Points(Positions.parse("0:1000000000000,7"))
     >>> len(points), points[-1], points[12345]
@@ -98,7 +98,7 @@ class Points(Sequence[int]):
 
 
 class PositionAxis(Points):
-    """Positions as a sequence of numbers, however many: the axis of a picture.
+    """Positions as a sequence of numbers, of any length: the axis of a picture.
 
     >>> list(PositionAxis(Positions.parse("0:1:0.5,2"))), list(PositionAxis(Positions.parse("1:3")))
     ([0.0, 0.5, 2.0], [1, 2])
@@ -110,10 +110,10 @@ class PositionAxis(Points):
 
 
 def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengths:
-    """Wavelengths estimated from values alone: how fast a column moves through its range.
+    """Return a function that estimates wavelengths from values: range over speed of a column.
 
-    A column that crosses its whole range with every shown step is undersampled, whatever it is made
-    of. The estimate is right for sines, and for bits.
+    A column that crosses its whole range with every shown step is undersampled, whatever its
+    formula. The estimate is exact for sines and for bits.
     """
     import numpy as np
 
@@ -131,11 +131,12 @@ def wavelengths_by_values(cells: CellValues, points: Sequence[int]) -> Wavelengt
 
 
 def wave_means(cells: CellValues, angles: Reals, count: int) -> CellValues:
-    """The means of waves over blocks of rows; each block ends before the next row, or at ``count``.
+    """Return a function for means of waves over blocks of rows.
 
-    Columns are scaled cosines of row · angle + phase. Over n rows, a wave has the mean sin(nα) / (n
-    sin α) times its value in their middle, where α is half its angle per row. For an odd n the
-    middle is a row. For an even n, the mean of the two middle rows is cos α times the middle value.
+    Each block ends before the next row, or at ``count``. Columns are scaled cosines of row · angle
+    + phase. Over n rows, a wave has the mean sin(nα) / (n sin α) times its value in their middle,
+    where α is half its angle per row. For an odd n the middle is a row. For an even n, the mean of
+    the two middle rows is cos α times the middle value.
 
     Units: ``angles`` in radians per row, (columns,).
     """
@@ -154,7 +155,7 @@ def wave_means(cells: CellValues, angles: Reals, count: int) -> CellValues:
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = np.sin(sizes * half) / (sizes * np.sin(divisors)) * np.where(sizes % 2, 1, 2)
         limits = np.cos(sizes * half) / np.cos(divisors)
-        whole_turns = np.abs(np.sin(divisors)) <= np.where(divisors > 1, _STILL, 0)
+        whole_turns = np.abs(np.sin(divisors)) <= np.where(divisors > 1, _SMALLEST_SINE, 0)
         share: Reals = np.where(whole_turns, limits, shares)
         return values * share
 

@@ -1,4 +1,4 @@
-"""How similar positions are: S[m, n] for each kind of scheme, and its summary.
+"""The similarity of positions, S[m, n], for each kind of scheme.
 
 =========  =======================================================================
 absolute   the dot product of rows m and n (for relative schemes: of two offsets)
@@ -97,15 +97,15 @@ class Similarity(Record):
     detail: str = ""
 
     def deviation(self, offsets: Integers) -> Reals | None:
-        """The standard deviation of S at some offsets, or None if S is one value."""
+        """Return the standard deviation of S at some offsets, or None if S is not random."""
         rule = self.source.deviation if isinstance(self.source, Profile) else None
         return None if rule is None else rule(offsets)
 
     @property
     def bound(self) -> RoFormerBound | None:
         """RoFormer's bound on S of a rotary scheme, if its pairs rotate by the position."""
-        turned = self.content is not None and isinstance(self.source, Profile)
-        return self.source.bound if turned and isinstance(self.source, Profile) else None
+        source = self.source if self.content is not None else None
+        return source.bound if isinstance(source, Profile) else None
 
     @property
     def count(self) -> int:
@@ -123,14 +123,14 @@ class Similarity(Record):
         return None if self.step is None else 2 * self.count - 1
 
     def positions_at(self, which: Sequence[int]) -> Integers:
-        """Some of the positions, by their indices."""
+        """Return some of the positions, by their indices."""
         numbers = np.asarray(which, np.int64)
         if self.step is None:
             return position_array(self.positions)[numbers]
         return self.positions.ranges[0].start + self.step * numbers
 
     def entries(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
-        """Some rows of S at some columns, by their indices.
+        """Return some rows of S at some columns, by their indices.
 
         Shape: (len(queries), len(keys)).
         """
@@ -146,8 +146,8 @@ class Similarity(Record):
                 entries = pairs.at(self.positions_at(queries), self.positions_at(keys))
             case Profile() as profile:
                 every = self.positions_at(queries)[:, None] - self.positions_at(keys)
-                offsets, where = np.unique(every, return_inverse=True)
-                entries = profile.at(offsets)[where.reshape(every.shape)]
+                offsets, inverse = np.unique(every, return_inverse=True)
+                entries = profile.at(offsets)[inverse.reshape(every.shape)]
         return entries
 
     @property
@@ -161,7 +161,7 @@ class Similarity(Record):
         return even and self.count <= _AVERAGED
 
     def means(self, queries: Sequence[int], keys: Sequence[int]) -> RealRows:
-        """The mean of S over blocks of indices, each block from one of these up to the next.
+        """Return the mean of S over blocks of indices, each from one given index up to the next.
 
         Let W be the twofold cumulative sum of S over offsets. Rows a … b − 1 and columns c … d − 1
         then have the sum W(b − c) − W(a − c) − W(b − d) + W(a − d).
@@ -172,7 +172,7 @@ class Similarity(Record):
         if len(queries) == len(keys) == self.count:
             return self.entries(queries, keys)
         values = self._newest_first(self.source)[::-1]  # (2 · count − 1,)
-        middle = values.mean()  # without it, sums are small and rounding errors too
+        middle = values.mean()  # subtracted: smaller sums have smaller rounding errors
         sums = np.concatenate([[0.0, 0.0], np.cumsum(np.cumsum(values - middle))])
         rows, columns = (np.array([*side, self.count]) for side in (queries, keys))
         corners = sums[rows[:, None] - columns + self.count]
@@ -180,7 +180,7 @@ class Similarity(Record):
         return np.asarray(blocks / np.outer(np.diff(rows), np.diff(columns)) + middle)
 
     def blocks(self, dtype: DType, engine: Engine) -> Iterator[StoredRows]:
-        """S from its first row to its last, as blocks of whole rows in a number format."""
+        """Yield S from its first row to its last, as blocks of whole rows in a number format."""
         everything = range(self.count)
         match self.source:
             case KeyScores() as scores:
@@ -201,7 +201,7 @@ class Similarity(Record):
                     yield _round(self.entries(queries, everything), dtype)
 
     def matrix(self, dtype: DType, engine: Engine, metadata: Mapping[str, object]) -> Matrix:
-        """S as a matrix to write, computed block by block."""
+        """Return S as a matrix to write, computed block by block."""
         return Matrix(
             shape=(self.count, self.count),
             dtype=dtype,
@@ -210,7 +210,7 @@ class Similarity(Record):
         )
 
     def _newest_first(self, profile: Profile) -> Reals:
-        """The values at all offsets m − n, from the largest on. Shape: (2 · count − 1,)."""
+        """Return S at all offsets m − n, from the largest on. Shape: (2 · count − 1,)."""
         distances = np.arange(self.count, dtype=np.int64) * (self.step or 1)
         past = profile.at(distances)
         future = past if profile.even else profile.at(-distances)
@@ -224,7 +224,7 @@ def similarity(
     content: QueryKeyContent = "ones",
     normalize: Normalization = "dot",
 ) -> Similarity:
-    """The similarity of the positions of a request, in float64.
+    """Return the similarity of the positions of a request, in float64.
 
     Raises: InvalidInput if the request is not valid, or if there is nothing to normalize.
     """
@@ -237,10 +237,10 @@ def similarity(
             raise InvalidInput(
                 f"--normalize cosine: {bound.scheme.name} is a bias, not vectors with an angle"
             )
-        return _of_bias(request, positions, engine)
+        return _bias_similarity(request, positions, engine)
     measure, detail = ("cosine" if normalize == "cosine" else "dot product"), ""
     quantity = measure
-    turns = bound.scheme.kind == "rotary"
+    rotary = bound.scheme.kind == "rotary"
     source: Profile | MatrixRows | None = None
     factors = None
     if waves is not None and normalize == "cosine":
@@ -250,42 +250,41 @@ def similarity(
                 "both"
             )
         waves = replace(waves, scale=1)  # gives all rows one length
-    elif waves is not None and turns:
+    elif waves is not None and rotary:
         scaled = f", attention scaling {float(waves.scale):.4g}² included"
         measure, detail = "q·k / d", "" if waves.scale == 1 else scaled
-    if waves is not None and turns and content == "independent":
+    if waves is not None and rotary and content == "independent":
         quantity = f"mean {measure} of independent q and k{detail}"
         detail = f"independent q and k{detail}"
         source = independent_profile(waves, engine)
     elif waves is not None:
-        if turns:
+        if rotary:
             shares = _content_weights(bound.rotation, content)
             factors = np.sqrt(np.concatenate([shares, shares]))  # (2 · pairs,)
             detail = f"content {_CONTENT_WORDS[content]}{detail}"
             quantity = measure if normalize == "cosine" else f"{measure}, {detail}"
-            source = _of_waves(waves, shares, engine, normalize)
+            source = _wave_source(waves, shares, engine, normalize)
         else:
             weights = wave_weights(waves.count, given.columns().placements)
-            source = _of_waves(waves, weights, engine, normalize)
+            source = _wave_source(waves, weights, engine, normalize)
     if source is None:
         source = rows_of(request, engine, factors)
         source = source.directions() if normalize == "cosine" else source
     return Similarity(
-        _name(request),
+        _subject_name(request),
         quantity,
         positions,
         source,
-        pairs_queries=turns,
-        content=content if turns else None,
+        pairs_queries=rotary,
+        content=content if rotary else None,
         measure=measure,
         detail=detail,
     )
 
 
-def _of_waves(
+def _wave_source(
     waves: Waves, weights: Reals | None, engine: Engine, normalize: Normalization
 ) -> Profile | None:
-    """The profile of waves, each counted by its weight; None without weights."""
     if weights is None:
         return None
     return wave_profile(
@@ -293,8 +292,8 @@ def _of_waves(
     )
 
 
-def _name(request: Request) -> str:
-    """The name of a similarity: the scheme, with a note if its weights are random."""
+def _subject_name(request: Request) -> str:
+    """Return the scheme's name, with a note if its weights are random."""
     random = request.random_weights
     return f"{request.scheme.name} ({random})" if random else request.scheme.name
 
@@ -302,7 +301,7 @@ def _name(request: Request) -> str:
 def similarity_of_array(
     values: StoredRows, dtype: str, *, name: str, normalize: Normalization = "dot"
 ) -> Similarity:
-    """The dot products of the rows of an array that was stored as ``dtype``.
+    """Return the dot products of the rows of an array that was stored as ``dtype``.
 
     Raises: InvalidInput if it is not a matrix.
     """
@@ -315,7 +314,7 @@ def similarity_of_array(
 
 
 def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
-    """The rows of an array that was stored as ``dtype``; leading axes of length 1 are dropped.
+    """Return the rows of an array that was stored as ``dtype``, without leading axes of length 1.
 
     A complex row counts as its real and imaginary parts: rotated pairs.
 
@@ -334,21 +333,18 @@ def rows_of_array(values: StoredRows, dtype: str, *, name: str) -> MatrixRows:
     def read(which: Sequence[int]) -> RealRows:
         return values[places(which)].astype(np.float64)
 
-    def columns(first: int, which: slice) -> RealRows:
-        return values[:first, which].astype(np.float64)
-
-    return MatrixRows(count, width, read, unit=_unit(dtype), columns=columns)
+    return MatrixRows(count, width, read, unit=_unit(dtype))
 
 
 def _unit(dtype: str) -> float:
-    """The largest relative error of rounding to a stored format."""
+    """Return the largest relative error of rounding to a stored format."""
     digits = {"float16": 11, "bfloat16": 8, "float32": 24, "complex64": 24}
     if dtype.startswith(("int", "uint", "bool")):
         return 0.0
     return 2.0 ** -digits.get(dtype, 53)
 
 
-def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similarity:
+def _bias_similarity(request: Request, positions: Positions, engine: Engine) -> Similarity:
     content, lookup = request.encoding.bound.content, request.encoding.lookup
     head = request.head or 0
     source: Profile | KeyScores | PairScores
@@ -364,7 +360,7 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
         source = replace(profile, at=request.scheme.answering(profile.at))
     detail = f"head {head} of {content.heads}"
     return Similarity(
-        _name(request),
+        _subject_name(request),
         f"bias of {detail}",
         positions,
         source,
@@ -376,7 +372,7 @@ def _of_bias(request: Request, positions: Positions, engine: Engine) -> Similari
 
 
 def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
-    """The squared length of each pair of the content, divided by its columns: (pairs,)."""
+    """Return the squared length of each pair of the content, divided by its width: (pairs,)."""
     values = np.ones(rotation.width)
     if content == "random":
         values = np.random.default_rng(SEED).standard_normal(rotation.width)
@@ -385,13 +381,13 @@ def _content_weights(rotation: Rotation, content: QueryKeyContent) -> Reals:
 
 
 def rows_of(request: Request, engine: Engine, factors: Reals | None = None) -> MatrixRows:
-    """The rows of a request in float64, with columns multiplied by ``factors``."""
+    """Return the rows of a request in float64, with columns multiplied by ``factors``."""
     positions = request.row_positions()
     count, width = request.plan().shape
 
     def rows_at(positions: Positions) -> RealRows:
         blocks = request.plan_at(positions).matrix(engine).blocks()
-        values = np.empty((positions.count, width))  # filled: no second copy is made
+        values = np.empty((positions.count, width))  # filled in place, without a second copy
         done = 0
         for block in blocks:
             rows = block.reshape(-1, width)
@@ -416,7 +412,7 @@ def _round(values: RealRows, dtype: DType) -> StoredRows:
 
 
 def finite_or_none(values: Reals) -> list[float | None]:
-    """Values for JSON, with null for those that are not finite."""
+    """Return values for JSON, with null for those that are not finite."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
@@ -449,7 +445,7 @@ class SimilarityPart(Record):
 def part_of_array(
     loaded: Loaded, *, name: str, normalize: Normalization, place: int = 0
 ) -> SimilarityPart:
-    """The rows of an array as read; ``place`` is its index among all subjects."""
+    """Return the similarity of an array; ``place`` is its index among all subjects."""
     subject = similarity_of_array(loaded.values, loaded.dtype, name=name, normalize=normalize)
     shape = list(loaded.values.shape)
     fields = {"in": loaded.path, "shape": shape, "dtype": loaded.dtype, "normalize": normalize}
@@ -464,9 +460,11 @@ def parts_of(
     normalize: Normalization = "dot",
     head: int | None = None,
 ) -> list[SimilarityPart]:
-    """Encodings, or their parts, by index among all subjects; rotary ones with each content.
+    """Return the similarities of encodings, or of their parts; rotary ones with each content.
 
-    Raises: InvalidInput if none of them has what is asked for.
+    The keys of ``choices`` are the indices among all subjects.
+
+    Raises: InvalidInput if none of the encodings has a requested content or head.
     """
     schemes = [part.scheme for choice in choices.values() for part in choice.parts or (choice,)]
     kinds = [scheme.kind for scheme in schemes]
@@ -499,13 +497,13 @@ def _parts_of_choice(
         description = request.description()
         names = ("scheme", "params", "positions", "head", "weights")
         fields = {name: description[name] for name in names}
-        turned = request.scheme.kind == "rotary"
-        for content in contents if turned else contents[:1]:
+        is_rotary = request.scheme.kind == "rotary"
+        for content in contents if is_rotary else contents[:1]:
             subject = similarity(request, engine, content=content, normalize=normalize)
             yield SimilarityPart(
                 subject,
                 replace(engine, threads=threads_for(subject.count**2, choice.threads)),
-                {**fields, "content": content if turned else None, "normalize": normalize},
+                {**fields, "content": content if is_rotary else None, "normalize": normalize},
                 place,
                 request,
                 choice.source,

@@ -12,7 +12,7 @@ from posenc_cli.records import Record, replace
 class Slopes(Record):
     """The slopes of ALiBi for some heads, by a convention.
 
-    ``source`` is the model or config they come from. With ``in_bfloat16`` they are rounded to
+    ``source`` is the model or config that states them. With ``in_bfloat16`` they are rounded to
     bfloat16.
     """
 
@@ -25,12 +25,12 @@ class Slopes(Record):
 
     @classmethod
     def of(cls, heads: int, max_bias: float, convention: SlopesRule) -> Slopes:
-        """The exact slopes."""
+        """Return the exact slopes."""
         values = exact_slopes(heads, max_bias=max_bias, rule=convention)
         return cls(heads, max_bias, convention, tuple(values))
 
     def rounded(self) -> Slopes:
-        """The same in bfloat16, which has 8 significant bits; ties go to the even number.
+        """Return the slopes in bfloat16, which has 8 significant bits; ties go to the even number.
 
         >>> Slopes.of(3, 8.0, "press").rounded().values
         (0.0625, 0.00390625, 0.25)
@@ -41,7 +41,7 @@ class Slopes(Record):
 
     @property
     def label(self) -> str:
-        """The text that tells them from others."""
+        """The text that distinguishes them from other slopes."""
         heads = f"{self.heads} head{'s' if self.heads > 1 else ''}"
         prefix = f"{self.source}: " if self.source else ""
         rounded = ", rounded to bfloat16" if self.in_bfloat16 else ""
@@ -49,7 +49,7 @@ class Slopes(Record):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The slopes and their source, for JSON."""
         asked = {"heads": self.heads, "convention": self.convention, "max_bias": self.max_bias}
         source = {"source": self.source} if self.source else {}
         source |= {"format": "bfloat16"} if self.in_bfloat16 else {}

@@ -1,6 +1,6 @@
-"""The spectrum of an encoding: the wavelength and rotations of each pair.
+"""The spectrum of an encoding: the wavelength of each pair, and its rotations within the context.
 
-An extended rotary scheme also has the changes that it made to each.
+For an extended rotary scheme, it includes the change of each wavelength.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -39,7 +39,7 @@ _BLOCK = 1 << 20  # positions whose coordinates are held at a time
 
 
 class Stretch(Record):
-    """The changes that a rule made to the waves of plain RoPE.
+    """The changes of a RoPE scaling to the waves of plain RoPE.
 
     ``wavelengths`` and ``turns`` are those of plain RoPE. ``ratio`` is the factor by which each
     wavelength grew, infinite for frequency 0.
@@ -56,9 +56,9 @@ class Stretch(Record):
 class WaveSpectrum(Record):
     """The waves of an encoding, in the order of its pairs.
 
-    ``turns`` counts their full turns within the context, or within the extent of the axis that they
-    follow; ``axes`` names the axes. A wave of frequency 0 has no finite wavelength. ``along`` says
-    whether rows are positions or offsets, the unit of a wavelength.
+    ``turns`` counts their full rotations within the context, or within the extent of the axis that
+    they follow; ``axes`` names the axes. A wave of frequency 0 has no finite wavelength. ``along``
+    says whether rows are positions or offsets, the unit of a wavelength.
 
     Shape: (waves,) each.
 
@@ -82,9 +82,9 @@ class WaveSpectrum(Record):
 def context_of(
     encoding: Encoding, positions: Positions | None, stated: tuple[int, str] | None = None
 ) -> tuple[int, str]:
-    """The context length for counting rotations, and its source.
+    """Return the context length for counting rotations, and its source.
 
-    ``stated`` is what a model's config states.
+    ``stated`` is the context of a model's config, with its source.
     """
     if positions is not None:
         span = positions.last - positions.first + 1
@@ -102,7 +102,7 @@ def context_of(
 
 
 def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None) -> WaveSpectrum:
-    """The waves of a scheme that is made of waves.
+    """Return the spectrum of a scheme that is made of waves.
 
     ``positions`` are the positions for waves along axes; by default the first of the context.
     """
@@ -128,12 +128,12 @@ def wave_spectrum(bound: Bound, context: int, positions: Positions | None = None
 
 
 def along(bound: Bound) -> Along:
-    """Whether the rows of a scheme are positions or offsets."""
+    """Return whether the rows of a scheme are positions or offsets."""
     return "offsets" if bound.scheme.kind == "relative" else "positions"
 
 
 def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
-    """The number of coordinates on each wave's axis."""
+    """Return the number of coordinates on each wave's axis. Shape: (waves,)."""
     from posenc_cli.encoding.arrays import position_array
 
     coordinates = waves.coordinates
@@ -157,13 +157,13 @@ def _extents(waves: Waves, context: int, positions: Positions | None) -> Reals:
 
 
 def _turns(extents: Reals | float, wavelengths: Reals) -> Reals:
-    """The full turns within some extents; infinite if they overflow a float."""
+    """Return the rotations within some extents; infinite if they overflow a float."""
     with np.errstate(over="ignore", divide="ignore"):
         return np.asarray(extents / wavelengths)
 
 
 def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch | None:
-    """The changes to plain RoPE's waves, for a rotary scheme with a factor and a base."""
+    """Return the changes to plain RoPE, for a rotary scheme with a factor and a base."""
     params = bound.params
     if bound.scheme.kind != "rotary" or "base" not in params or "factor" not in params:
         return None
@@ -185,15 +185,15 @@ def _stretch(bound: Bound, frequencies: list[Decimal], context: int) -> Stretch 
     )
 
 
-def same_ratio(ratio: Any, expected: float) -> Any:
-    """Whether ratios equal an expected one, up to the rounding of numbers from users."""
+def _same_ratio(ratio: Any, expected: float) -> Any:
+    """Return whether ratios equal an expected one, up to the rounding of numbers from users."""
     return abs(ratio / expected - 1) <= _SAME
 
 
 def _zone(ratio: float, factor: float) -> Zone:
     if math.isinf(ratio):
         return "still"
-    if same_ratio(ratio, 1.0):
+    if _same_ratio(ratio, 1.0):
         return "kept"
     if ratio < 1:
         return "quickened"
@@ -201,7 +201,7 @@ def _zone(ratio: float, factor: float) -> Zone:
 
 
 def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
-    """A spectrum of waves for JSON; an infinite wavelength is null."""
+    """Return a spectrum for JSON; an infinite wavelength is null."""
     stretch = spectrum.stretch
     return {
         "context": spectrum.context,
@@ -223,7 +223,7 @@ def spectrum_fields(spectrum: WaveSpectrum) -> Mapping[str, Any]:
 
 
 class WaveDifference(Record):
-    """The differences of all wavelengths from those of the same pairs of another encoding.
+    """The differences between the wavelengths of two encodings, pair by pair.
 
     ``ratio`` is the one farthest from 1, infinite for frequency 0, and ``at`` lists its pairs. If
     no pair differs, they are 1 and empty.
@@ -236,25 +236,25 @@ class WaveDifference(Record):
 
 
 def wave_difference(first: WaveSpectrum, other: WaveSpectrum) -> WaveDifference | None:
-    """The differences of another encoding's waves; None if their pairs do not correspond."""
+    """Return the differences of another encoding's waves; None if the pairs do not correspond."""
     a, b = first.wavelengths, other.wavelengths
     if len(a) != len(b) or first.axes != other.axes or first.along != other.along:
         return None
     with np.errstate(invalid="ignore"):
         ratios = np.where(a == b, 1.0, b / a)  # also if both are infinite
-    apart = ~same_ratio(ratios, 1.0)
-    if not apart.any():
+    changed = ~_same_ratio(ratios, 1.0)
+    if not changed.any():
         return WaveDifference(len(a), (), 1.0, ())
     with np.errstate(divide="ignore"):
         farthest = float(ratios[np.abs(np.log(np.abs(ratios))).argmax()])
     at = np.flatnonzero(
-        apart
+        changed
         & (
             ratios == farthest
             if math.isinf(farthest) or not farthest
-            else same_ratio(ratios, farthest)
+            else _same_ratio(ratios, farthest)
         )
     )
     return WaveDifference(
-        len(a), tuple(np.flatnonzero(apart).tolist()), farthest, tuple(at.tolist())
+        len(a), tuple(np.flatnonzero(changed).tolist()), farthest, tuple(at.tolist())
     )

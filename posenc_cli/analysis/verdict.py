@@ -1,4 +1,4 @@
-"""The summary of a similarity: its values by offset, and what they depend on.
+"""The values of a similarity by offset, and whether it depends only on the offset.
 
 This module defines the tolerance for the question whether S depends only on m − n. If the
 declaration proves it, the spread is 0 and no tolerance is needed. Rows rounded to a format with
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PRODUCTS = 1 << 32  # multiplications that a verdict may take: a few seconds
 ALL_OFFSETS = 1 << 20  # offsets examined, from 0 on: about a second
 SCANNED = 1 << 30
-"""Up to this many values, a sample leaves no row out."""
+"""With at most this many values, a sample still covers every row."""
 
 _ROUNDING = 1e-12  # of the largest value: sums of a few thousand products in float64
 _SCATTERED = 4096  # unevenly spaced positions: all their pairs are held at once
@@ -81,7 +81,7 @@ class Verdict(Record):
         return self.pairs == self.all_pairs
 
     def matrix(self, dtype: DType, metadata: Mapping[str, object]) -> Matrix:
-        """The mean by offset as a matrix to write, with offsets as row labels."""
+        """Return the mean by offset as a matrix to write, with offsets as row labels."""
 
         def blocks() -> Iterator[StoredValues]:
             yield narrow(self.profile, None, dtype)
@@ -97,7 +97,7 @@ class Verdict(Record):
 
 
 def verdict(of: Similarity) -> Verdict:
-    """The verdict on a similarity.
+    """Return the verdict on a similarity.
 
     Raises: InvalidInput if no value is finite, or too many positions are unevenly spaced.
     """
@@ -184,7 +184,10 @@ def _verdict_on_rows(of: Similarity, rows: MatrixRows, step: int) -> Verdict:
 
 
 def _verdict_on_keys(of: Similarity, keys: KeyScores, step: int) -> Verdict:
-    """The verdict if S[m, n] is the score of key n: each offset takes the values of its keys."""
+    """Return the verdict if S[m, n] is the score of key n.
+
+    The values at an offset are the scores of its keys.
+    """
     count = of.count
     check_size(of.positions.option, count, ALL_OFFSETS, f"keys of {of.name}, each with a score")
     scores = keys.at(of.positions_at(range(count)))
@@ -233,17 +236,17 @@ def _verdict_on_pairs(of: Similarity, option: str, what: str) -> Verdict:
     everything = range(count)
     values = of.entries(everything, everything)  # (positions, positions)
     positions = of.positions_at(everything)
-    offsets, where = np.unique(positions[:, None] - positions, return_inverse=True)
-    where, flat = where.reshape(-1), values.reshape(-1)
+    offsets, inverse = np.unique(positions[:, None] - positions, return_inverse=True)
+    inverse, flat = inverse.reshape(-1), values.reshape(-1)
     finite = np.isfinite(flat)
     if not finite.any():
         raise _nothing_finite(of)
     least, most = np.full(len(offsets), np.inf), np.full(len(offsets), -np.inf)
-    np.minimum.at(least, where[finite], flat[finite])
-    np.maximum.at(most, where[finite], flat[finite])
-    counts = np.bincount(where[finite], minlength=len(offsets))
+    np.minimum.at(least, inverse[finite], flat[finite])
+    np.maximum.at(most, inverse[finite], flat[finite])
+    counts = np.bincount(inverse[finite], minlength=len(offsets))
     with np.errstate(all="ignore"):
-        mean = np.bincount(where[finite], flat[finite], len(offsets)) / counts
+        mean = np.bincount(inverse[finite], flat[finite], len(offsets)) / counts
         mean[counts == 0] = np.nan
     spread = float((most - least)[counts > 0].max())
     proven = of.source if isinstance(of.source, Profile) else None
@@ -277,10 +280,10 @@ def _tolerance(rows: MatrixRows, reach: float) -> float:
 
 
 def _halving(offsets: Integers, values: Reals, of: Similarity) -> tuple[int | None, int]:
-    """The first offset whose value is below half of the value at 0, or None.
+    """Return the first offset whose value is below half of the value at 0, or None.
 
-    Also returns the offset up to which no value is. For rows, the search ends at the first offset
-    that a sample left out.
+    Also return the offset up to which no value is below it. For rows, the search ends at the first
+    offset that a sample left out.
     """
     left_out = np.flatnonzero(np.diff(offsets) > offsets[1:2].sum())
     end = int(left_out[0]) + 1 if left_out.size and of.step else len(offsets)
@@ -306,7 +309,7 @@ def _nothing_finite(of: Similarity) -> InvalidInput:
 
 
 class ProfileDifference(Record):
-    """How S by offset differs from that of another encoding, at the offsets that both have.
+    """The difference between two encodings in S by offset, at the offsets that both have.
 
     ``offsets`` is the number compared, and ``differing`` how many differ by more than rounding
     allows. ``largest`` is the signed difference (other minus first) of largest size, and ``at`` its
@@ -325,7 +328,10 @@ class ProfileDifference(Record):
 def profile_difference(
     first: tuple[Similarity, Verdict], other: tuple[Similarity, Verdict]
 ) -> ProfileDifference | None:
-    """The difference of another S by offset; None if the measure differs or no offset is shared."""
+    """Return the difference of two similarities by offset.
+
+    It is None if their measures differ, or no offset is finite in both.
+    """
     if first[0].measure != other[0].measure:
         return None
     both, in_first, in_other = np.intersect1d(

@@ -12,7 +12,7 @@ from posenc_cli.comparison.compare import Side
 from posenc_cli.configs import library
 from posenc_cli.configs.config import read_config, resolve
 from posenc_cli.configs.config_file import FILE, is_drafter
-from posenc_cli.configs.gguf.gguf_file import begins_a_gguf
+from posenc_cli.configs.gguf.gguf_file import is_gguf
 from posenc_cli.configs.resolved import TRANSFORMERS, WINDOWS, WINDOWS_UNREAD
 from posenc_cli.configs.rope_rules import softmax_multiplier
 from posenc_cli.configs.scores import SCORES
@@ -150,7 +150,7 @@ def _is_checkpoint(text: str) -> bool:
 
 def _is_gguf(text: str) -> bool:
     try:
-        return begins_a_gguf(text)
+        return is_gguf(text)
     except OSError:
         return False
 

@@ -199,10 +199,10 @@ def test_scores_by_offset_are_those_of_any_two_positions_so_far_apart():
         encoding = HeadEncoding(find(scheme), {"dim": 8}).at(12)
         numbers = np.random.default_rng(1).standard_normal(8)
         by_offset = encoding.terms @ numbers
-        from posenc_cli.analysis.head_patterns.position_scores import _turned
+        from posenc_cli.analysis.head_patterns.position_scores import _rotary_scores
 
-        turns = [encoding._turns(side) for side in (encoding.query, encoding.key)]
-        pairwise = _turned(*turns).of(numbers)
+        turns = [encoding._rotations(side) for side in (encoding.query, encoding.key)]
+        pairwise = _rotary_scores(*turns).of(numbers)
         for query in range(12):
             found = pairwise[query, query::-1]
             assert np.abs(found - by_offset[: query + 1]).max() < 1e-12

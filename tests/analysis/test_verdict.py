@@ -40,7 +40,7 @@ def assert_tells_of(found, expected):
     assert found.offsets.tolist() == list(expected)
     for place, values in enumerate(expected.values()):
         finite = np.array(values)[np.isfinite(values)]
-        assert (found.looked[place], found.kept[place]) == (len(values), finite.size)
+        assert (found.examined[place], found.kept[place]) == (len(values), finite.size)
         if finite.size:
             told = found.least[place], found.mean[place], found.most[place]
             np.testing.assert_allclose(

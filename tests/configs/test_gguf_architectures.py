@@ -24,7 +24,7 @@ FREQS, LONG, SHORT = FACTOR_TENSORS
 STATEMENT = json.loads((GOLDEN / "gguf_architectures.json").read_text("utf-8"))
 CASES = {case["name"]: case for case in STATEMENT["cases"]}
 READ = [name for name in CASES if name in ARCHITECTURES]
-TURNING = [name for name in READ if ARCHITECTURES[name].turns != "none"]
+TURNING = [name for name in READ if ARCHITECTURES[name].rope_type != "none"]
 UNUSED_TYPE = {
     "starcoder": "its graph adds a table, and calls no rotation",
     "bert": "its graph turns in architectures that share it",
@@ -56,7 +56,7 @@ def test_the_golden_has_every_architecture_that_is_named():
 
 def test_pairs_are_those_of_its_rope_type():
     for name in READ:
-        case, turns = CASES[name], ARCHITECTURES[name].turns
+        case, turns = CASES[name], ARCHITECTURES[name].rope_type
         if name in UNUSED_TYPE:
             assert turns != case["rope_type"]
             continue
@@ -65,9 +65,9 @@ def test_pairs_are_those_of_its_rope_type():
 
 
 def test_axes_change_the_type_where_llama_cpp_says():
-    mixed = {name for name in READ if " or " in ARCHITECTURES[name].turns}
+    mixed = {name for name in READ if " or " in ARCHITECTURES[name].rope_type}
     assert mixed == {name for name in READ if CASES[name]["rope_type_of_axes"] == "mrope"} - {
-        name for name in READ if ARCHITECTURES[name].turns == "mrope"
+        name for name in READ if ARCHITECTURES[name].rope_type == "mrope"
     }
 
 

@@ -28,7 +28,7 @@ _LARGEST = 1 << 30
 _NAMED = re.compile(r"(back|same|window):(.*)", re.DOTALL)
 _ROWS = 1 << 8
 """Rows of a mask that are checked at once."""
-_BARE = {"back": "back:40", "same": "same:8", "window": "window:16"}
+_EXAMPLES = {"back": "back:40", "same": "same:8", "window": "window:16"}
 
 
 class HeadTarget(Record):
@@ -45,7 +45,7 @@ class HeadTarget(Record):
 
 
 def target_of(text: str) -> HeadTarget:
-    """The target of a name, or of the mask in a file.
+    """Return the target of a name, or of the mask in a file.
 
     >>> target_of("back:2").keys(np.array([1, 3]), 4).astype(int)
     array([[0, 0, 0, 0],
@@ -59,17 +59,18 @@ def target_of(text: str) -> HeadTarget:
         return HeadTarget(text, "key 0", "", _first)
     named = _NAMED.fullmatch(text)
     if named is None:
-        if text in _BARE or not re.search(r"[./\\]", text):
+        if text in _EXAMPLES or not re.search(r"[./\\]", text):
             raise InvalidInput(
                 f"--target {abbreviated(text)}: must be one of {', '.join(NAMES)}, or a file",
-                hint=_BARE.get(text) or nearest(text, ["previous", "first", *_BARE.values()]),
+                hint=_EXAMPLES.get(text)
+                or nearest(text, ["previous", "first", *_EXAMPLES.values()]),
             )
         return _target_of_file(text)
     kind, number = named[1], whole_number(named[2])
     if number is None or not 1 <= number <= _LARGEST:
         raise InvalidInput(
             f"--target {abbreviated(text)}: {kind} takes a whole number from 1 to {_LARGEST}",
-            hint=_BARE[kind],
+            hint=_EXAMPLES[kind],
         )
     name, first = f"{kind}:{number}", "query 0" if number == 1 else f"queries 0 to {number - 1}"
     if kind == "back":
@@ -100,7 +101,10 @@ def _window(width: int, queries: Integers, length: int) -> Flags:
 
 
 def _target_of_file(path: str) -> HeadTarget:
-    """The mask in a file, (queries, keys) of 0 and 1, with 0 for keys after the query."""
+    """Return the mask in a file, (queries, keys) of 0 and 1, with 0 for keys after the query.
+
+    Raises: InvalidInput, Unavailable.
+    """
     values, name = read_array(path).values, quoted_name(path)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
         raise InvalidInput(
@@ -121,10 +125,7 @@ def _target_of_file(path: str) -> HeadTarget:
 
 
 def _check_mask(rows: NumberArray, queries: Integers, name: str) -> None:
-    """Refuse values that are not a mask, or a mask with keys after the query.
-
-    Raises: InvalidInput.
-    """
+    """Refuse values that are not a mask, or a mask with keys after the query."""
     for row, column in np.argwhere((rows != 0) & (rows != 1))[:1]:
         raise InvalidInput(
             f"--target {name}: must hold only 0 and 1; at query {queries[row]}, key {column} it "

@@ -44,7 +44,7 @@ _FITTED_SCORES = 1 << 21
 _MEASURED_SCORES = 1 << 26
 """Scores of all lengths together: a few seconds."""
 
-_TIED = 1e-9
+_TIE_TOLERANCE = 1e-9
 """The relative difference of scores (to the largest or to 1) below which they are tied."""
 DIGITS = 6
 """Decimals of reported values: a library that sums in another order may change later ones."""
@@ -84,8 +84,8 @@ class LearnedPair(Record):
 class FittedHead(Record):
     """A head fitted on positions below ``trained``, with its learned values and its loss.
 
-    ``bound`` is its encoding at that length, ``source`` the model or config it comes from. ``free``
-    describes what it could learn, and ``optimum`` has the learned values of least loss.
+    ``bound`` is its encoding at that length, and ``source`` the model or config of the encoding.
+    ``free`` describes what it could learn, and ``optimum`` has the learned values of least loss.
     """
 
     bound: Bound
@@ -119,7 +119,7 @@ class FittedHead(Record):
         return sum(square for slow, square in squares if slow) / total if total else None
 
     def stretched(self, stretch: str, length: int) -> HeadEncoding:
-        """The encoding at a length, under a context extension."""
+        """Return the encoding at a length, under a context extension."""
         if stretch == NONE:
             return self.encoding
         other = STRETCHES[stretch]
@@ -127,7 +127,7 @@ class FittedHead(Record):
         return HeadEncoding(other.scheme, other.parameters(given, self.trained, length))
 
     def last_scores(self, stretch: str, length: int, query: int) -> Reals:
-        """The scores of a query by the distance of the key before it, from the query's own key on.
+        """Return the scores of a query by the distance of the key, from the query's own key on.
 
         Shape: (query + 1,).
         """
@@ -144,12 +144,12 @@ class HeadResult(Record):
     lengths: tuple[LengthResult, ...]
 
     def at(self, length: int) -> LengthResult:
-        """The result at a requested length."""
+        """Return the result at a requested length."""
         return next(result for result in self.lengths if result.length == length)
 
 
 class HeadsRequest(Record):
-    """A request: targets, a trained length, longer lengths, context extensions and the penalty."""
+    """Targets, a trained length, longer lengths, context extensions and the L2 penalty."""
 
     targets: tuple[HeadTarget, ...]
     trained: int = 100
@@ -163,7 +163,7 @@ class HeadsRequest(Record):
         choices: Sequence[Choice],
         progress: Callable[[int, int], None] | None = None,
     ) -> list[HeadResult]:
-        """The results for each target, in the order of encodings, then of extensions.
+        """Return the results for each target, in the order of encodings, then of extensions.
 
         ``progress`` is called with the number of heads done and the total.
 
@@ -196,7 +196,7 @@ class HeadsRequest(Record):
         if self.head is not None and "bias" not in kinds:
             raise InvalidInput(f"--head {self.head}: only bias schemes have heads")
         others = [stretch for stretch in self.stretches if stretch != NONE]
-        if others and not any(map(_is_stretched, choices)):
+        if others and not any(map(_can_be_extended, choices)):
             names = ", ".join(dict.fromkeys(choice.source or choice.name for choice in choices))
             raise InvalidInput(
                 f"--stretch {others[0]}: changes the frequencies of {UNSTRETCHED.name}; it does "
@@ -206,15 +206,15 @@ class HeadsRequest(Record):
 
     def _results(self, choice: Choice, target: HeadTarget) -> list[HeadResult]:
         head = self._fitted(choice, target)
-        stretches = self.stretches if _is_stretched(choice) else (NONE,)
+        stretches = self.stretches if _can_be_extended(choice) else (NONE,)
         lengths = dict.fromkeys((self.trained, *self.lengths))
         return [
-            HeadResult(head, stretch, tuple(_measured(head, stretch, n) for n in lengths))
+            HeadResult(head, stretch, tuple(_measure(head, stretch, n) for n in lengths))
             for stretch in stretches
         ]
 
     def _fitted(self, choice: Choice, target: HeadTarget) -> FittedHead:
-        """The head of least loss.
+        """Return the head of least loss.
 
         Raises: InvalidInput if no query has a target, or float64 does not reach the optimum.
         """
@@ -243,28 +243,31 @@ class HeadsRequest(Record):
             trained=self.trained,
             queries=queries.size,
             l2=self.l2,
-            free=_free(at_trained, basis, scores.size),
+            free=_free_values_text(at_trained, basis, scores.size),
             optimum=optimum,
             basis=basis,
-            pairs=_pairs(at_trained, optimum.numbers),
+            pairs=_learned_pairs(at_trained, optimum.numbers),
             random_weights=_random_weights(at_trained, basis, self.lengths),
         )
 
 
-def _is_stretched(choice: Choice) -> bool:
+def _can_be_extended(choice: Choice) -> bool:
     return choice.scheme is UNSTRETCHED
 
 
 def _random_weights(encoding: LengthEncoding, basis: Basis, lengths: Sequence[int]) -> str | None:
-    """A note if rows are randomly initialized, except for buckets: the head learns them."""
+    """Return a note if rows are randomly initialized.
+
+    Buckets are an exception, because the head learns their values.
+    """
     if basis.buckets is not None:
         return None
     last = max((encoding.length, *lengths)) - 1
     return encoding.query.bound.random_weights(last)
 
 
-def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
-    """The learned values of each dimension pair that rotates by the position alone."""
+def _learned_pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
+    """Return the learned values of each dimension pair that rotates by the position alone."""
     waves = encoding.content.waves
     if waves is None or encoding.query.bound.scheme.kind != "rotary" or not encoding.by_offset:
         return ()
@@ -273,8 +276,8 @@ def _pairs(encoding: LengthEncoding, numbers: Reals) -> tuple[LearnedPair, ...]:
     return tuple(map(LearnedPair, wavelengths, cosines.tolist(), sines.tolist()))
 
 
-def _free(encoding: LengthEncoding, basis: Basis, size: int) -> str:
-    """What a head could learn of an encoding, in words."""
+def _free_values_text(encoding: LengthEncoding, basis: Basis, size: int) -> str:
+    """Return what a head could learn of an encoding, in words."""
     kind = encoding.query.bound.scheme.kind
     if not size:
         return "nothing"
@@ -290,13 +293,13 @@ def _free(encoding: LengthEncoding, basis: Basis, size: int) -> str:
     return f"{columns**2} numbers, a {columns} × {columns} matrix between two rows"
 
 
-def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
-    """The result of a head over the last queries of a length."""
+def _measure(head: FittedHead, stretch: str, length: int) -> LengthResult:
+    """Return the result of a head over the last queries of a length."""
     encoding = head.stretched(stretch, length).at(length)
     every = np.arange(length - head.trained, length)
     masses: list[Reals] = []
     rights: list[Reals] = []
-    met: set[int] = set()
+    seen_buckets: set[int] = set()
     size = rows_a_block(length)
     for start in range(0, every.size, size):
         queries = every[start : start + size]
@@ -306,9 +309,9 @@ def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
             scores = encoding.scores(queries, head.basis).of(head.optimum.numbers)
             scores = np.where(np.arange(length) <= queries[:, None], scores, -np.inf)
             masses.append((softmax(scores) * wanted).sum(axis=1))
-            rights.append((_largest(scores) <= wanted).all(axis=1))
+            rights.append((_largest_scores(scores) <= wanted).all(axis=1))
             buckets = encoding.buckets(queries)
-            met |= set() if buckets is None else set(np.unique(buckets).tolist())
+            seen_buckets |= set() if buckets is None else set(np.unique(buckets).tolist())
     if not masses:
         return LengthResult(length, 0, None, None)
     mass, right = np.concatenate(masses), np.concatenate(rights)
@@ -318,18 +321,18 @@ def _measured(head: FittedHead, stretch: str, length: int) -> LengthResult:
         mass.size,
         round(min(float(mass.mean()), 1.0), DIGITS),
         round(float(right.mean()), DIGITS),
-        tuple(sorted(met - known)),
+        tuple(sorted(seen_buckets - known)),
     )
 
 
-def _largest(scores: RealRows) -> Any:
-    """Which scores of each row are its largest, or so near that only rounding separates them.
+def _largest_scores(scores: RealRows) -> Any:
+    """Return which scores of each row equal the largest, up to rounding.
 
-    >>> _largest(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
+    >>> _largest_scores(np.array([[5.0, 5.0 - 1e-12, 4.0]])).tolist()
     [[True, True, False]]
     """
     highest = scores.max(axis=1, keepdims=True)
-    return scores >= highest - _TIED * np.maximum(1.0, np.abs(highest))
+    return scores >= highest - _TIE_TOLERANCE * np.maximum(1.0, np.abs(highest))
 
 
 _FORM = re.compile(
@@ -355,7 +358,7 @@ class HeadRequirement(Record):
 
     @classmethod
     def parse(cls, text: str) -> HeadRequirement:
-        """The requirement of a text: TARGET@LENGTH>=X, on the mass unless ``.right`` is added.
+        """Return the requirement TARGET@LENGTH>=X, on the mass unless ``.right`` is added.
 
         >>> required = HeadRequirement.parse("back:40@8x.right>=0.9")
         >>> required.target, required.measure, required.length_of(100)
@@ -383,11 +386,11 @@ class HeadRequirement(Record):
         )
 
     def length_of(self, trained: int) -> int:
-        """The length in positions."""
+        """Return the length in positions."""
         return self.length * trained if self.times else self.length
 
     def holds(self, result: HeadResult) -> bool:
-        """Whether a result meets it at its length; False if nothing could be measured."""
+        """Return whether a result meets it at its length; False if nothing could be measured."""
         value = getattr(result.at(self.length_of(result.head.trained)), self.measure)
         if value is None:
             return False
@@ -407,7 +410,7 @@ class HeadFinding(Record):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The same for JSON."""
+        """The finding for JSON."""
         failing = [
             {"scheme": result.head.scheme, "stretch": result.stretch} for result in self.failing
         ]
@@ -417,7 +420,7 @@ class HeadFinding(Record):
 def findings(
     requirements: Sequence[HeadRequirement], results: Sequence[HeadResult]
 ) -> list[HeadFinding]:
-    """Whether every encoding and extension meets each requirement."""
+    """Return each requirement with the results that do not meet it."""
     return [
         HeadFinding(
             required,

@@ -53,7 +53,7 @@ class HeadEncoding(Record):
     head: int = 0
 
     def at(self, length: int) -> LengthEncoding:
-        """The encoding of a sequence of a length.
+        """Return the encoding of a sequence of a length.
 
         Raises: InvalidInput if the scheme has too few positions, or if the length is too large.
         """
@@ -104,7 +104,7 @@ class LengthEncoding(Record):
         )
 
     def buckets(self, queries: Integers) -> Integers | None:
-        """The bucket of each key for some queries, or None if the scheme has no buckets.
+        """Return the bucket of each key for some queries, or None if the scheme has no buckets.
 
         Shape: (queries, length). A key after its query gets the bucket of the query's own key.
         """
@@ -134,8 +134,10 @@ class LengthEncoding(Record):
         """
         scheme, content = self.query.bound.scheme, self.content
         if scheme.kind == "rotary":
-            turned = self._turns(self.query) * turns_at(self.key, Positions.contiguous(0, 1)).conj()
-            return np.concatenate([turned.real, turned.imag], axis=1)
+            rotated = (
+                self._rotations(self.query) * turns_at(self.key, Positions.contiguous(0, 1)).conj()
+            )
+            return np.concatenate([rotated.real, rotated.imag], axis=1)
         if content.by is not None:
             indices = np.arange(self.length, dtype=np.int64)
             asked = indices if content.by == "key" else -indices
@@ -144,34 +146,36 @@ class LengthEncoding(Record):
         rows = rows_at(self.query, Positions((range(-reach, 1),)))[::-1]
         return np.asarray(rows[np.minimum(np.arange(self.length), reach)])
 
-    def _turns(self, encoding: Encoding) -> ComplexRows:
+    def _rotations(self, encoding: Encoding) -> ComplexRows:
         return turns_at(encoding, Positions.contiguous(0, self.length))
 
     def scores(self, queries: Integers, basis: Basis) -> LinearScores:
-        """The scores of some queries for all keys, as functions of what a head may learn.
+        """Return the scores of some queries for all keys, as functions of the head's free numbers.
 
         ``basis`` says which free numbers the trained positions determine.
+
+        Raises: InvalidInput if scores exceed float64.
         """
         scheme, content = self.query.bound.scheme, self.content
         if scheme.kind == "absolute":
             rows = _checked(self.rows, scheme)  # (length, width)
             rows = rows if basis.columns is None else rows @ basis.columns  # in the span
-            return _bilinear(rows[queries], rows)
+            return _bilinear_scores(rows[queries], rows)
         buckets = self.buckets(queries)
         if buckets is not None:
             numbers = np.eye(basis.size + 1, basis.size)  # zero for a bucket not met
-            return _by_place(numbers, basis.places(buckets))
+            return _indexed_scores(numbers, basis.places(buckets))
         keys = np.arange(self.length)
         if self.by_offset:
             distances = np.maximum(queries[:, None] - keys, 0)  # 0 for keys after the query
-            return _by_place(_checked(self.terms, scheme), distances)
+            return _indexed_scores(_checked(self.terms, scheme), distances)
         if content.by is not None:
-            return _by_place(_checked(self.terms, scheme), keys + 0 * queries[:, None])
-        turns = self._turns(self.query)[queries]
-        return _turned(turns, self._turns(self.key))
+            return _indexed_scores(_checked(self.terms, scheme), keys + 0 * queries[:, None])
+        rotations = self._rotations(self.query)[queries]
+        return _rotary_scores(rotations, self._rotations(self.key))
 
     def basis(self) -> Basis:
-        """What is free to be learned of an encoding of this length."""
+        """Return what a head can learn of an encoding of this length."""
         buckets = self.buckets(np.arange(self.length))
         if buckets is not None:
             return Basis(buckets=np.unique(buckets))
@@ -197,24 +201,21 @@ class Basis(Record):
         return 0 if self.buckets is None else self.buckets.size
 
     def places(self, buckets: Integers) -> Integers:
-        """The index of each bucket among those met, or their number for one that was not met."""
+        """Return the index of each bucket among ``buckets``, or their number for any other."""
         assert self.buckets is not None
         places = np.minimum(np.searchsorted(self.buckets, buckets), self.size - 1)
         return np.where(self.buckets[places] == buckets, places, self.size)
 
 
 def _checked(terms: RealRows, scheme: Scheme) -> RealRows:
-    """Terms of scores, after a check that float64 holds the scores made of them.
-
-    Raises: InvalidInput.
-    """
+    """Return terms of scores, after a check that their scores fit float64."""
     if not (np.abs(terms) <= _LARGEST).all():
         raise InvalidInput(f"{scheme.name}: with these parameters scores exceed float64")
     return terms
 
 
-def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
-    """Scores qᵀ W k of rows, (queries, width) and (keys, width)."""
+def _bilinear_scores(queries: RealRows, keys: RealRows) -> LinearScores:
+    """Return scores qᵀ W k of rows, (queries, width) and (keys, width)."""
     width = keys.shape[1]
     return LinearScores(
         width * width,
@@ -224,8 +225,8 @@ def _bilinear(queries: RealRows, keys: RealRows) -> LinearScores:
     )
 
 
-def _by_place(terms: RealRows, places: Integers) -> LinearScores:
-    """Scores from ``terms`` (places, numbers), each at its index in ``places`` (queries, keys)."""
+def _indexed_scores(terms: RealRows, places: Integers) -> LinearScores:
+    """Return scores from ``terms`` (places, numbers), by indices ``places`` (queries, keys)."""
     return LinearScores(
         terms.shape[1],
         lambda numbers: (terms @ numbers)[places],
@@ -233,8 +234,8 @@ def _by_place(terms: RealRows, places: Integers) -> LinearScores:
     )
 
 
-def _turned(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
-    """Scores from a cosine and a sine per pair, given the rotations at queries and at keys."""
+def _rotary_scores(queries: ComplexRows, keys: ComplexRows) -> LinearScores:
+    """Return scores from a cosine and a sine per pair, given the rotations of queries and keys."""
     pairs = keys.shape[1]
 
     def of(numbers: Reals) -> RealRows:

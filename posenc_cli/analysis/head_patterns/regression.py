@@ -32,12 +32,12 @@ _MOST_PRODUCTS = 2000  # in one step; an unfinished step is worse, but the resul
 _MOST_WORK = 1 << 36
 """Multiplications of all products with the curvature: about five seconds of one core."""
 _CELL_WORK = 20  # per score, besides computing it: exponentials, sums, copies
-_ENOUGH = 0.1
+_RESIDUAL_SHARE = 0.1
 """The share of a gradient that a step may leave: a smaller share would not save steps."""
-_STILL = 1e-11
+_SCORE_TOLERANCE = 1e-11
 """The share (of the largest score or of 1) by which the last whole step may change a score."""
 _LARGEST_SCORE = 1e150  # float64 holds its square
-_BOUNDS = (1e-12, 1e-9, 1e-6)
+_GRADIENT_BOUNDS = (1e-12, 1e-9, 1e-6)
 """Reported bounds on the length of a gradient: its last digits are rounding."""
 
 
@@ -65,7 +65,6 @@ class Optimum(Record):
     numbers: Reals
     cross_entropy: float
     gradient: float
-    steps: int
 
 
 class Regression(Record):
@@ -80,7 +79,7 @@ class Regression(Record):
     l2: float
 
     def optimum(self) -> Optimum:
-        """The single optimum.
+        """Return the single optimum.
 
         >>> scores = LinearScores(1, lambda w: w * np.eye(2), lambda cells: cells.trace()[None])
         >>> optimum = Regression(scores, np.ones((2, 2), bool), np.eye(2), 0.1).optimum()
@@ -89,12 +88,12 @@ class Regression(Record):
 
         Raises: InvalidInput if float64 does not reach it.
         """
-        here = self._point(np.zeros(self.scores.size))
-        after: _Point | None = here
-        steps, moved, work = 0, 1.0, 0
-        while moved > _STILL and after is not None and steps < _MOST_STEPS:
-            here, steps = after, steps + 1
-            step, products = self._newton_step(here)
+        point = self._point(np.zeros(self.scores.size))
+        after: _Point | None = point
+        steps, change_share, work = 0, 1.0, 0
+        while change_share > _SCORE_TOLERANCE and after is not None and steps < _MOST_STEPS:
+            point, steps = after, steps + 1
+            step, products = self._newton_step(point)
             work += products * (2 * self.scores.work + _CELL_WORK * self.seen.size)
             if work > _MOST_WORK:
                 raise InvalidInput(
@@ -102,25 +101,27 @@ class Regression(Record):
                     f"allowed, and step {steps} of Newton's method needs more",
                     hint="a larger --l2, or a smaller --dim or --train",
                 )
-            moved = self._largest(self.scores.of(step)) / max(1.0, self._largest(here.scores))
-            after = self._descended(here, step)
-        here = here if after is None else after
-        if moved > 1e3 * _STILL:
+            change_share = self._largest_score(self.scores.of(step)) / max(
+                1.0, self._largest_score(point.scores)
+            )
+            after = self._line_search(point, step)
+        point = point if after is None else after
+        if change_share > 1e3 * _SCORE_TOLERANCE:
             raise InvalidInput(
                 f"the fit does not converge in float64: after {steps} steps of Newton's method "
-                f"scores still change by {moved:.1g} of their size",
+                f"scores still change by {change_share:.1g} of their size",
                 hint="a larger --l2",
             )
-        length = float(np.linalg.norm(here.gradient))
-        gradient = next((bound for bound in _BOUNDS if length <= bound), length)
-        return Optimum(here.numbers, here.cross_entropy, gradient, steps)
+        length = float(np.linalg.norm(point.gradient))
+        gradient = next((bound for bound in _GRADIENT_BOUNDS if length <= bound), length)
+        return Optimum(point.numbers, point.cross_entropy, gradient)
 
-    def _largest(self, scores: RealRows) -> float:
-        """The largest absolute score of the keys that are seen."""
+    def _largest_score(self, scores: RealRows) -> float:
+        """Return the largest absolute score of the keys that are seen."""
         return float(np.abs(np.where(self.seen, scores, 0)).max(initial=0))
 
     def _point(self, numbers: Reals) -> _Point:
-        """The loss at some free numbers, with its gradient.
+        """Return the loss at some free numbers, with its gradient.
 
         Raises: InvalidInput if scores exceed float64.
         """
@@ -144,42 +145,42 @@ class Regression(Record):
             slope + self.l2 * numbers,
         )
 
-    def _newton_step(self, here: _Point) -> tuple[Reals, int]:
-        """The step towards the minimum of the quadratic approximation here.
+    def _newton_step(self, point: _Point) -> tuple[Reals, int]:
+        """Return the step towards the minimum of the quadratic approximation at a point.
 
-        Also returns the number of products with the curvature.
+        Also return the number of products with the curvature.
         """
-        step = np.zeros_like(here.gradient)
-        rest, size = -here.gradient, float(here.gradient @ here.gradient)
-        way, enough, products = rest, _ENOUGH**2 * size, 0
-        while size > enough and products < _MOST_PRODUCTS:
+        step = np.zeros_like(point.gradient)
+        residual, size = -point.gradient, float(point.gradient @ point.gradient)
+        direction, goal, products = residual, _RESIDUAL_SHARE**2 * size, 0
+        while size > goal and products < _MOST_PRODUCTS:
             products += 1
-            product = self._curvature(here, way)
-            length = size / float(way @ product)
-            step = step + length * way
-            rest = rest - length * product
-            before, size = size, float(rest @ rest)
-            way = rest + size / before * way
+            product = self._curvature(point, direction)
+            length = size / float(direction @ product)
+            step = step + length * direction
+            residual = residual - length * product
+            before, size = size, float(residual @ residual)
+            direction = residual + size / before * direction
         return step, products
 
-    def _curvature(self, here: _Point, way: Reals) -> Reals:
-        """The second derivatives of the loss times the direction ``way``."""
-        change = np.where(self.seen, self.scores.of(way), 0)
-        weighed = here.weights * change
-        weighed = weighed - here.weights * weighed.sum(axis=1, keepdims=True)
-        return self.scores.adjoint(weighed / len(weighed)) + self.l2 * way
+    def _curvature(self, point: _Point, direction: Reals) -> Reals:
+        """Return the second derivatives of the loss times a ``direction``."""
+        change = np.where(self.seen, self.scores.of(direction), 0)
+        weighted = point.weights * change
+        weighted = weighted - point.weights * weighted.sum(axis=1, keepdims=True)
+        return self.scores.adjoint(weighted / len(weighted)) + self.l2 * direction
 
-    def _descended(self, here: _Point, step: Reals) -> _Point | None:
-        """The point after a step, halved until the loss or gradient falls; None if neither does."""
-        slope, steepness = float(here.gradient @ step), float(np.linalg.norm(here.gradient))
+    def _line_search(self, point: _Point, step: Reals) -> _Point | None:
+        """Return the point after a step, halved until loss or gradient falls, or None."""
+        slope, gradient_norm = float(point.gradient @ step), float(np.linalg.norm(point.gradient))
         for halvings in range(60):
             length = 0.5**halvings
-            after = self._point(here.numbers + length * step)
-            if after.loss <= here.loss + 1e-4 * length * slope and after.loss < here.loss:
+            after = self._point(point.numbers + length * step)
+            if after.loss <= point.loss + 1e-4 * length * slope and after.loss < point.loss:
                 return after
-            # This near the minimum, the loss no longer changes in its last digit.
-            same = after.loss <= here.loss + 1e-12 * max(1.0, abs(here.loss))
-            if not halvings and same and float(np.linalg.norm(after.gradient)) < steepness:
+            # Near the minimum, even the last digit of the loss no longer changes.
+            same = after.loss <= point.loss + 1e-12 * max(1.0, abs(point.loss))
+            if not halvings and same and float(np.linalg.norm(after.gradient)) < gradient_norm:
                 return after
         return None
 
@@ -196,7 +197,7 @@ class _Point(Record):
 
 
 def softmax(scores: RealRows) -> RealRows:
-    """The attention weights of scores, along the last axis.
+    """Return the attention weights of scores, along the last axis.
 
     >>> softmax(np.array([[0.0, -np.inf], [1.0, 1.0]]))
     array([[1. , 0. ],

@@ -1,18 +1,16 @@
 """Differences of onnxruntime-genai, Megatron-Bridge and candle from transformers 5.
 
-onnxruntime-genai's model builder writes tables of cosines and sines into the graph. A class of its
-own stands for each architecture: most of them know plain rope, linear and YaRN, Llama's knows plain
-rope and Llama 3's rule and takes all else for plain, and what a class does not know makes it fail.
+onnxruntime-genai's model builder writes cos and sin tables into the graph, with a class for each
+architecture. Most classes support plain rope, linear and YaRN, and fail on other types. Llama's
+class supports Llama 3's rule, and reads all other types as plain rope.
 
-Megatron-Bridge makes a Megatron-Core model of a config object of transformers 5.8 to 5.12. Llama's
-bridge knows linear and llama3, those of the Qwens know YaRN alone, and each drops any other rule
-without a word. YaRN is Megatron-Core's, with the settings that the rope object states: betas have
-no default.
+Megatron-Bridge builds a Megatron-Core model from a config object of transformers 5.8 to 5.12.
+Llama's bridge reads linear and llama3, the Qwen bridges only YaRN, and each silently drops all
+other types. YaRN is Megatron-Core's, with the rope object's settings: betas have no default.
 
-In candle each model file deserializes the keys that it names. A field that is no Option and has no
-default must be there, unknown keys are passed over, and nothing is read of ``rope_parameters``.
-Llama alone knows scaling, that of Llama 3; every other file rotates plainly, whatever
-``rope_scaling`` says.
+Each model file of candle deserializes the keys that it names. A field that is no Option and has no
+default is required, unknown keys are ignored, and ``rope_parameters`` is not read. Only Llama reads
+scaling, that of Llama 3; all others ignore ``rope_scaling``.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     LONGROPE,
     ORIGINAL,
     SCALED,
+    SHARE,
     WITHIN_ANOTHER,
     YARN,
     Changes,
@@ -37,12 +36,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     any_share,
     check_share,
     classes_not_read,
-    divided,
+    dimensions_per_head,
     fails_on_null,
     for_keys,
-    lacking,
+    longrope_from_contexts,
+    missing_key,
     not_read,
-    of_two_contexts,
     of_types,
     original_length,
     other_class,
@@ -55,7 +54,6 @@ from posenc_cli.configs.engines.runtime_rules import (
 
 _BETAS = ("beta_fast", "beta_slow")
 ONNX = "onnxruntime-genai"
-_ONNX_STRETCHED = {"rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"}
 LIKE_LLAMA = frozenset({"llama", "nemotron", "hunyuan_v1_dense"})
 LIKE_MISTRAL = frozenset(
     {
@@ -64,14 +62,14 @@ LIKE_MISTRAL = frozenset(
     }
 )
 _ONNX_TYPES = {
-    **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, frozenset({"rope", *_ONNX_STRETCHED})),
-    "hunyuan_v1_dense": frozenset({"rope", "rope-ntk", *_ONNX_STRETCHED}),
-    "gpt_oss": frozenset({"rope", *_ONNX_STRETCHED}),
+    **dict.fromkeys(LIKE_LLAMA | LIKE_MISTRAL, SCALED),
+    "hunyuan_v1_dense": SCALED | {"rope-ntk"},
+    "gpt_oss": SCALED,
     "phi3": frozenset({"rope", "rope-longrope"}),
     "qwen2_5_vl_text": frozenset({"mrope"}),
     "qwen3_vl_text": frozenset({"mrope"}),
 }
-"""Those whose class was read, each with the schemes for which that was done."""
+"""Models whose class was read, each with the schemes that were read."""
 
 _ONNX_CLASSES = {
     "ernie4_5": "Ernie4_5ForCausalLM",
@@ -86,15 +84,12 @@ _ONNX_CLASSES = {
         )
     },
 }
-"""The class by which it goes, of the model types that stand alone."""
+"""The classes that choose the builder, for model types that are not inside another model."""
 _ONNX_SCHEMES = {"rope", "rope-linear", "rope-yarn"}
 
 
 def onnx_yarn(reading: LayerReading) -> Changes:
-    """No whole pairs; mscale is the amplitude itself where it stands alone.
-
-    Raises: InvalidInput where the class fails.
-    """
+    """Return YaRN without truncation; mscale without mscale_all_dim is the amplitude itself."""
     weight, all_dim = (yarn_weight(reading, name) or 0.0 for name in ("mscale", "mscale_all_dim"))
     changes: dict[str, Any] = {"truncate": False, "mscale": None, "mscale_all_dim": None}
     if weight > 0 and all_dim > 0:
@@ -102,15 +97,15 @@ def onnx_yarn(reading: LayerReading) -> Changes:
     return {**changes, "attention_factor": weight if weight > 0 else None}
 
 
-def _outside(reading: LayerReading) -> str | None:
-    """The words for a ramp whose ends (pairs) are not where the class asserts them."""
+def _ramp_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for a ramp (in pairs) that fails the class's assertion, or None."""
     import math
 
     params = reading.params
     half, base = params["dim"] / 2, params["base"]
     low, high = (
-        half * math.log(reading.original / (turns * 2 * math.pi)) / math.log(base)
-        for turns in (params.get("beta_fast", 32.0), params.get("beta_slow", 1.0))
+        half * math.log(reading.original / (rotations * 2 * math.pi)) / math.log(base)
+        for rotations in (params.get("beta_fast", 32.0), params.get("beta_slow", 1.0))
     )
     if 0 < low < high < half - 1:
         return None
@@ -125,7 +120,7 @@ def _onnx_original(reading: LayerReading) -> int:
 
 
 _PHI3_ORIGINAL = 4096
-"""The original length of transformers 5.23's Phi3Config where a config has none."""
+"""The default original length of transformers 5.23's Phi3Config."""
 
 
 _ONNX_FILES = f"{HUB}/microsoft/onnxruntime-genai/blob/v0.18.0/src/python/py/models/builders"
@@ -140,23 +135,25 @@ _MEGATRON_CLASSES = {
     "qwen3": "Qwen3ForCausalLM",
     "qwen3_moe": "Qwen3MoeForCausalLM",
 }
-"""The class whose bridge was read, by which it goes, of each model type."""
+"""The classes whose bridge was read, by model type; they choose the bridge."""
 _MEGATRON_QWEN = frozenset(_MEGATRON_CLASSES) - {"llama"}
-_SHARE = "partial_rotary_factor"
 
 
 def megatron_share(reading: LayerReading) -> Changes:
-    """A share of the top level, in Qwens without YaRN, and whole heads elsewhere."""
-    share = stated(reading, _SHARE, "top")
+    """Return the top-level share for a Qwen without YaRN; all other models rotate whole heads."""
+    share = stated(reading, SHARE, "top")
     plain_qwen = reading.model_type != "llama" and reading.scheme != "rope-yarn"
     if share is None or share >= 1 or not plain_qwen:
         return {"partial": None}
-    check_share(MEGATRON, _SHARE, share, reading.params["dim"])
+    check_share(MEGATRON, SHARE, share, reading.params["dim"])
     return {"partial": share}
 
 
 def megatron_yarn(reading: LayerReading) -> Changes:
-    """Whole pairs only where ``truncate`` is true; g(mscale)/g(mscale_all_dim), or g(1)."""
+    """Return YaRN with amplitude g(mscale)/g(mscale_all_dim) or g(1).
+
+    It truncates only if ``truncate`` is true.
+    """
     weights = [yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim")]
     weight, all_dim = (1.0, 0.0) if None in weights else weights
     return {
@@ -188,20 +185,20 @@ _CANDLE_HEADS = {
     **dict.fromkeys(("gemma", "gemma2", "helium", "qwen3", "qwen3_moe"), "stated"),
     **dict.fromkeys(("glm4", "mistral"), "either"),
 }
-"""Where a model's file takes the columns of a head from, ``head_dim`` or the quotient."""
-_BASE_OF_LLAMA = 10_000.0
-_LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
+"""The source of the head size in a model's file: ``head_dim``, division, or either."""
+_LLAMA_BASE = 10_000.0
+_LLAMA3_KEYS = ("factor", "low_freq_factor", "high_freq_factor", ORIGINAL, "rope_type")
 
 
-def _candle_missing(reading: LayerReading) -> str | None:
-    """The first key that serde does not find, of the model or of Llama's scaling."""
+def _candle_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for the first key, of model or scaling, that serde misses, or None."""
     kind, scaling = reading.model_type, _candle_scaling(reading)
     needed = [] if kind == "llama" else ["rope_theta"]
     if _CANDLE_HEADS[kind] == "stated":
         needed.append("head_dim")
-    key = lacking(reading, *needed)
+    key = missing_key(reading, *needed)
     if key is None and scaling is not None:
-        key = next((key for key in _LLAMA3 if scaling.get(key) is None), None)
+        key = next((key for key in _LLAMA3_KEYS if scaling.get(key) is None), None)
     return key and f"its {kind} fails on a file without {key}"
 
 
@@ -210,23 +207,23 @@ def _candle_scaling(reading: LayerReading) -> Any:
 
 
 def candle_head(reading: LayerReading) -> Changes:
-    """The columns of a head, and how many of them rotate."""
+    """Return the head size and the share of it that rotates."""
     kind, own = reading.model_type, reading.top.count("head_dim")
     if not reading.config:
         return {}
     head = own.value if own and _CANDLE_HEADS[kind] != "divided" else None
-    head = head or divided(reading) or reading.params["dim"]
-    share = stated(reading, _SHARE, "top") if kind == "glm4" else None
+    head = head or dimensions_per_head(reading) or reading.params["dim"]
+    share = stated(reading, SHARE, "top") if kind == "glm4" else None
     if share is not None:
-        check_share(CANDLE, _SHARE, share, head)
+        check_share(CANDLE, SHARE, share, head)
     return {"dim": head, "partial": share}
 
 
 def candle_base(reading: LayerReading) -> Changes:
-    """The base of the top level, and no scaling but Llama 3's in Llama."""
+    """Return the top-level base, without scaling except Llama 3's in Llama."""
     if not reading.config:
         return {}
-    base = {"base": stated(reading, "rope_theta", "top") or _BASE_OF_LLAMA}
+    base = {"base": stated(reading, "rope_theta", "top") or _LLAMA_BASE}
     scaling = reading.config.get("rope_scaling")
     if reading.scheme != "rope-llama3" or reading.model_type != "llama" or not scaling:
         return base if reading.scheme == "rope" else {**plain(reading), **base}
@@ -332,7 +329,7 @@ DIFFERENCES = (
                 "it fails on yarn where a share of the columns rotates",
                 when=lambda r: r.params.get("partial", 1.0) != 1,
             ),
-            RuntimeRefusal(refused, _outside),
+            RuntimeRefusal(refused, _ramp_refusal_text),
             RuntimeRefusal(refused, lambda r: fails_on_null(r, "mscale", "mscale_all_dim")),
         ),
     ),
@@ -343,7 +340,11 @@ DIFFERENCES = (
         "reads the original length at the top level; ignores factor and attention_factor",
         f"{_ONNX_FILES}/phi.py",
         lambda r: {
-            **({} if r.scheme == "rope" else of_two_contexts(r, **{ORIGINAL: _onnx_original(r)})),
+            **(
+                {}
+                if r.scheme == "rope"
+                else longrope_from_contexts(r, **{ORIGINAL: _onnx_original(r)})
+            ),
         },
         frozenset({"phi3"}),
         refusals=(
@@ -455,7 +456,7 @@ DIFFERENCES = (
                 "rope_scaling beside rope_parameters",
                 when=lambda r: r.config.get("rope_scaling") and r.config.get("rope_parameters"),
             ),
-            RuntimeRefusal(refused, _candle_missing),
+            RuntimeRefusal(refused, _candle_refusal_text),
             RuntimeRefusal(
                 refused,
                 "it fails if rope_theta is null",
@@ -489,4 +490,4 @@ DIFFERENCES = (
         candle_base,
     ),
 )
-"""Their known differences, those of each in the order in which they are applied."""
+"""The known differences of the three, in the order in which they apply."""

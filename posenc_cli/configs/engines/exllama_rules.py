@@ -1,8 +1,8 @@
 """Differences of exllamav3 from transformers 5: it reads config.json itself.
 
-Of a file it takes ``rope_theta`` at the top level before the one in ``rope_parameters``, and
-``rope_scaling`` before ``rope_parameters``; what neither says is 10,000, one share of all columns,
-no scaling, and a head of ``hidden_size`` over ``num_attention_heads``, whatever the model.
+It prefers a top-level ``rope_theta`` to the one in ``rope_parameters``, and ``rope_scaling`` to
+``rope_parameters``. Its defaults are the same for every model: base 10,000, whole heads, no
+scaling, and the head size ``hidden_size / num_attention_heads``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     NO_BETA_OF_ZERO,
     ORIGINAL,
     SCALED,
+    SHARE,
     YARN,
     Changes,
     LayerReading,
@@ -26,7 +27,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_on_null,
     fails_without,
     full_every,
-    lacking,
+    missing_key,
     not_read,
     original_length,
     plain,
@@ -61,16 +62,15 @@ CLASSES = _OWN_CLASSES | {
         *("llama", "ministral3", "mistral", "mixtral", "olmo3", "phi3", "qwen2", "qwen3"),
     )
 }
-"""The class that stands for each model type, by which exllamav3 goes."""
+"""The class of each model type, by which exllamav3 chooses the architecture."""
 
-_STRETCHED = frozenset({"rope", "rope-linear", "rope-yarn", "rope-llama3", "rope-dynamic"})
-_WITHOUT = frozenset({"afmoe", "cohere2", "exaone4", "smollm3"})
+_SOME_UNROTATED = frozenset({"afmoe", "cohere2", "exaone4", "smollm3"})
 MODEL_TYPES = {
-    **dict.fromkeys(CLASSES, _STRETCHED),
-    **dict.fromkeys(_WITHOUT, _STRETCHED | {"nope"}),
+    **dict.fromkeys(CLASSES, SCALED),
+    **dict.fromkeys(_SOME_UNROTATED, SCALED | {"nope"}),
     "phi3": frozenset({"rope", "rope-longrope"}),
 }
-"""Those whose class was read, each with the schemes for which that was done."""
+"""Models whose class was read, each with the schemes that were read."""
 
 _NEEDED = {
     "afmoe": ("layer_types", "sliding_window"),
@@ -80,14 +80,14 @@ _NEEDED = {
     "olmo3": ("layer_types",),
     "smollm3": ("no_rope_layers",),
 }
-"""Keys by which a class tells its layers apart; without them it was not read."""
+"""Keys by which a class distinguishes its layers; files without them were not read."""
 _FAILS_WITHOUT = {"afmoe": ("layer_types",), "gpt_oss": ("layer_types", "sliding_window")}
 _SLIDING = frozenset({"full_attention", "sliding_attention"})
-_KINDS = {
+_LAYER_TYPES = {
     **dict.fromkeys(("cohere2", "exaone4", "gemma3_text", "olmo3"), _SLIDING),
     "lfm2_moe": frozenset({"full_attention", "conv"}),
 }
-"""The layer types that a class knows, where it fails on others."""
+"""The layer types of a class that fails on others."""
 _SCHEMES = {
     "linear": "rope-linear",
     "yarn": "rope-yarn",
@@ -97,55 +97,57 @@ _SCHEMES = {
     "su": "rope-longrope",
 }
 _BASES = {"lfm2_moe": 1_000_000.0}
-"""The base of a class where the file has none, where it is not 10,000."""
+"""A class's default base if it is not 10,000."""
 _BY_TYPE = ("gemma3_text", "olmo3")
-"""Those whose rope objects transformers keeps by layer type."""
-_SHARE = "partial_rotary_factor"
+"""Models for which transformers keeps a rope object per layer type."""
 
 
-def _unknown_kinds(reading: LayerReading) -> str | None:
-    """The first layer type that a class does not know."""
+def _layer_type_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for the first layer type that a class does not have, or None."""
     kinds = () if reading.prefix else reading.config.get("layer_types") or ()
-    unknown = sorted({*kinds} - _KINDS.get(reading.model_type, {*kinds}))
+    unknown = sorted({*kinds} - _LAYER_TYPES.get(reading.model_type, {*kinds}))
     return f"its {reading.model_type} fails on layer_types {unknown[0]}" if unknown else None
 
 
-def _object(reading: LayerReading) -> Mapping[str, Any]:
-    """The object that it takes for that of every layer, empty without one."""
+def _rope_object(reading: LayerReading) -> Mapping[str, Any]:
+    """Return the rope object that it uses for every layer, empty without one."""
     old, new = (reading.config.get(key) for key in ("rope_scaling", "rope_parameters"))
     return old or new or (reading.rope if not reading.config else {})
 
 
-def _is_for_all(reading: LayerReading, whole: Mapping[str, Any]) -> bool:
-    """Whether a rope object is not by layer type."""
+def _holds_for_all_layers(reading: LayerReading, whole: Mapping[str, Any]) -> bool:
+    """Return whether a rope object is not divided by layer type."""
     new = whole is reading.config.get("rope_parameters")
     return "rope_theta" in whole or (new and bool({"rope_type", "type"} & {*whole}))
 
 
 def exllama_container(reading: LayerReading) -> Changes:
-    """The base and the scaling, as far as it finds them.
+    """Return the base and the scaling that it finds.
 
     Raises: InvalidInput.
     """
-    whole, kind = _object(reading), reading.model_type
+    whole, kind = _rope_object(reading), reading.model_type
     if kind == "gemma3_text":
-        return _gemma(reading, whole)
+        return _gemma_changes(reading, whole)
     changes: dict[str, Any] = {"base": _base(reading, whole, _BASES.get(kind, 10_000.0))}
     named = whole.get("rope_type") or whole.get("type") or "default"
     lost = _SCHEMES.get(named, "rope") != reading.scheme
     return {**(plain(reading) if lost else {}), **changes}
 
 
-def _base(reading: LayerReading, whole: Mapping[str, Any], otherwise: float) -> float:
-    """The base (radians) of the top level, else of ``rope_parameters``."""
+def _base(reading: LayerReading, whole: Mapping[str, Any], default: float) -> float:
+    """Return the top-level base, that of ``rope_parameters``, or the default."""
     if not reading.config:
-        return float(reading.params.get("base", otherwise))
+        return float(reading.params.get("base", default))
     own = "rope_theta" in whole and whole is reading.config.get("rope_parameters")
-    return stated(reading, "rope_theta", *(("top", "entry") if own else ("top",))) or otherwise
+    return stated(reading, "rope_theta", *(("top", "entry") if own else ("top",))) or default
 
 
-def _gemma(reading: LayerReading, whole: Mapping[str, Any]) -> Changes:
-    """Gemma 3: sliding layers rotate plainly by 10,000, and no object by layer type is read."""
+def _gemma_changes(reading: LayerReading, whole: Mapping[str, Any]) -> Changes:
+    """Return Gemma 3's changes.
+
+    Sliding layers use base 10,000 without scaling, and objects per layer type are ignored.
+    """
     slides = reading.layer_type == "sliding_attention"
     if whole and whole is reading.config.get("rope_parameters"):
         base = _LOCAL_BASE if slides else stated(reading, "rope_theta", "top") or _GLOBAL_BASE
@@ -157,19 +159,27 @@ _LOCAL_BASE = 10_000.0
 _GLOBAL_BASE = 1_000_000.0
 
 
-def _columns(reading: LayerReading) -> int:
-    """The columns of a head, of which a share rotates."""
+def _head_size(reading: LayerReading) -> int:
+    """Return the head size, before a share of it rotates.
+
+    Raises: InvalidInput if a key is missing.
+    """
     if not reading.config or reading.model_type == "gemma3_text":
         return int(reading.params["dim"])
     if reading.model_type == "deepseek_v3":
-        return _needed(reading, "qk_rope_head_dim")
-    hidden, heads = (_needed(reading, key) for key in ("hidden_size", "num_attention_heads"))
+        return _required_count(reading, "qk_rope_head_dim")
+    hidden, heads = (
+        _required_count(reading, key) for key in ("hidden_size", "num_attention_heads")
+    )
     own = reading.top.count("head_dim")
     return int(own.value) if own else hidden // heads
 
 
-def _needed(reading: LayerReading, key: str) -> int:
-    """A whole number without which it fails."""
+def _required_count(reading: LayerReading, key: str) -> int:
+    """Return an integer that exllamav3 requires.
+
+    Raises: InvalidInput if it is missing.
+    """
     count = reading.top.count(key)
     if count is None:
         raise refused(NAME, f"it fails if {key} is missing")
@@ -177,26 +187,28 @@ def _needed(reading: LayerReading, key: str) -> int:
 
 
 def exllama_share(reading: LayerReading) -> Changes:
-    """The share that the file states, for every model; all columns where it states none.
+    """Return the share that the file states, for every model; whole heads if it states none.
 
-    Raises: InvalidInput where it makes no pairs.
+    Raises: InvalidInput if it does not give whole pairs.
     """
-    turned = reading.top.count("rotary_dim") if reading.model_type == "minimax_m2" else None
-    if turned is not None:
-        return _turning(reading, turned.value / _columns(reading), str(turned.source))
+    rotary_dim = reading.top.count("rotary_dim") if reading.model_type == "minimax_m2" else None
+    if rotary_dim is not None:
+        return _share_changes(
+            reading, rotary_dim.value / _head_size(reading), str(rotary_dim.source)
+        )
     places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
-    return _turning(reading, stated(reading, _SHARE, *places) or 1.0, _SHARE)
+    return _share_changes(reading, stated(reading, SHARE, *places) or 1.0, SHARE)
 
 
-def _turning(reading: LayerReading, share: float, source: str) -> Changes:
+def _share_changes(reading: LayerReading, share: float, source: str) -> Changes:
     if share == reading.params.get("partial", 1.0):
         return {}
-    check_share(NAME, source, share, _columns(reading))
+    check_share(NAME, source, share, _head_size(reading))
     return {"partial": share}
 
 
 def exllama_yarn(reading: LayerReading) -> Changes:
-    """The factor is the context over the original length, where the object has that.
+    """Return YaRN, with factor context / original length if the rope object has that length.
 
     Raises: InvalidInput.
     """
@@ -218,7 +230,7 @@ def exllama_yarn(reading: LayerReading) -> Changes:
 
 
 def exllama_longrope(reading: LayerReading) -> Changes:
-    """Phi-3's factors are chosen once, by the context, and s is of the two contexts."""
+    """Return Phi-3's factors, chosen once by the context, with s from the two contexts."""
     context = _context(reading)
     return {
         "factor": None,
@@ -230,8 +242,11 @@ def exllama_longrope(reading: LayerReading) -> Changes:
 
 
 def _context(reading: LayerReading) -> int:
-    """The context that the file states; a model's own is none to it."""
-    return _needed(reading, "max_position_embeddings") if reading.config else reading.length
+    """Return the context that the file states; a default of the model type is not used.
+
+    Raises: InvalidInput if it is missing.
+    """
+    return _required_count(reading, "max_position_embeddings") if reading.config else reading.length
 
 
 _EXLLAMA = f"{HUB}/turboderp-org/exllamav3/blob/v1.4.1/exllamav3"
@@ -284,11 +299,11 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused, lambda r: fails_without(r, *_FAILS_WITHOUT.get(r.model_type, ()))
             ),
-            RuntimeRefusal(refused, _unknown_kinds),
+            RuntimeRefusal(refused, _layer_type_refusal_text),
             RuntimeRefusal(
                 not_read,
-                lambda r: f"{r.model_type} without {lacking(r, *_NEEDED[r.model_type])}",
-                when=lambda r: lacking(r, *_NEEDED.get(r.model_type, ())),
+                lambda r: f"{r.model_type} without {missing_key(r, *_NEEDED[r.model_type])}",
+                when=lambda r: missing_key(r, *_NEEDED.get(r.model_type, ())),
             ),
             RuntimeRefusal(
                 not_read,
@@ -307,9 +322,9 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 not_read,
-                f"{_SHARE} in Gemma 3",
+                f"{SHARE} in Gemma 3",
                 when=lambda r: (
-                    r.model_type == "gemma3_text" and r.config.get(_SHARE) not in (None, 1)
+                    r.model_type == "gemma3_text" and r.config.get(SHARE) not in (None, 1)
                 ),
             ),
             RuntimeRefusal(
@@ -318,7 +333,7 @@ DIFFERENCES = (
                 when=lambda r: (
                     r.model_type == "deepseek_v3"
                     and r.scheme != "rope-yarn"
-                    and _object(r).get("mscale_all_dim")
+                    and _rope_object(r).get("mscale_all_dim")
                 ),
             ),
             RuntimeRefusal(
@@ -332,7 +347,9 @@ DIFFERENCES = (
             RuntimeRefusal(
                 not_read,
                 lambda r: f"rope_parameters of {r.model_type} that are for all layers",
-                when=lambda r: r.model_type in _BY_TYPE and _is_for_all(r, _object(r)),
+                when=lambda r: (
+                    r.model_type in _BY_TYPE and _holds_for_all_layers(r, _rope_object(r))
+                ),
             ),
             RuntimeRefusal(
                 refused,
@@ -340,7 +357,8 @@ DIFFERENCES = (
                     f"it goes by the type of {r.model_type}'s rope_scaling, transformers does not"
                 ),
                 when=lambda r: (
-                    r.model_type in _BY_TYPE and {"rope_type", "type"} & {*_object(r)} == {"type"}
+                    r.model_type in _BY_TYPE
+                    and {"rope_type", "type"} & {*_rope_object(r)} == {"type"}
                 ),
             ),
             RuntimeRefusal(
@@ -350,12 +368,12 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 not_read,
-                f"minimax_m2 without rotary_dim and {_SHARE}",
+                f"minimax_m2 without rotary_dim and {SHARE}",
                 when=lambda r: (
                     r.model_type == "minimax_m2"
-                    and lacking(r, "rotary_dim")
-                    and lacking(r, _SHARE)
-                    and (r.container != "rope_parameters" or r.rope.get(_SHARE) is None)
+                    and missing_key(r, "rotary_dim")
+                    and missing_key(r, SHARE)
+                    and (r.container != "rope_parameters" or r.rope.get(SHARE) is None)
                 ),
             ),
             RuntimeRefusal(
@@ -375,7 +393,7 @@ DIFFERENCES = (
         SCALED | LONGROPE,
         "uses hidden_size / num_attention_heads if head_dim is missing, for every model",
         f"{_EXLLAMA}/architecture/{{model}}.py",
-        lambda r: {"dim": _columns(r)},
+        lambda r: {"dim": _head_size(r)},
     ),
     RuntimeDifference(
         NAME,
@@ -420,4 +438,4 @@ DIFFERENCES = (
         exllama_longrope,
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""exllamav3's known differences, in the order in which they apply."""

@@ -1,7 +1,7 @@
 """Differences of llama.cpp from transformers 5: its converter and its loader.
 
-The converter takes what transformers 4.57 reads of a config, and each of its classes writes keys of
-its own: some write neither base nor scaling, and the loader takes 10,000 and none.
+The converter reads a config as transformers 4.57 does, and each of its classes writes its own keys.
+Some write neither base nor scaling, and the loader then uses base 10,000 without scaling.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     DEEPSEEK,
     DYNAMIC,
     EXTRAPOLATED,
-    FOURTH_STILL,
+    FOURTH_UNROTATED,
     HUB,
     LONGROPE,
     MIMO_KEYS,
@@ -32,18 +32,18 @@ from posenc_cli.configs.engines.runtime_rules import (
     always_truncated,
     any_share,
     check_share,
-    divided,
+    dimensions_per_head,
     divided_head,
     for_keys,
     full_layers,
-    lacking,
+    longrope_from_contexts,
+    mimo_changes,
     mimo_refusals,
+    missing_key,
     not_read,
     null_is_plain,
-    of_two_contexts,
     of_types,
     other_layers,
-    own_mimo,
     plain,
     refused,
     stated,
@@ -55,44 +55,49 @@ from posenc_cli.records import replace
 
 NAME = "llama.cpp"
 BASE = 10_000.0
-"""The base that the loader takes where a file has none."""
+"""The loader's base for a file without one."""
 _ROPE_OBJECTS = ("rope_parameters", "rope_scaling")
 _ORIGINALS = {"phi3": 4096}
-"""The original length that transformers 4.57.6 gives its converter where a config has none."""
-_LLAMA3 = 8192
-"""The one that the converter itself takes for the rule of Llama 3."""
-_WIDTH_OF_NEMOTRON, _HEADS_OF_NEMOTRON = 6144, 48
-"""The width and the heads that its config class has where a file does not say them."""
-_LARGEST_OF_MPT = 8
-"""What 2 is raised to the minus of in transformers' last slope of an MPT."""
-_LAYERS_OF_EXAONE4, _WINDOWED_EXAONE4 = 32, 64
-"""The layers of an EXAONE 4 whose file does not say them, and of the one whose layers slide."""
+"""The original length that transformers 4.57.6 gives the converter for a config without one."""
+_LLAMA3_ORIGINAL = 8192
+"""The converter's own default for the original length of Llama 3's rule."""
+_NEMOTRON_WIDTH, _NEMOTRON_HEADS = 6144, 48
+"""The config class's defaults for hidden_size and num_attention_heads."""
+_MPT_BIAS_MAX = 8
+"""The default alibi_bias_max: transformers' last slope of an MPT is 2^-8."""
+_EXAONE4_LAYERS, _EXAONE4_SLIDING_LAYERS = 32, 64
+"""The default number of layers of an EXAONE 4, and that of the model with sliding layers."""
 
 
-def _is_null(reading: LayerReading) -> bool:
-    """Whether a file has a rope_scaling beside rope_parameters of nothing."""
+def _null_rope_parameters(reading: LayerReading) -> bool:
+    """Return whether ``rope_parameters`` is null or empty beside a ``rope_scaling``."""
     new, old = (reading.config.get(key) for key in _ROPE_OBJECTS)
     return "rope_parameters" in reading.config and not new and bool(old)
 
 
 def llama_cpp_null(reading: LayerReading) -> Changes:
-    """The converter takes ``rope_parameters`` that are there, null too, before ``rope_scaling``."""
-    return plain(reading) if _is_null(reading) else {}
+    """Return an unscaled rotation for null ``rope_parameters`` beside a ``rope_scaling``.
+
+    The converter prefers the key ``rope_parameters``, even if it is null.
+    """
+    return plain(reading) if _null_rope_parameters(reading) else {}
 
 
-def leaves_out(reading: LayerReading) -> bool:
-    """Whether its converter leaves YaRN out: it does where the factor is null."""
+def _ignores_yarn(reading: LayerReading) -> bool:
+    """Return whether the converter ignores YaRN, which it does if the factor is null."""
     null = reading.entry.has("factor") and reading.rope["factor"] is None
     return reading.scheme == "rope-yarn" and null
 
 
-def _original(reading: LayerReading) -> int | None:
-    """The original length in the rope object, then the one beside it, or a default."""
+def _original_length(reading: LayerReading) -> int | None:
+    """Return the original length from the rope object, the top level, or a default."""
     objects = reading.config.get(reading.container or "rope_scaling") or {}
     by_type = any(f"{kind}_attention" in objects for kind in ("full", "sliding"))
     places = (reading.entry,) if by_type else (reading.entry, reading.top)
     found = first(*(place.count(ORIGINAL) for place in places))
-    default = _LLAMA3 if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
+    default = (
+        _LLAMA3_ORIGINAL if reading.scheme == "rope-llama3" else _ORIGINALS.get(reading.model_type)
+    )
     return int(found.value) if found else default
 
 
@@ -100,84 +105,96 @@ _WITHOUT_ORIGINAL = (
     RuntimeRefusal(
         refused,
         f"its converter fails if {ORIGINAL} is null",
-        when=lambda r: not leaves_out(r) and r.rope.get(ORIGINAL, 0) is None,
+        when=lambda r: not _ignores_yarn(r) and r.rope.get(ORIGINAL, 0) is None,
     ),
     RuntimeRefusal(
         refused,
         f"its converter fails if {ORIGINAL} is missing",
-        when=lambda r: not leaves_out(r) and _original(r) is None,
+        when=lambda r: not _ignores_yarn(r) and _original_length(r) is None,
     ),
 )
 _YARN_WITHOUT_ORIGINAL = tuple(
     replace(
         each,
-        when=lambda r, each=each: r.scheme == "rope-yarn" and not _is_null(r) and each.when(r),
+        when=lambda r, each=each: (
+            r.scheme == "rope-yarn" and not _null_rope_parameters(r) and each.when(r)
+        ),
     )
     for each in _WITHOUT_ORIGINAL
 )
-"""A YaRN whose length the converter does not find, although nothing comes of it."""
+"""Refusals of YaRN without an original length, which the converter needs even if it writes no
+scaling.
+"""
 
 
 def llama_cpp_original(reading: LayerReading) -> Changes:
-    """llama.cpp's converter: the original length in the rope object, then the one beside it."""
-    has_length = ORIGINAL in reading.params and not leaves_out(reading)
-    return {ORIGINAL: _original(reading)} if has_length else {}
+    """Return the original length as the converter reads it: the rope object comes first."""
+    has_length = ORIGINAL in reading.params and not _ignores_yarn(reading)
+    return {ORIGINAL: _original_length(reading)} if has_length else {}
 
 
 def llama_cpp_cohere(reading: LayerReading) -> Changes:
-    """Cohere's class writes the base alone, which transformers 4.57 takes for 10,000 by default."""
+    """Return Cohere's changes: its class writes only the base, no scaling.
+
+    Without a stated base, it is transformers 4.57's default of 10,000.
+    """
     places = ("top", "entry") if reading.container == "rope_parameters" else ("top",)
     base = {} if stated(reading, "rope_theta", *places) or not reading.config else {"base": BASE}
     return base if reading.scheme == "rope" else {**plain(reading), **base}
 
 
 def llama_cpp_cohere2(reading: LayerReading) -> Changes:
-    """Cohere 2's class writes the share of ``rotary_pct``, a window, and no scaling."""
+    """Return Cohere 2's changes: its class writes the share ``rotary_pct`` and no scaling."""
     if reading.scheme == "nope":
         return {}
-    rotated, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
-    columns = divided(reading) or dim
-    share = _columns_share(int(columns * rotated), dim) if rotated else {}
+    rotary_pct, dim = stated(reading, "rotary_pct", "top"), reading.params["dim"]
+    head_size = dimensions_per_head(reading) or dim
+    share = _share_of_head(int(head_size * rotary_pct), dim) if rotary_pct else {}
     return share if reading.scheme == "rope" else {**plain(reading), **share}
 
 
 def llama_cpp_nemotron(reading: LayerReading) -> Changes:
-    """Nemotron's class takes any factor for a linear one, and the share of the whole width.
+    """Return Nemotron's changes: any factor is linear, and the share applies to the whole width.
 
     Raises: InvalidInput.
     """
     dim = reading.params["dim"]
     hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
-    width = hidden.value if hidden else _WIDTH_OF_NEMOTRON
-    columns = int(reading.params.get("partial", 1.0) * width)
-    columns //= heads.value if heads else _HEADS_OF_NEMOTRON
-    share = _columns_share(columns, dim) if reading.config else {}
-    factor = stated(reading, "factor", *(("top",) if _is_null(reading) else ("top", "entry")))
+    width = hidden.value if hidden else _NEMOTRON_WIDTH
+    rotary_dim = int(reading.params.get("partial", 1.0) * width)
+    rotary_dim //= heads.value if heads else _NEMOTRON_HEADS
+    share = _share_of_head(rotary_dim, dim) if reading.config else {}
+    factor = stated(
+        reading, "factor", *(("top",) if _null_rope_parameters(reading) else ("top", "entry"))
+    )
     linear = {"scheme": "rope-linear", "factor": factor} if factor else {}
     return {**plain(reading), **share, **linear}
 
 
 def llama_cpp_minimax(reading: LayerReading) -> Changes:
-    """MiniMax M2's class writes ``rotary_dim``, and a base where the file has one.
+    """Return MiniMax M2's changes: its class writes ``rotary_dim``, and the base if it is stated.
 
     Raises: InvalidInput.
     """
-    columns = reading.top.count("rotary_dim")
-    share = _columns_share(columns.value, reading.params["dim"]) if columns else {}
-    return {**share, **base_without(reading, BASE)}
+    rotary_dim = reading.top.count("rotary_dim")
+    share = _share_of_head(rotary_dim.value, reading.params["dim"]) if rotary_dim else {}
+    return {**share, **default_base(reading, BASE)}
 
 
-def _columns_share(columns: int, dim: int) -> Changes:
-    """The share that columns are of a head.
+def _share_of_head(rotary_dim: int, dim: int) -> Changes:
+    """Return the share of the head that has this many dimensions.
 
-    Raises: InvalidInput for those that ggml does not rotate.
+    Raises: InvalidInput if ggml does not rotate that many.
     """
-    check_share(NAME, "the share", columns / dim, dim)
-    return {"partial": None if columns == dim else columns / dim}
+    check_share(NAME, "the share", rotary_dim / dim, dim)
+    return {"partial": None if rotary_dim == dim else rotary_dim / dim}
 
 
 def llama_cpp_apertus(reading: LayerReading) -> Changes:
-    """Apertus without a rope object, whose scaling the file says by a base, or undoes by null."""
+    """Return Apertus's base without a rope object, where transformers has a default scaling.
+
+    A null rope object also turns that scaling off.
+    """
     if not reading.config or any(reading.config.get(key) for key in _ROPE_OBJECTS):
         return {}
     base = stated_base(reading)
@@ -186,14 +203,14 @@ def llama_cpp_apertus(reading: LayerReading) -> Changes:
 
 
 def llama_cpp_mpt(reading: LayerReading) -> Changes:
-    """MPT's class writes the largest bias that a file states, which transformers' model ignores."""
+    """Return MPT's ``alibi_bias_max``, which its class writes and transformers ignores."""
     attention = reading.top.section("attn_config")
     largest = attention and attention.number("alibi_bias_max")
-    return {"max_bias": largest.value} if largest and largest.value != _LARGEST_OF_MPT else {}
+    return {"max_bias": largest.value} if largest and largest.value != _MPT_BIAS_MAX else {}
 
 
 def llama_cpp_lfm2(reading: LayerReading) -> Changes:
-    """LFM2's first name of the base, which transformers 4.57 takes before rope_theta."""
+    """Return LFM2's base from ``theta``, which transformers 4.57 prefers to ``rope_theta``."""
     base = stated(reading, "theta", "top")
     inner = reading.container == "rope_parameters" and stated(reading, "rope_theta", "entry")
     return {"base": base} if base and not inner else {}
@@ -201,17 +218,17 @@ def llama_cpp_lfm2(reading: LayerReading) -> Changes:
 
 def _exaone4_layers(reading: LayerReading) -> int:
     count = reading.top.count("num_hidden_layers")
-    return count.value if count else _LAYERS_OF_EXAONE4
+    return count.value if count else _EXAONE4_LAYERS
 
 
-def base_without(reading: LayerReading, base: float) -> Changes:
-    """The base of a file that states none."""
+def default_base(reading: LayerReading, base: float) -> Changes:
+    """Return a default base for a file that states none."""
     found = stated(reading, "rope_theta", "top", "entry")
     return {} if found or not reading.config else {"base": base}
 
 
 def llama_cpp_olmo3(reading: LayerReading) -> Changes:
-    """OLMo 3's layers share the base of the top level, or of the full ones."""
+    """Return the one base of OLMo 3's layers: the top level's, or that of the full layers."""
     places, full = ("top",), reading
     if reading.container == "rope_parameters":
         parts = reading.config["rope_parameters"]
@@ -219,8 +236,8 @@ def llama_cpp_olmo3(reading: LayerReading) -> Changes:
     return {"base": stated(full, "rope_theta", *places) or BASE} if reading.config else {}
 
 
-def _lacks(reading: LayerReading) -> str | None:
-    """The words for a Ministral 3 that lacks a key, of the model or of its rope object."""
+def _ministral3_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for the first required key that a Ministral 3 lacks, or None."""
     objects = any(reading.config.get(key) for key in _ROPE_OBJECTS)
     stated = {**reading.config, **(reading.rope if objects else {})}
     needed = ("mscale_all_dim", "llama_4_scaling_beta", "rope_theta") if reading.config else ()
@@ -237,61 +254,64 @@ OF_LLAMA = frozenset(
         "mixtral",
     }
 )
-"""Those whose class writes the divisors of Llama 3's rule, and whose graph divides by them."""
-STRETCHED = frozenset(
+"""Models whose class writes the divisors of Llama 3's rule, and whose graph uses them."""
+WITH_SCALING = frozenset(
     {
         *("ernie4_5", "glm4", "glm4_moe", "lfm2", "lfm2_moe", "minimax_m2", "olmo", "olmo2"),
         *("olmoe", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3"),
         "starcoder2",
     }
 )
-"""Those whose class writes the base, and a linear scaling or YaRN."""
+"""Models whose class writes the base and linear scaling or YaRN."""
 GRANITE = frozenset({"granite", "granitemoe"})
-"""Those whose class is Llama's, but for what their architecture has no tensor for."""
-LOST = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stablelm"})
-"""Those whose class writes neither base nor scaling."""
-SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
-"""Those whose pairs follow several axes."""
+"""Models with Llama's class, whose architecture has no tensor for the divisors."""
+WITHOUT_BASE = frozenset({"falcon", "gemma", "gemma2", "gpt_neox", "phi", "stablelm"})
+"""Models whose class writes neither base nor scaling."""
+SEVERAL_AXES = frozenset({"qwen2_vl_text", "qwen2_5_vl_text", "qwen3_vl_text", "qwen3_vl_moe_text"})
+"""Models whose frequency pairs follow several position axes."""
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
-"""Those whose axes its graph knows, and whose layers that attend its loader counts."""
+"""Models whose graph uses several axes, and whose loader finds the attention layers itself."""
 EVERY_FOURTH = {"llama4_text": "llama4", "smollm3": "smollm3"}
-"""Those whose graph, in a file of that name, leaves every fourth layer unrotated."""
-SOME_STILL = frozenset({"cohere2", "exaone4"})
-"""Those that rotate sliding layers alone, where any slide."""
-WRITING_SHARES = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemotron"}) | {
+"""Models whose graph, in the file of that name, leaves every fourth layer unrotated."""
+SLIDING_ROTATED = frozenset({"cohere2", "exaone4"})
+"""Models that rotate only sliding layers, if there are any."""
+WITH_ROTARY_DIM = frozenset({"glm4", "glm4_moe", "gpt_neox", "minimax_m2", "nemotron"}) | {
     *("phi", "phi3", "phimoe", "stablelm")
 }
-"""Those whose class writes how many dimensions rotate."""
-DIVIDED = frozenset({"gpt_neox", "granite_swa", "phi", "stablelm", *GRANITE})
-"""Those whose class takes hidden_size over num_attention_heads for the columns of a head."""
-_SHARE_OF_NEOX = 0.25
+"""Models whose class writes the rotary dim."""
+DIVIDED_HEADS = frozenset({"gpt_neox", "granite_swa", "phi", "stablelm", *GRANITE})
+"""Models whose class computes the head size as hidden_size / num_attention_heads."""
+_NEOX_SHARE = 0.25
 _RAMP = {"beta_fast": 32.0, "beta_slow": 1.0}
-_STRETCH = (
+_YARN_PARAMS = (
     *("factor", ORIGINAL, "beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
     *("attention_factor", "truncate"),
 )
-"""The parameters that YaRN has beside plain rope's."""
+"""YaRN's parameters beyond those of an unscaled rotation."""
 
 
-def llama_cpp_lost(reading: LayerReading) -> Changes:
-    """What is left of a file that has neither base nor scaling."""
+def llama_cpp_without_base(reading: LayerReading) -> Changes:
+    """Return the defaults for a file that has neither base nor scaling."""
     changes = {**plain(reading), "base": BASE}
     if reading.model_type == "gpt_neox":
-        changes["partial"] = stated(reading, "rotary_pct", "top") or _SHARE_OF_NEOX
+        changes["partial"] = stated(reading, "rotary_pct", "top") or _NEOX_SHARE
     return changes
 
 
 def llama_cpp_layer_bases(reading: LayerReading) -> Changes:
-    """The converter of Granite's sliding models writes one base."""
+    """Return the one base that the converter writes for Granite's sliding models."""
     bases = reading.config.get("layer_rope_theta") or ()
     whole = replace(reading, rope=reading.config.get("rope_parameters") or {})
     return {"base": stated(whole, "rope_theta", "entry", "top") or BASE} if bases else {}
 
 
 def llama_cpp_yarn(reading: LayerReading) -> Changes:
-    """llama.cpp: 1 + 0.1 ln s, over g(mscale_all_dim) in two families; nothing without a factor."""
-    if leaves_out(reading):
-        return {"scheme": "rope", **dict.fromkeys(_STRETCH)}
+    """Return YaRN with the amplitude 1 + 0.1 ln s, or an unscaled rotation if the factor is null.
+
+    Ministral 3 divides the amplitude by g(mscale_all_dim), and in DeepSeek it is 1.
+    """
+    if _ignores_yarn(reading):
+        return {"scheme": "rope", **dict.fromkeys(_YARN_PARAMS)}
     changes: dict[str, Any] = {
         **always_truncated(reading),
         "attention_factor": None,
@@ -307,20 +327,20 @@ def llama_cpp_yarn(reading: LayerReading) -> Changes:
 
 
 _LLAMA_CPP = f"{HUB}/ggml-org/llama.cpp"
-_WITHOUT_SHARE = (OF_LLAMA | STRETCHED | GRANITE | LOST | DEEPSEEK) - WRITING_SHARES | {
-    *("cohere", "cohere2", "gemma3_text", "gpt_oss", "ministral3", "olmo3")
-}
-"""Those whose class does not write how many dimensions rotate."""
+_WITHOUT_ROTARY_DIM = (
+    OF_LLAMA | WITH_SCALING | GRANITE | WITHOUT_BASE | DEEPSEEK
+) - WITH_ROTARY_DIM | {*("cohere", "cohere2", "gemma3_text", "gpt_oss", "ministral3", "olmo3")}
+"""Models whose class does not write the rotary dim."""
 
 RUNTIME = Runtime(
     NAME,
     "as in llama-cpp-python 0.3.36",
     {
-        **of_types(SCALED, *OF_LLAMA, *STRETCHED, *GRANITE, *LOST, "cohere", "nemotron"),
-        **of_types(SCALED | {"nope"}, *EVERY_FOURTH, *SOME_STILL, "granite_swa"),
+        **of_types(SCALED, *OF_LLAMA, *WITH_SCALING, *GRANITE, *WITHOUT_BASE, "cohere", "nemotron"),
+        **of_types(SCALED | {"nope"}, *EVERY_FOURTH, *SLIDING_ROTATED, "granite_swa"),
         **of_types(PLAIN_ROPE, "gemma3_text"),
         **of_types(frozenset({"rope"}), "mimo_v2_flash", "modernbert"),
-        **of_types(frozenset({"mrope"}), *SEEING, *HYBRID),
+        **of_types(frozenset({"mrope"}), *SEVERAL_AXES, *HYBRID),
         **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
         **of_types(PLAIN_ROPE | YARN, *DEEPSEEK, "glm_moe_dsa", "ministral3", "olmo3"),
         **of_types(frozenset({"rope-yarn"}), "gpt_oss"),
@@ -370,9 +390,10 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: (
-                    f"its converter needs {lacking(r, *_MIMO_NEEDED)} of mimo_v2_flash in the file"
+                    f"its converter needs {missing_key(r, *_MIMO_NEEDED)} "
+                    "of mimo_v2_flash in the file"
                 ),
-                when=lambda r: lacking(r, *_MIMO_NEEDED),
+                when=lambda r: missing_key(r, *_MIMO_NEEDED),
             ),
             *for_keys(
                 refused,
@@ -388,7 +409,7 @@ DIFFERENCES = (
         frozenset({"rope"}),
         MIMO_KEYS + " (default base: 10000)",
         f"{_LLAMA_CPP}/blob/master/conversion/mimo.py",
-        partial(own_mimo, runtime=NAME, base=BASE, shared=False),
+        partial(mimo_changes, runtime=NAME, base=BASE, shared=False),
         frozenset({"mimo_v2_flash"}),
         refusals=mimo_refusals(nulls=()),
     ),
@@ -434,14 +455,14 @@ DIFFERENCES = (
         SCALED,
         "uses base 10000 if there is none, and fails without layer_types",
         f"{_LLAMA_CPP}/blob/master/conversion/lfm2.py",
-        partial(base_without, base=BASE),
+        partial(default_base, base=BASE),
         frozenset({"lfm2_moe"}),
         converted=True,
         refusals=(
             RuntimeRefusal(
                 refused,
                 "its converter needs layer_types of lfm2_moe in the file",
-                when=lambda r: lacking(r, "layer_types"),
+                when=lambda r: missing_key(r, "layer_types"),
             ),
         ),
     ),
@@ -452,7 +473,7 @@ DIFFERENCES = (
         "rotates whole heads, because its converter does not write this model's rotary dim",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         always(partial=None),
-        _WITHOUT_SHARE,
+        _WITHOUT_ROTARY_DIM,
         converted=True,
     ),
     RuntimeDifference(
@@ -462,7 +483,7 @@ DIFFERENCES = (
         "uses hidden_size / num_attention_heads instead of head_dim",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         divided_head,
-        DIVIDED,
+        DIVIDED_HEADS,
         converted=True,
     ),
     *(
@@ -474,7 +495,7 @@ DIFFERENCES = (
             f"{_LLAMA_CPP}/blob/master/src/models/{file}.cpp",
             always(),
             frozenset({kind}),
-            refusals=(FOURTH_STILL,),
+            refusals=(FOURTH_UNROTATED,),
         )
         for kind, file in EVERY_FOURTH.items()
     ),
@@ -559,8 +580,8 @@ DIFFERENCES = (
         SCALED,
         "uses base 10000 without scaling, because its converter writes neither",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
-        llama_cpp_lost,
-        LOST,
+        llama_cpp_without_base,
+        WITHOUT_BASE,
         converted=True,
     ),
     RuntimeDifference(
@@ -598,7 +619,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 "its converter needs rotary_pct of cohere2 in the file",
-                when=lambda r: lacking(r, "rotary_pct"),
+                when=lambda r: missing_key(r, "rotary_pct"),
             ),
             RuntimeRefusal(
                 refused,
@@ -631,7 +652,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 "its converter needs rotary_dim of minimax_m2 in the file",
-                when=lambda r: lacking(r, "rotary_dim"),
+                when=lambda r: missing_key(r, "rotary_dim"),
             ),
         ),
     ),
@@ -658,7 +679,7 @@ DIFFERENCES = (
                 other_layers,
                 "its graph leaves every fourth of 64 layers unrotated, regardless of layer_types",
                 when=lambda r: (
-                    _exaone4_layers(r) == _WINDOWED_EXAONE4
+                    _exaone4_layers(r) == _EXAONE4_SLIDING_LAYERS
                     and r.config.get("sliding_window", True) is None
                 ),
             ),
@@ -666,7 +687,7 @@ DIFFERENCES = (
                 other_layers,
                 "its graph rotates every layer of an EXAONE 4 without 64 of them, regardless "
                 "of layer_types",
-                when=lambda r: _exaone4_layers(r) != _WINDOWED_EXAONE4 and r.scheme == "nope",
+                when=lambda r: _exaone4_layers(r) != _EXAONE4_SLIDING_LAYERS and r.scheme == "nope",
             ),
         ),
     ),
@@ -677,13 +698,13 @@ DIFFERENCES = (
         "ignores rope_scaling if rope_parameters is null",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
         llama_cpp_null,
-        (_WITHOUT_SHARE | WRITING_SHARES) - LOST - {"ministral3", "phi3", "phimoe"},
+        (_WITHOUT_ROTARY_DIM | WITH_ROTARY_DIM) - WITHOUT_BASE - {"ministral3", "phi3", "phimoe"},
         converted=True,
         refusals=(
             RuntimeRefusal(
                 not_read,
                 "rope_theta of rope_scaling beside rope_parameters of null",
-                when=lambda r: _is_null(r) and r.entry.has("rope_theta"),
+                when=lambda r: _null_rope_parameters(r) and r.entry.has("rope_theta"),
             ),
         ),
     ),
@@ -694,7 +715,7 @@ DIFFERENCES = (
         "ignores scaling, because its converter writes divisors only for Llama-like models",
         f"{_LLAMA_CPP}/blob/master/conversion/{{model}}.py",
         plain,
-        STRETCHED | GRANITE,
+        WITH_SCALING | GRANITE,
         converted=True,
         refusals=(
             RuntimeRefusal(
@@ -750,7 +771,7 @@ DIFFERENCES = (
         frozenset({"mrope"}),
         "uses base 5000000 if there is none, as transformers 4.57 does",
         f"{_LLAMA_CPP}/blob/master/conversion/base.py",
-        partial(base_without, base=5e6),
+        partial(default_base, base=5e6),
         frozenset({"qwen3_vl_text", "qwen3_vl_moe_text"}),
         converted=True,
     ),
@@ -800,7 +821,7 @@ DIFFERENCES = (
                 "its converter reads ministral3 only with rope_type yarn",
                 when=lambda r: r.scheme != "rope-yarn",
             ),
-            RuntimeRefusal(refused, _lacks),
+            RuntimeRefusal(refused, _ministral3_refusal_text),
         ),
     ),
     RuntimeDifference(
@@ -841,7 +862,7 @@ DIFFERENCES = (
         lambda r: {
             name: None for name, usual in _RAMP.items() if r.params.get(name, usual) != usual
         },
-        OF_LLAMA | STRETCHED | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
+        OF_LLAMA | WITH_SCALING | GRANITE | DEEPSEEK | {"glm_moe_dsa", "gpt_oss", "olmo3"},
     ),
     RuntimeDifference(
         NAME,
@@ -850,7 +871,7 @@ DIFFERENCES = (
         "chooses short or long factors once, by the allocated context (here seq_len); ignores "
         "factor and attention_factor",
         f"{_LLAMA_CPP}/blob/master/src/llama-model.cpp",
-        lambda r: of_two_contexts(r, seq_len=r.length),
+        lambda r: longrope_from_contexts(r, seq_len=r.length),
     ),
     RuntimeDifference(
         NAME,
@@ -861,4 +882,4 @@ DIFFERENCES = (
         always(scheme="rope", factor=None, max_position_embeddings=None, seq_len=None),
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""llama.cpp's known differences, in the order in which they apply."""

@@ -1,8 +1,7 @@
 """Differences of mlx-lm from transformers 5: its model classes and rotations.
 
-Each class of mlx-lm states its own keys. Most know ``rope_theta`` and ``rope_scaling`` alone, so
-that what newer files keep in ``rope_parameters`` is lost; some build a plain rotation whatever the
-file says.
+Each class of mlx-lm declares its own keys. Most read only ``rope_theta`` and ``rope_scaling``, so
+the ``rope_parameters`` of newer files are lost. Some always build an unscaled rotation.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 from posenc_cli.configs.engines.runtime_rules import (
     BY_INTERVAL,
     DYNAMIC,
-    FOURTH_STILL,
+    FOURTH_UNROTATED,
     HUB,
     LONGROPE,
     MIMO_KEYS,
@@ -21,6 +20,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    SHARE,
     WITHIN_ANOTHER,
     YARN,
     Changes,
@@ -30,19 +30,19 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeRefusal,
     always,
     check_share,
-    divided,
+    dimensions_per_head,
     divided_head,
     fails_on_null,
     fails_without,
     for_keys,
     magnitude_ratio,
+    mimo_changes,
     mimo_refusals,
     not_read,
     of_types,
     original_length,
     other_layers,
     other_share,
-    own_mimo,
     plain,
     refused,
     stated,
@@ -53,50 +53,51 @@ NAME = "mlx-lm"
 
 
 class MlxClass(Record):
-    """What a model class of mlx-lm reads: its base where the file has none, and which keys.
+    """The keys that a model class of mlx-lm reads, and its default base.
 
-    A class whose ``base`` is None fails on a file without ``rope_theta``.
+    A class whose ``base`` is None fails on a file without ``rope_theta``. One without ``scales``
+    builds an unscaled rotation. ``reads_parameters`` is for ``rope_parameters``.
     """
 
     base: float | None
-    stretches: bool = True
+    scales: bool = True
     reads_parameters: bool = False
 
 
 CLASSES = {
     "afmoe": MlxClass(1e4),
     "bitnet": MlxClass(1e4),
-    "cohere": MlxClass(8e6, stretches=False),
+    "cohere": MlxClass(8e6, scales=False),
     "deepseek_v2": MlxClass(1e4),
     "deepseek_v3": MlxClass(1e4),
     "deepseek_v32": MlxClass(1e4),
     "dots1": MlxClass(None),
-    "ernie4_5": MlxClass(None, stretches=False),
-    "ernie4_5_moe": MlxClass(None, stretches=False),
-    "gemma": MlxClass(1e4, stretches=False),
-    "gemma2": MlxClass(1e4, stretches=False),
+    "ernie4_5": MlxClass(None, scales=False),
+    "ernie4_5_moe": MlxClass(None, scales=False),
+    "gemma": MlxClass(1e4, scales=False),
+    "gemma2": MlxClass(1e4, scales=False),
     "gemma3_text": MlxClass(1e6),
     "gemma4_text": MlxClass(1e6, reads_parameters=True),
-    "glm4": MlxClass(None, stretches=False),
+    "glm4": MlxClass(None, scales=False),
     "glm_moe_dsa": MlxClass(None, reads_parameters=True),
-    "gpt_neox": MlxClass(None, stretches=False),
+    "gpt_neox": MlxClass(None, scales=False),
     "gpt_oss": MlxClass(150_000.0),
-    "gptj": MlxClass(1e4, stretches=False),
+    "gptj": MlxClass(1e4, scales=False),
     "granite": MlxClass(None),
     "granitemoe": MlxClass(None),
-    "helium": MlxClass(None, stretches=False),
-    "lfm2": MlxClass(1e6, stretches=False, reads_parameters=True),
+    "helium": MlxClass(None, scales=False),
+    "lfm2": MlxClass(1e6, scales=False, reads_parameters=True),
     "llama": MlxClass(1e4),
-    "llama4_text": MlxClass(None, stretches=False),
+    "llama4_text": MlxClass(None, scales=False),
     "mimo": MlxClass(1e4),
-    "mimo_v2_flash": MlxClass(None, stretches=False),
+    "mimo_v2_flash": MlxClass(None, scales=False),
     "ministral3": MlxClass(None, reads_parameters=True),
     "mistral": MlxClass(1e4),
-    "mixtral": MlxClass(1e6, stretches=False),
+    "mixtral": MlxClass(1e6, scales=False),
     "olmo2": MlxClass(1e4),
     "olmo3": MlxClass(None),
     "olmoe": MlxClass(1e4),
-    "phi": MlxClass(1e4, stretches=False),
+    "phi": MlxClass(1e4, scales=False),
     "phi3": MlxClass(1e4),
     "qwen2": MlxClass(1e6),
     "qwen2_5_vl_text": MlxClass(1e6),
@@ -104,78 +105,77 @@ CLASSES = {
     "qwen3": MlxClass(None, reads_parameters=True),
     "qwen3_5_moe_text": MlxClass(1e5, reads_parameters=True),
     "qwen3_5_text": MlxClass(1e5, reads_parameters=True),
-    "qwen3_moe": MlxClass(None, stretches=False),
+    "qwen3_moe": MlxClass(None, scales=False),
     "qwen3_next": MlxClass(None),
     "seed_oss": MlxClass(1e4),
     "smollm3": MlxClass(1e4),
-    "stablelm": MlxClass(None, stretches=False),
-    "starcoder2": MlxClass(1e5, stretches=False),
+    "stablelm": MlxClass(None, scales=False),
+    "starcoder2": MlxClass(1e5, scales=False),
     "step3p5": MlxClass(1e4),
 }
-"""Those whose rotation was traced, by the model type that they are for."""
+"""The classes whose rotation was traced, by model type."""
 WITHIN = {"llama4_text": MlxClass(None)}
-"""Those of models of text and images whose text model has a class of its own too."""
+"""Classes for text models inside a multimodal one, if they differ from `CLASSES`."""
 
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
-"""Those that read the rope object alone, and count the layers that attend by an interval."""
+"""Models that read only the rope object, and find the attention layers by an interval."""
 OWN_KEYS = HYBRID | frozenset({"gptj", "mimo_v2_flash", "step3p5"})
-"""Those whose class reads other keys than ``rope_theta`` and one rope object."""
-SEEING = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
-"""Those whose pairs follow several axes in transformers, and one position here."""
-SKIPPING = frozenset({"llama4_text", "smollm3"})
-"""Those some of whose layers do not rotate."""
-DIVIDED = frozenset(
+"""Models whose class reads other keys than ``rope_theta`` and one rope object."""
+SEVERAL_AXES = frozenset({"qwen2_vl_text", "qwen2_5_vl_text"})
+"""Models with several position axes in transformers, and one position in mlx-lm."""
+SOME_UNROTATED = frozenset({"llama4_text", "smollm3"})
+"""Models with unrotated layers."""
+DIVIDED_HEADS = frozenset(
     {
         *("cohere", "gpt_neox", "granite", "granitemoe", "helium", "lfm2", "mimo", "mixtral"),
-        *("phi", "phi3", "qwen2", "stablelm", "starcoder2", *SEEING),
+        *("phi", "phi3", "qwen2", "stablelm", "starcoder2", *SEVERAL_AXES),
     }
 )
-"""Those that take hidden_size over num_attention_heads for the columns of a head."""
-READING_SHARES = OWN_KEYS | frozenset(
+"""Models whose class computes the head size as hidden_size / num_attention_heads."""
+WITH_ROTARY_DIM = OWN_KEYS | frozenset(
     {"gemma4_text", "glm4", "gpt_neox", "phi", "phi3", "qwen3_next", "stablelm"}
 )
-"""Those whose class knows how many dimensions rotate."""
-_SHARE = "partial_rotary_factor"
-_SHARE_OF_PHI = 0.4
+"""Models whose class reads the rotary dim."""
+_PHI_SHARE = 0.4
 _NEEDED = {
     "gpt_neox": ("rotary_emb_base", "rotary_pct"),
     "afmoe": ("layer_types",),
     "ernie4_5": ("head_dim",),
-    "glm4": ("head_dim", _SHARE),
+    "glm4": ("head_dim", SHARE),
     "glm_moe_dsa": ("rope_parameters",),
     "helium": ("head_dim",),
     "llama4_text": ("no_rope_layers",),
     "mimo_v2_flash": (
         *("hybrid_layer_pattern", "head_dim", "swa_head_dim", "rope_theta", "swa_rope_theta"),
-        _SHARE,
+        SHARE,
     ),
     "qwen3": ("head_dim",),
     "qwen3_moe": ("head_dim",),
-    "qwen3_next": ("head_dim", _SHARE),
+    "qwen3_next": ("head_dim", SHARE),
     "seed_oss": ("head_dim",),
-    "stablelm": (_SHARE,),
+    "stablelm": (SHARE,),
 }
-"""Keys without which a class cannot be built, by its model type."""
+"""Keys that a class requires, by model type."""
 _NEEDED_WITHIN = {"llama4_text": ("head_dim", "max_position_embeddings", "rope_scaling")}
-"""The same of a class of `WITHIN`."""
-_BASES_IN = {"qwen3": ("top", "entry"), "glm_moe_dsa": ("entry",)}
-"""Where a class that reads ``rope_parameters`` looks for the base, else there first."""
-_LAYERS_OF_LFM2 = ("layer_types", "full_attn_idxs")
+"""Keys that a class of `WITHIN` requires."""
+_BASE_PLACES = {"qwen3": ("top", "entry"), "glm_moe_dsa": ("entry",)}
+"""Where a class that reads ``rope_parameters`` looks for the base, if not there first."""
+_LFM2_LAYER_KEYS = ("layer_types", "full_attn_idxs")
 
 
-def _class(reading: LayerReading) -> MlxClass:
-    """The class that reads a text model, alone or within another."""
+def _class_of(reading: LayerReading) -> MlxClass:
+    """Return the class that reads a text model, alone or inside another one."""
     within = WITHIN.get(reading.model_type) if reading.prefix else None
     return within or CLASSES[reading.model_type]
 
 
 def mlx_container(reading: LayerReading) -> Changes:
-    """What is left of a file's rope values by the keys that a class reads.
+    """Return the base, and an unscaled rotation if the class does not read the file's rope object.
 
-    Raises: InvalidInput where the class fails.
+    Raises: InvalidInput if the class fails.
     """
-    known = _class(reading)
-    if reading.model_type == "gemma4_text":  # the objects of its layer types, as they stand
+    known = _class_of(reading)
+    if reading.model_type == "gemma4_text":  # reads one rope object per layer type
         return {}
     whole = reading.config.get("rope_scaling")
     if not whole and known.reads_parameters:
@@ -183,20 +183,23 @@ def mlx_container(reading: LayerReading) -> Changes:
     return {**({} if whole else plain(reading)), "base": _base(reading, known)}
 
 
-def _missing(reading: LayerReading) -> str | None:
-    """The words for a class that cannot be built for want of a key."""
-    kind, held = reading.model_type, reading.config
+def _missing_key_text(reading: LayerReading) -> str | None:
+    """Return the error text for the first key that a class requires and the file lacks, or None."""
+    kind, values = reading.model_type, reading.config
     needed = _NEEDED_WITHIN if kind in WITHIN and reading.prefix else _NEEDED
-    missing = [key for key in needed.get(kind, ()) if held and key not in held]
+    missing = [key for key in needed.get(kind, ()) if values and key not in values]
     return f"its {kind} fails on a file without {missing[0]}" if missing else None
 
 
 def _base(reading: LayerReading, known: MlxClass) -> float:
-    """The base that a class takes: of the file, else its own."""
+    """Return the base that a class reads from the file, or its default.
+
+    Raises: InvalidInput if there is neither.
+    """
     if reading.model_type == "gemma3_text":
         return float(reading.params["base"])
     nested = known.reads_parameters and reading.container == "rope_parameters"
-    places = _BASES_IN.get(reading.model_type, ("entry", "top")) if nested else ("top",)
+    places = _BASE_PLACES.get(reading.model_type, ("entry", "top")) if nested else ("top",)
     key = "rotary_emb_base" if reading.model_type == "gpt_neox" else "rope_theta"
     base = stated(reading, key, *places) or known.base
     if base is None:
@@ -208,14 +211,14 @@ def _base(reading: LayerReading, known: MlxClass) -> float:
     return base
 
 
-def _stands_alone(reading: LayerReading) -> bool:
-    """Whether a text model that mlx-lm has within another alone is a file's own."""
-    own = reading.config.get("model_type", "") in SEEING
+def _lacks_outer_model(reading: LayerReading) -> bool:
+    """Return whether a file holds only a text model that mlx-lm reads inside another model."""
+    own = reading.config.get("model_type", "") in SEVERAL_AXES
     return bool(reading.config) if reading.model_type in HYBRID else own
 
 
 def mlx_hybrid(reading: LayerReading) -> Changes:
-    """Qwen 3.5: one position, base and share of ``rope_parameters`` alone, or its own.
+    """Return Qwen 3.5 with one position, and base and share from ``rope_parameters`` or defaults.
 
     Raises: InvalidInput.
     """
@@ -225,20 +228,20 @@ def mlx_hybrid(reading: LayerReading) -> Changes:
     elif "rope_parameters" in reading.config:
         places = ("top",)
     else:
-        places = ()  # without the key it takes an object of its own
+        places = ()  # without the key, the class has a default object
     changes: dict[str, Any] = {} if nested and reading.scheme in SCALED else plain(reading)
     if reading.top.count("head_dim") is None:
-        changes["dim"] = divided(reading) or reading.params["dim"]
-    changes["partial"] = stated(reading, _SHARE, *places) or 0.25
+        changes["dim"] = dimensions_per_head(reading) or reading.params["dim"]
+    changes["partial"] = stated(reading, SHARE, *places) or 0.25
     changes["base"] = stated(reading, "rope_theta", *places) or CLASSES[reading.model_type].base
-    check_share(NAME, _SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
+    check_share(NAME, SHARE, changes["partial"], changes.get("dim") or reading.params["dim"])
     return changes
 
 
 def mlx_step(reading: LayerReading) -> Changes:
-    """Step 3.5: base and share of each layer by its number, and scaling of the named types.
+    """Return Step 3.5's changes: scaling only in layers of the types in ``yarn_only_types``.
 
-    Raises: InvalidInput where layers of one type differ, or what was not read.
+    Raises: InvalidInput if layers of one type differ in base or share, or for unread scaling.
     """
     theta = reading.config.get("rope_theta", CLASSES["step3p5"].base)
     if isinstance(theta, list) and len(theta) <= max(reading.layers):
@@ -258,19 +261,19 @@ def mlx_step(reading: LayerReading) -> Changes:
 
 
 def mlx_share(reading: LayerReading) -> Changes:
-    """The share of the top level, for which Phi's class has one of its own."""
-    share = stated(reading, _SHARE, "top") or _SHARE_OF_PHI
+    """Return the top-level share, or the default of Phi's class."""
+    share = stated(reading, SHARE, "top") or _PHI_SHARE
     return other_share(reading, NAME, share if reading.config else None)
 
 
 def mlx_yarn(reading: LayerReading) -> Changes:
-    """An amplitude of the two mscales, and the original length of the rope object, or 4096."""
+    """Return the amplitude of both mscales, and the rope object's original length or 4096."""
     original = original_length(reading, NAME, "entry", 4096, null=False)
     return {ORIGINAL: original, **magnitude_ratio(reading, NAME)}
 
 
 def mlx_longrope(reading: LayerReading) -> Changes:
-    """Phi-3's long factors at every length, and s from the two contexts at the top level."""
+    """Return Phi-3's long factors for every length, with s from the two top-level contexts."""
     if reading.rope.get("type") not in ("longrope", "su"):
         return plain(reading)
     original = original_length(reading, NAME, "top", 4096, null=False)
@@ -284,17 +287,17 @@ def mlx_longrope(reading: LayerReading) -> Changes:
     }
 
 
-_KEYS = (
+_KEY_REFUSALS = (
     RuntimeRefusal(
         refused,
         "rope_traditional is a key of its own files, which is not read here",
         when=lambda r: r.config.get("rope_traditional"),
     ),
-    RuntimeRefusal(refused, _missing),
+    RuntimeRefusal(refused, _missing_key_text),
     RuntimeRefusal(
         refused,
-        f"its lfm2 fails on a file without {_LAYERS_OF_LFM2[0]}",
-        when=lambda r: r.model_type == "lfm2" and not any(map(r.config.get, _LAYERS_OF_LFM2)),
+        f"its lfm2 fails on a file without {_LFM2_LAYER_KEYS[0]}",
+        when=lambda r: r.model_type == "lfm2" and not any(map(r.config.get, _LFM2_LAYER_KEYS)),
     ),
     *for_keys(
         refused,
@@ -335,19 +338,21 @@ _KEYS = (
         ),
     ),
 )
-"""What a class cannot be built from, or takes otherwise."""
+"""Configs on which a class fails, or which it reads in a way that posenc cannot express."""
 
-_AXES = (
+_AXIS_REFUSALS = (
     RuntimeRefusal(
         refused,
         lambda r: f"it has no class for the text model of {r.model_type} by itself",
-        when=lambda r: r.prefix not in ("", "text_config.") or (not r.prefix and _stands_alone(r)),
+        when=lambda r: (
+            r.prefix not in ("", "text_config.") or (not r.prefix and _lacks_outer_model(r))
+        ),
     ),
     RuntimeRefusal(
         refused,
         "it fails on the type mrope without mrope_section",
         when=lambda r: (
-            r.model_type in SEEING
+            r.model_type in SEVERAL_AXES
             and (r.scaling.get("type") or r.scaling.get("rope_type")) == "mrope"
             and "mrope_section" not in r.scaling
         ),
@@ -358,7 +363,7 @@ _AXES = (
         when=lambda r: r.model_type in HYBRID and "rope_parameters" in r.config and r.scaling,
     ),
 )
-"""What its classes of text and images fail on."""
+"""Configs on which its multimodal classes fail."""
 
 _MLX = f"{HUB}/ml-explore/mlx-lm/blob/v0.32.2/mlx_lm/models"
 
@@ -368,9 +373,9 @@ RUNTIME = Runtime(
     {
         **of_types(SCALED, *CLASSES),
         **of_types(SCALED - DYNAMIC, "deepseek_v3", "glm_moe_dsa", "gpt_oss"),
-        **of_types(SCALED | {"nope"}, *SKIPPING),
+        **of_types(SCALED | {"nope"}, *SOME_UNROTATED),
         **of_types(SCALED | {"mrope"}, *HYBRID),
-        **of_types(frozenset({"mrope"}), *SEEING),
+        **of_types(frozenset({"mrope"}), *SEVERAL_AXES),
         "deepseek_v2": frozenset({"rope", "rope-yarn"}),
         "gemma4_text": PLAIN_ROPE | {"rope-proportional"},
         "gptj": frozenset({"rope"}),
@@ -379,7 +384,7 @@ RUNTIME = Runtime(
     {
         "mistral": "llama",
         "text_config.llama4_text": "llama4",
-        **dict.fromkeys(SEEING, "qwen2"),
+        **dict.fromkeys(SEVERAL_AXES, "qwen2"),
         **dict.fromkeys(HYBRID, "qwen3_5"),
     },
 )
@@ -401,7 +406,7 @@ DIFFERENCES = (
         "uses hidden_size / num_attention_heads instead of head_dim",
         f"{_MLX}/{{model}}.py",
         divided_head,
-        DIVIDED,
+        DIVIDED_HEADS,
     ),
     RuntimeDifference(
         NAME,
@@ -410,8 +415,8 @@ DIFFERENCES = (
         "rotates every pair by one position; reads only rope_theta and rope_scaling",
         f"{_MLX}/qwen2_vl.py",
         lambda r: {**mlx_container(r), **plain(r), "partial": None},
-        SEEING,
-        refusals=(*_AXES, *_KEYS),
+        SEVERAL_AXES,
+        refusals=(*_AXIS_REFUSALS, *_KEY_REFUSALS),
     ),
     RuntimeDifference(
         NAME,
@@ -422,7 +427,7 @@ DIFFERENCES = (
         f"{_MLX}/qwen3_5.py",
         mlx_hybrid,
         HYBRID,
-        refusals=(BY_INTERVAL, *_AXES),
+        refusals=(BY_INTERVAL, *_AXIS_REFUSALS),
     ),
     RuntimeDifference(
         NAME,
@@ -430,7 +435,7 @@ DIFFERENCES = (
         SCALED,
         MIMO_KEYS,
         f"{_MLX}/mimo_v2_flash.py",
-        partial(own_mimo, runtime=NAME),
+        partial(mimo_changes, runtime=NAME),
         frozenset({"mimo_v2_flash"}),
         refusals=mimo_refusals(*_NEEDED["mimo_v2_flash"]),
     ),
@@ -460,7 +465,7 @@ DIFFERENCES = (
         f"{_MLX}/llama4.py",
         always(),
         frozenset({"llama4_text"}),
-        refusals=(replace(FOURTH_STILL, when=lambda r: r.prefix and FOURTH_STILL.when(r)),),
+        refusals=(replace(FOURTH_UNROTATED, when=lambda r: r.prefix and FOURTH_UNROTATED.when(r)),),
     ),
     RuntimeDifference(
         NAME,
@@ -469,7 +474,7 @@ DIFFERENCES = (
         "rotates whole heads, because its class ignores partial_rotary_factor",
         f"{_MLX}/{{model}}.py",
         always(partial=None),
-        frozenset(CLASSES) - READING_SHARES - SEEING,
+        frozenset(CLASSES) - WITH_ROTARY_DIM - SEVERAL_AXES,
     ),
     RuntimeDifference(
         NAME,
@@ -488,7 +493,7 @@ DIFFERENCES = (
         f"{_MLX}/{{model}}.py",
         mlx_container,
         frozenset(CLASSES) - OWN_KEYS,
-        refusals=_KEYS,
+        refusals=_KEY_REFUSALS,
     ),
     RuntimeDifference(
         NAME,
@@ -496,7 +501,7 @@ DIFFERENCES = (
         SCALED - {"rope"},
         "ignores scaling for this model",
         f"{_MLX}/{{model}}.py",
-        lambda r: {} if _class(r).stretches else plain(r),
+        lambda r: {} if _class_of(r).scales else plain(r),
     ),
     RuntimeDifference(
         NAME,
@@ -547,4 +552,4 @@ DIFFERENCES = (
         ),
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""mlx-lm's known differences, in the order in which they apply."""

@@ -1,8 +1,8 @@
 """What the rules of all engines share.
 
-A rule takes a :class:`LayerReading`, which is what transformers makes of one kind of layer and what
-the file says, and gives the parameters that the runtime sets otherwise. Each runtime's own rules,
-and where they were read, stand in a file of its own.
+A rule takes a :class:`LayerReading`, one kind of layer as transformers reads it plus the keys of
+the file, and returns the parameters that the engine reads differently. Each engine's own rules, and
+the places where they were read, are in a file per engine.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from posenc_cli.records import Record, fresh
 
 ORIGINAL = "original_max_position_embeddings"
 INTERVAL = "full_attention_interval"
+SHARE = "partial_rotary_factor"
 DEEPSEEK = frozenset({"deepseek_v2", "deepseek_v3"})
 PLAIN_ROPE = frozenset({"rope", "rope-linear"})
 SCALED = PLAIN_ROPE | {"rope-yarn", "rope-llama3", "rope-dynamic"}
@@ -29,28 +30,29 @@ LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
 HUB = "https://github.com"
 
 Changes = Mapping[str, Any]
-"""Parameters of the scheme that a runtime sets otherwise; None leaves one to the scheme's rule.
-``scheme`` is the scheme's own name, where the runtime uses another."""
+"""Parameters of the scheme that a runtime sets differently; None means the scheme's default.
+``scheme`` is the name of the scheme, if the runtime uses another one.
+"""
 
 
 class UnknownReading(InvalidInput):
-    """It is not known what a runtime makes of layers: its code was not read for these."""
+    """It is not known how a runtime reads these layers: its code was not read for them."""
 
 
 class OtherLayers(InvalidInput):
-    """A runtime rotates, or windows, other layers than the file says, and runs so."""
+    """A runtime rotates, or windows, other layers than the file says, without an error."""
 
 
 class LayerReading(Record):
     """One kind of layer as transformers reads it.
 
-    ``scheme`` and ``params`` are what it resolves to. ``rope`` is the mapping of rope parameters
-    that holds for these layers, as the file writes it (empty without one); ``container`` the key
-    it stands under. ``config`` is the mapping that holds the model's own keys, ``context`` its
-    ``max_position_embeddings``.
-    ``name`` and ``prefix`` are what errors call the file, and where in it ``config`` stands.
-    ``read`` gathers the paths of the keys that a rule reads. ``layer_type`` is what the layers are
-    called, and ``layers`` are their numbers, where the file says how many there are.
+    ``scheme`` and ``params`` are the encoding. ``rope`` is the object with these layers' rope
+    parameters, as the file writes it (empty without one), and ``container`` the key that holds it.
+    ``config`` is the object with the model's own keys, and ``context`` its
+    ``max_position_embeddings``. Errors use ``name`` for the file and ``prefix`` for the path of
+    ``config`` in it. ``read`` collects the paths of the keys that a rule reads. ``layer_type`` is
+    the config's name for the layers, and ``layers`` are their numbers, if the file says how many
+    there are.
     """
 
     model_type: str
@@ -73,7 +75,7 @@ class LayerReading(Record):
 
     @property
     def factor(self) -> float:
-        """The context extension s."""
+        """The factor s of the context extension."""
         return float(self.params.get("factor") or 1)
 
     @property
@@ -90,14 +92,14 @@ class LayerReading(Record):
 
     @property
     def original(self) -> int:
-        """The context the model was trained on first, as transformers reads it."""
+        """The original context, as transformers reads it."""
         return int(self.params[ORIGINAL])
 
     @property
     def length(self) -> int:
         """The model's context.
 
-        Raises: InvalidInput when the file does not say it.
+        Raises: InvalidInput if the file does not state it.
         """
         if self.context is None:
             raise InvalidInput("max_position_embeddings is missing, and this engine needs it")
@@ -107,11 +109,11 @@ class LayerReading(Record):
 class Runtime(Record):
     """A runtime at the version whose code was read.
 
-    ``model_types`` are those whose rotary embedding was traced through its code, each with the
-    schemes for which that was done; elsewhere it is not known what the runtime does. ``files`` are
-    the files of their classes, where these are not called as the model type is (one within another
-    model goes by its path in the config too). ``around`` are the models around a text model that
-    the runtime has, None where that was not asked.
+    ``model_types`` are the model types whose rotary embedding was traced through its code, each
+    with the schemes that were traced. All others are unknown. ``files`` are the files of their
+    classes, if they are not named after the model type; a model inside another one is also found by
+    its path in the config. ``around`` are the outer models that the runtime supports for a text
+    model; None means that they are not checked.
     """
 
     name: str
@@ -121,7 +123,7 @@ class Runtime(Record):
     around: frozenset[str] | None = None
 
     def check_around(self, outer: object) -> None:
-        """Refuse a model around a text model that is newer than the runtime, or was not read.
+        """Refuse an outer model that the runtime does not have, or whose text model was not read.
 
         Raises: InvalidInput.
         """
@@ -132,9 +134,9 @@ class Runtime(Record):
         raise refused(self.name, f"{self.version} has no model type {outer}")
 
     def place(self, evidence: str, reading: LayerReading) -> str:
-        """Where a difference can be read for this model.
+        """Return the place in the runtime's code that shows a difference for this model.
 
-        ``{model}`` is the file of its class, and ``{type}`` its model type.
+        In ``evidence``, ``{model}`` is the file of the model's class, ``{type}`` the model type.
 
         >>> mistral = LayerReading("mistral", "rope", {})
         >>> Runtime("engine", "1", {}, {"mistral": "llama"}).place("models/{model}.py", mistral)
@@ -146,12 +148,13 @@ class Runtime(Record):
 
 
 class RuntimeDifference(Record):
-    """One point at which a runtime differs from transformers 5.
+    """A difference between a runtime and transformers 5.
 
-    ``evidence`` is where that can be read, as `Runtime.place` takes it. ``rule(reading)`` gives the
-    changes, empty where the difference makes none for this config. ``model_types`` limits it, empty
-    to none. ``converted`` says that it comes of the converter to the runtime's own files, which
-    could hold what is lost. Of the ``refusals`` the first that holds is raised before the rule.
+    ``evidence`` is the place in the runtime's code, as `Runtime.place` reads it. ``rule(reading)``
+    returns the changes; they are empty if this config is read alike. ``model_types`` are the model
+    types that it concerns; empty means all. ``converted`` means that the converter to the runtime's
+    own files causes it; such a file could hold the lost setting. The first of the ``refusals`` that
+    holds is raised before the rule runs.
     """
 
     runtime: str
@@ -165,44 +168,44 @@ class RuntimeDifference(Record):
     refusals: tuple[RuntimeRefusal, ...] = ()
 
     def applies(self, runtime: str, reading: LayerReading, *, converted: bool) -> bool:
-        """Whether it concerns a runtime's reading of this kind of layer, converted or not."""
+        """Return whether it concerns this kind of layer in a runtime, converted or not."""
         of_type = not self.model_types or reading.model_type in self.model_types
         known = runtime == self.runtime and (converted or not self.converted)
         return known and of_type and reading.scheme in self.schemes
 
 
 def of_types(schemes: frozenset[str], *model_types: str) -> dict[str, frozenset[str]]:
-    """Model types, each with the same schemes."""
+    """Return a mapping of model types to the same schemes."""
     return dict.fromkeys(model_types, schemes)
 
 
 def always(**changes: Any) -> Callable[[LayerReading], Changes]:
-    """The rule that makes the same changes of every config."""
+    """Return a rule that makes the same changes for every config."""
     return lambda _reading: changes
 
 
 def not_read(runtime: str, what: str, *, hint: str | None = None) -> UnknownReading:
-    """The error that posenc has not read how a runtime's code reads something."""
+    """Return the error for something that posenc has not read in a runtime's code."""
     return UnknownReading(
         f"--as {runtime}: posenc has not read how its code reads {what}", hint=hint
     )
 
 
 def refused(runtime: str, why: str) -> InvalidInput:
-    """The error that a runtime cannot read a config, and why."""
+    """Return the error for a config that a runtime cannot read."""
     return InvalidInput(f"--as {runtime}: {why}")
 
 
 def other_layers(runtime: str, why: str) -> OtherLayers:
-    """The error that a runtime has other layers than the file says, and why."""
+    """Return the error for a runtime that has other layers than the file says."""
     return OtherLayers(f"--as {runtime}: {why}")
 
 
 class RuntimeRefusal(Record):
-    """Why an engine takes no such config: the kind of ``error``, its words, and ``when``.
+    """A reason why an engine does not read a config: the ``error``, its words, and ``when``.
 
-    ``words(reading)``, where they are not the same for all, are None where it takes the config.
-    By default ``when`` holds of every reading.
+    ``words`` may be a function of the reading; it returns None if the engine reads the config.
+    The default of ``when`` is every reading.
     """
 
     error: Callable[[str, str], InvalidInput]
@@ -226,7 +229,7 @@ def for_keys(
     keys: Sequence[str],
     when: Callable[[str, LayerReading], object],
 ) -> tuple[RuntimeRefusal, ...]:
-    """A refusal for each of some keys, whose words name the key."""
+    """Return one refusal for each key; its words and its condition are given the key."""
     return tuple(RuntimeRefusal(error, words.format(key), when=partial(when, key)) for key in keys)
 
 
@@ -237,11 +240,11 @@ WHOLE_FACTOR = RuntimeRefusal(
     ),
     when=lambda r: r.scheme == "rope-linear" and isinstance(r.rope.get("factor"), int),
 )
-"""A linear factor that is written without a point."""
+"""A linear factor that is written as an integer."""
 WITHIN_ANOTHER = RuntimeRefusal(
     not_read, lambda r: f"{r.model_type} as the text model of another", when=lambda r: r.prefix
 )
-"""A text model within a model of text and images or sound."""
+"""A text model inside a model of text and images or sound."""
 GPT_OSS_WITHOUT_YARN = RuntimeRefusal(
     refused,
     "its gpt-oss fails if it is not scaled by yarn",
@@ -253,23 +256,26 @@ GPT_OSS_KEYS = for_keys(
     ("factor", "beta_fast", "beta_slow"),
     lambda key, r: r.model_type == "gpt_oss" and r.config and r.rope and key not in r.rope,
 )
-"""A rope object of gpt-oss without all that its class hands on."""
+"""A rope object of gpt-oss without every key that its class passes on."""
 
 
-def lacking(reading: LayerReading, *keys: str) -> str | None:
-    """The first of some keys of the model that a file does not state, or states as null."""
+def missing_key(reading: LayerReading, *keys: str) -> str | None:
+    """Return the first of some model keys that the file lacks or sets to null, or None."""
     missing = (key for key in keys if reading.config and reading.config.get(key) is None)
     return next(missing, None)
 
 
 def other_class(reading: LayerReading, classes: Mapping[str, str]) -> str | None:
-    """The class that a file names first in place of its model type's, by which an engine goes."""
+    """Return the first class in ``architectures`` if it is not the model type's, or None.
+
+    Engines that choose the class by this key then read the config as that class.
+    """
     named, own = reading.config.get("architectures"), classes.get(reading.model_type)
     return str(named[0]) if named and own and not reading.prefix and named[0] != own else None
 
 
 def classes_not_read(classes: Mapping[str, str]) -> RuntimeRefusal:
-    """The refusal of a file that names another class than these of the model types."""
+    """Return the refusal of a file that names another class than its model type's."""
     return RuntimeRefusal(
         not_read,
         lambda r: f"architectures {other_class(r, classes)} of {r.model_type}",
@@ -280,12 +286,12 @@ def classes_not_read(classes: Mapping[str, str]) -> RuntimeRefusal:
 def original_length(
     reading: LayerReading, runtime: str, *sources: str | int, null: bool = True
 ) -> int:
-    """The original length that the first of some sources states.
+    """Return the original length from the first source that states it.
 
-    ``entry`` is the rope object and ``top`` what is beside it, ``context`` the model's context; a
-    number is a default.
+    The sources are ``entry`` (the rope object), ``top`` (the keys beside it), ``context`` (the
+    model's context), or a number, which is a default.
 
-    Raises: InvalidInput where none states it and, unless ``null`` is passed over, where it is null.
+    Raises: InvalidInput if no source states it, or if one is null and ``null`` is false.
     """
     for source in sources:
         if not isinstance(source, str):
@@ -297,12 +303,15 @@ def original_length(
             return int(own.value)
         if not null and keys.has(ORIGINAL):
             raise refused(runtime, f"it fails if {ORIGINAL} is null")
-    where = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
-    raise refused(runtime, f"it fails if {where}")
+    problem = f"{ORIGINAL} is missing" if "top" in sources else f"the rope object has no {ORIGINAL}"
+    raise refused(runtime, f"it fails if {problem}")
 
 
 def full_every(reading: LayerReading, step: int) -> bool:
-    """Whether one of so many layers sees everything, by ``layer_types``, else by their pattern."""
+    """Return whether full attention is in every ``step``-th layer and in no other.
+
+    ``layer_types`` decides, or ``sliding_window_pattern`` without it.
+    """
     kinds = reading.config.get("layer_types") or ()
     if not kinds:
         return reading.config.get("sliding_window_pattern") in (None, step)
@@ -310,7 +319,7 @@ def full_every(reading: LayerReading, step: int) -> bool:
 
 
 def full_layers(step: int, name: str) -> RuntimeRefusal:
-    """Every so many layers see everything, whatever the file says."""
+    """Return the refusal of layer types other than full attention in every ``step``-th layer."""
     return RuntimeRefusal(
         other_layers,
         f"its graph uses full attention in every {name} layer, regardless of layer_types",
@@ -319,21 +328,22 @@ def full_layers(step: int, name: str) -> RuntimeRefusal:
 
 
 def fails_without(reading: LayerReading, *keys: str) -> str | None:
-    """The words for a class that cannot be built without some keys of the model."""
-    key = lacking(reading, *keys)
+    """Return the error text for the first missing key that a model's class needs, or None."""
+    key = missing_key(reading, *keys)
     return key and f"its {reading.model_type} fails on a file without {key}"
 
 
 def fails_on_null(reading: LayerReading, *keys: str) -> str | None:
-    """The words for a rotation that cannot be built where the rope object has a null."""
+    """Return the error text for the first of some rope keys that is null, or None."""
     nulls = [key for key in keys if key in reading.rope and reading.rope[key] is None]
     return f"it fails if {nulls[0]} is null" if nulls else None
 
 
-def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
-    """LongRoPE whose s is of the two contexts, whatever factor and attention_factor say.
+def longrope_from_contexts(reading: LayerReading, **more: Any) -> Changes:
+    """Return LongRoPE's changes if s is the ratio of the two contexts.
 
-    Its long factors are those of the file: transformers' PhiMoE alone uses the short ones there.
+    Such an engine ignores factor and attention_factor. It uses the file's long factors, where
+    transformers' PhiMoE, alone, uses the short ones.
     """
     own = reading.entry.numbers("long_factor")
     factors = {"long_factor": own.value} if own else {}
@@ -341,22 +351,30 @@ def of_two_contexts(reading: LayerReading, **more: Any) -> Changes:
     return {"factor": None, "attention_factor": None, **length, **factors, **more}
 
 
-_KEPT = frozenset({"dim", "base", "layout", "partial"})
-"""The parameters of a plain rotation."""
+_PLAIN_PARAMS = frozenset({"dim", "base", "layout", "partial"})
+"""The parameters of an unscaled rotation."""
 
 
 def plain(reading: LayerReading) -> dict[str, Any]:
-    """A plain rotation in place of a scaled one."""
-    return {"scheme": "rope", **dict.fromkeys(name for name in reading.params if name not in _KEPT)}
+    """Return the changes that replace a scaled rotation by an unscaled one."""
+    return {
+        "scheme": "rope",
+        **dict.fromkeys(name for name in reading.params if name not in _PLAIN_PARAMS),
+    }
 
 
 def null_is_plain(reading: LayerReading) -> Changes:
-    """A rope_scaling of null, which transformers takes for one that is missing, is no scaling."""
+    """Return an unscaled rotation if ``rope_scaling`` is null.
+
+    transformers reads null as a missing key.
+    """
     return plain(reading) if reading.config.get("rope_scaling", 0) is None else {}
 
 
 def stated(reading: LayerReading, key: str, *places: str) -> float | None:
-    """The number above 0 that the first of some places has: ``entry``, the rope object, or ``top``.
+    """Return a number above 0 from the first place that states it, or None.
+
+    The places are ``entry`` (the rope object) and ``top`` (the keys beside it).
 
     >>> stated(LayerReading("llama", "rope", {}, {"rope_theta": 5e5}), "rope_theta", "entry", "top")
     500000.0
@@ -365,20 +383,20 @@ def stated(reading: LayerReading, key: str, *places: str) -> float | None:
     return None if found is None else float(found.value)
 
 
-def divided(reading: LayerReading) -> int | None:
-    """``hidden_size`` over ``num_attention_heads``, where the file states both."""
+def dimensions_per_head(reading: LayerReading) -> int | None:
+    """Return ``hidden_size // num_attention_heads`` if the file states both, or None."""
     hidden, heads = map(reading.top.count, ("hidden_size", "num_attention_heads"))
     return hidden.value // heads.value if hidden and heads else None
 
 
 def divided_head(reading: LayerReading) -> Changes:
-    """``hidden_size`` over ``num_attention_heads``, whatever ``head_dim`` says."""
-    columns = divided(reading)
-    return {"dim": columns} if columns is not None and reading.top.count("head_dim") else {}
+    """Return ``hidden_size // num_attention_heads`` as the head size if ``head_dim`` is stated."""
+    head_size = dimensions_per_head(reading)
+    return {"dim": head_size} if head_size is not None and reading.top.count("head_dim") else {}
 
 
 def always_truncated(reading: LayerReading) -> Changes:
-    """Whole pairs as the ends of YaRN's ramp, which is what the scheme does unless told not to."""
+    """Return YaRN's default for ``truncate``: the ends of its ramp are whole pairs."""
     return {} if reading.params.get("truncate", True) else {"truncate": None}
 
 
@@ -388,7 +406,7 @@ NO_BETA_OF_ZERO = for_keys(
     ("beta_fast", "beta_slow"),
     lambda key, r: yarn_weight(r, key) == 0,
 )
-"""Others take a length over 0 rotations."""
+"""A beta of 0: other engines divide a length by 0 rotations."""
 EXTRAPOLATED = RuntimeRefusal(
     refused,
     "extrapolation_factor has no counterpart in rope-yarn",
@@ -402,27 +420,30 @@ NO_MROPE = RuntimeRefusal(
 
 
 def stated_share(reading: LayerReading) -> float | None:
-    """A partial_rotary_factor that the file states and transformers ignores."""
-    share = stated(reading, "partial_rotary_factor", "entry", "top")
+    """Return a stated partial_rotary_factor that transformers ignores, or None."""
+    share = stated(reading, SHARE, "entry", "top")
     return None if share == reading.params.get("partial", 1.0) else share
 
 
 def any_share(reading: LayerReading, *, runtime: str) -> Changes:
-    """The share that ``partial_rotary_factor`` states, whatever the model.
+    """Return the share that ``partial_rotary_factor`` states, for any model.
 
-    Raises: InvalidInput where it makes no pairs.
+    Raises: InvalidInput if it does not give whole pairs.
     """
     return other_share(reading, runtime, stated_share(reading))
 
 
 def stated_base(reading: LayerReading) -> Changes:
-    """A ``rope_theta`` of the top level, where transformers does not look for it."""
+    """Return the base of a top-level ``rope_theta``, which transformers does not read here."""
     base = stated(reading, "rope_theta", "top")
     return {} if base is None else {"base": base}
 
 
 def stated_sections(reading: LayerReading) -> Changes:
-    """Sections that the rope object has, interleaved where it says so; one position without."""
+    """Return whether the stated sections are interleaved.
+
+    Without sections, the rotation has one position per token.
+    """
     if not reading.rope.get("mrope_section"):
         return plain(reading)
     flag = reading.entry.flag("mrope_interleaved")
@@ -430,32 +451,35 @@ def stated_sections(reading: LayerReading) -> Changes:
 
 
 def half_share(reading: LayerReading, *, runtime: str) -> Changes:
-    """GLM-OCR, whose class is GLM 4's: half of a head rotates unless a share is stated."""
-    share = "partial_rotary_factor"
-    has_share = reading.entry.has(share) or reading.top.has(share)
+    """Return a share of one half, unless the file states one.
+
+    This is GLM-OCR, which uses the class of GLM 4.
+    """
+    has_share = reading.entry.has(SHARE) or reading.top.has(SHARE)
     return other_share(reading, runtime, None if has_share else 0.5)
 
 
-def _other_interval(reading: LayerReading) -> str | None:
-    """The words for ``layer_types`` other than ``full_attention_interval`` makes them."""
+def _interval_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for ``layer_types`` that differ from ``full_attention_interval``."""
     interval = reading.top.count(INTERVAL)
     step = interval.value if interval else 4
     other = reading.config.get("layer_types") and not full_every(reading, step)
     return f"it goes by {INTERVAL} {step}, regardless of layer_types" if other else None
 
 
-BY_INTERVAL = RuntimeRefusal(other_layers, _other_interval)
-"""Layers that attend are counted by ``full_attention_interval``, whatever layer_types says."""
+BY_INTERVAL = RuntimeRefusal(other_layers, _interval_refusal_text)
+"""Attention layers chosen by ``full_attention_interval``, regardless of layer_types."""
 
 
 MIMO_KEYS = "reads only top-level keys, not rope_parameters"
-_MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", "partial_rotary_factor")
+_MIMO_NUMBERS = ("rope_theta", "swa_rope_theta", SHARE)
 
 
 def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[RuntimeRefusal, ...]:
-    """Why a class takes no MiMo V2 Flash: keys that it ``needed``, or that may not be null.
+    """Return why a class does not read a MiMo V2 Flash config.
 
-    It has other layers than transformers where the model's own list of them says so.
+    ``needed`` keys must be stated, and ``nulls`` are the keys that must not be null. The layers
+    follow ``hybrid_layer_pattern``, which may differ from transformers' ``layer_types``.
     """
     return (
         WITHIN_ANOTHER,
@@ -475,13 +499,14 @@ def mimo_refusals(*needed: str, nulls: Sequence[str] = _MIMO_NUMBERS) -> tuple[R
     )
 
 
-def own_mimo(
+def mimo_changes(
     reading: LayerReading, *, runtime: str, base: float | None = None, shared: bool = True
 ) -> Changes:
-    """MiMo V2 Flash by the model's own keys, of which transformers reads none.
+    """Return MiMo V2 Flash as its top-level keys state it; transformers reads none of them.
 
-    ``base`` is that of a file without, None where the class needs it, and of its sliding layers,
-    too, where they have no ``shared`` one; a head rotates whole where no share is stated.
+    ``base`` is the default base; None if the class needs the key. Sliding layers without their own
+    base use that of the other layers if ``shared``, else the default. Without a stated share, the
+    whole head rotates.
     """
     sliding = reading.layer_type == "sliding_attention"
     theta = stated(reading, "rope_theta", "top")
@@ -489,39 +514,39 @@ def own_mimo(
         theta = stated(reading, "swa_rope_theta", "top") or (theta if shared else None)
     head = reading.top.count("swa_head_dim" if sliding else "head_dim")
     dim = head.value if head else reading.params["dim"]
-    part = stated(reading, "partial_rotary_factor", "top") or 1.0
-    check_share(runtime, "partial_rotary_factor", part, dim)
+    part = stated(reading, SHARE, "top") or 1.0
+    check_share(runtime, SHARE, part, dim)
     return {**plain(reading), "dim": dim, "base": theta or base, "partial": part}
 
 
-def _other_than_fourth(reading: LayerReading) -> bool:
-    turning = reading.config.get("no_rope_layers")
+def _not_every_fourth(reading: LayerReading) -> bool:
+    pattern = reading.config.get("no_rope_layers")
     step = reading.config.get("no_rope_layer_interval")
-    usual = turning is None or all(
-        bool(turns) == (number % 4 != 0) for number, turns in enumerate(turning, 1)
+    usual = pattern is None or all(
+        bool(rotated) == (number % 4 != 0) for number, rotated in enumerate(pattern, 1)
     )
-    return not usual or (not turning and step not in (None, 4))
+    return not usual or (not pattern and step not in (None, 4))
 
 
-FOURTH_STILL = RuntimeRefusal(
+FOURTH_UNROTATED = RuntimeRefusal(
     other_layers,
     "its graph leaves every fourth layer unrotated, regardless of no_rope_layers",
-    when=_other_than_fourth,
+    when=_not_every_fourth,
 )
-"""Every fourth layer of a Llama 4 is left unrotated, whatever ``no_rope_layers`` says."""
+"""Every fourth layer unrotated, as in Llama 4, regardless of ``no_rope_layers``."""
 
 
-def check_share(runtime: str, source: str, share: float, columns: int) -> None:
-    """Hold a share of a head's columns to one that makes pairs.
+def check_share(runtime: str, source: str, share: float, head_size: int) -> None:
+    """Refuse a share of the head that does not give whole pairs.
 
     Raises: InvalidInput.
     """
-    turned = int(columns * share)
-    if not 2 <= turned <= columns or turned % 2:
+    rotary_dim = int(head_size * share)
+    if not 2 <= rotary_dim <= head_size or rotary_dim % 2:
         raise refused(
             runtime,
-            f"{source} {share:g} of {columns} columns rotates {turned}: "
-            f"pairs need an even number of them, from 2 to {columns}",
+            f"{source} {share:g} of {head_size} columns rotates {rotary_dim}: "
+            f"pairs need an even number of them, from 2 to {head_size}",
         )
 
 
@@ -530,11 +555,11 @@ def other_share(
     runtime: str,
     share: float | None,
     *,
-    source: str = "partial_rotary_factor",
+    source: str = SHARE,
 ) -> Changes:
-    """A share of a head's columns, where there is one and it is not that of transformers.
+    """Return a share of the head if it differs from transformers'.
 
-    Raises: InvalidInput where it makes no pairs.
+    Raises: InvalidInput if it does not give whole pairs.
     """
     if share is None or share == reading.params.get("partial", 1.0):
         return {}
@@ -543,15 +568,15 @@ def other_share(
 
 
 def nested_truncate(reading: LayerReading) -> Changes:
-    """VLLM reads ``truncate`` where transformers does not look for it."""
+    """Return ``truncate`` from the rope object, where transformers does not look for it."""
     truncate = reading.entry.flag("truncate")
     return {} if truncate is None else {"truncate": truncate.value}
 
 
 def magnitude_ratio(reading: LayerReading, runtime: str, own: float = 1.0) -> Changes:
-    """YaRN of DeepSeek's kind: its ramp always truncated, g(mscale)/g(mscale_all_dim) · own.
+    """Return DeepSeek's YaRN: the amplitude g(mscale)/g(mscale_all_dim) · own, always truncated.
 
-    The two weights are 1 and 0 where they are missing.
+    Missing weights are 1 and 0.
     """
     weight, all_dim = mscales(reading, runtime)
     return {**yarn_amplitude(reading, weight, all_dim, own), **always_truncated(reading)}
@@ -560,10 +585,13 @@ def magnitude_ratio(reading: LayerReading, runtime: str, own: float = 1.0) -> Ch
 def yarn_amplitude(
     reading: LayerReading, weight: float, all_dim: float, own: float = 1.0
 ) -> Changes:
-    """The amplitude g(weight)/g(all_dim) · own, by the parameters of the rule where it has them."""
+    """Return the amplitude g(weight)/g(all_dim) · own.
+
+    It is expressed by the scheme's mscale parameters if they can, else by attention_factor.
+    """
     if own == 1 and weight and all_dim:
         return {"attention_factor": None, "mscale": weight, "mscale_all_dim": all_dim}
-    if own == 1 and weight == 1:  # the rule's own amplitude
+    if own == 1 and weight == 1:  # the scheme's default amplitude
         return {"attention_factor": None, "mscale": None, "mscale_all_dim": None}
     return {
         "attention_factor": yarn_factor(reading.factor, weight)
@@ -575,7 +603,10 @@ def yarn_amplitude(
 
 
 def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
-    """What vLLM's DeepSeek takes for mscale and mscale_all_dim, 1 and 0 where they are missing."""
+    """Return mscale and mscale_all_dim as vLLM's DeepSeek reads them: 1 and 0 if missing.
+
+    Raises: InvalidInput if either is null.
+    """
     names = ("mscale", "mscale_all_dim")
     if fails_on_null(reading, *names):
         raise refused(runtime, "it fails if an mscale is null")
@@ -584,6 +615,6 @@ def mscales(reading: LayerReading, runtime: str) -> tuple[float, float]:
 
 
 def yarn_weight(reading: LayerReading, name: str) -> float | None:
-    """A number of the rope object that may be 0, such as ``mscale``; None without one."""
+    """Return a number of the rope object that may be 0, such as ``mscale``, or None."""
     weight = reading.entry.number(name, minimum=0)
     return None if weight is None else float(weight.value)

@@ -1,9 +1,9 @@
 """How other engines read the same config: their differences, as data.
 
-transformers 5 is what a config means. Each entry of :data:`DIFFERENCES` is one point at which
-another runtime is known to compute something else, read in that runtime's own code at the version
-its :class:`Runtime` names. What was not read is refused: no runtime's behaviour is guessed. Each
-runtime's rows stand beside its rules, in a file of its own.
+transformers 5 is the reference. Each entry of :data:`DIFFERENCES` is one point at which another
+runtime computes something else, read in its code at the version that its :class:`Runtime` names.
+posenc guesses nothing: it refuses what was not read. Each runtime's rows are beside its rules, in a
+file per runtime.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ __all__ = [
 
 
 class Adjusted(Record):
-    """What a runtime makes of a reading: the scheme, its parameters, and why they differ.
+    """A scheme and its parameters as a runtime reads them, and the reasons for each difference.
 
-    ``reasons`` says for each parameter that differs (``scheme`` too) which difference it is, and
-    ``read`` are the paths of the keys that such were read from.
+    ``reasons`` maps each parameter that differs (and ``scheme``) to its difference. ``read`` are
+    the paths of the keys that the differences were read from.
     """
 
     scheme: str
@@ -67,7 +67,7 @@ class Adjusted(Record):
 
 
 def find(name: str) -> Runtime:
-    """The runtime of a name.
+    """Return the runtime with this name.
 
     Raises: InvalidInput with the nearest name as a hint.
 
@@ -83,11 +83,11 @@ def find(name: str) -> Runtime:
 
 
 def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> Adjusted:
-    """What a runtime makes of what transformers reads, in plain values.
+    """Return a runtime's reading of what transformers reads, in plain values.
 
-    Without ``converted`` nothing is lost by a converter to its own files.
+    Without ``converted``, the losses of a converter to the runtime's own files are left out.
 
-    Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
+    Raises: InvalidInput for an unknown runtime, or if its reading of these layers is unknown.
     """
     known = find(runtime)
     if runtime == TRANSFORMERS:
@@ -113,19 +113,19 @@ def read_as(runtime: str, reading: LayerReading, *, converted: bool = True) -> A
         reasons |= dict.fromkeys(changed, difference)
         if scheme != reading.scheme:
             reasons["scheme"] = difference
-            break  # the differences of a rule that is not followed are none
+            break  # all other differences are in rules of the scheme that is not used
     return Adjusted(scheme, params, reasons, frozenset(read))
 
 
 def adjust(
     layers: Layers, rope: Keys | None, model: TextModel, *, runtime: str, converted: bool = True
 ) -> tuple[Layers, tuple[Departure, ...], frozenset[str]]:
-    """Layers as a runtime reads them, where it leaves transformers, and by keys of which paths.
+    """Return layers as a runtime reads them, the differences, and the key paths read for them.
 
-    ``rope`` is their rope object in the config of ``model``, None of layers without; ``converted``
-    is as in `read_as`.
+    ``rope`` is the layers' rope object in the config of ``model``, None without one; ``converted``
+    is that of `read_as`.
 
-    Raises: InvalidInput for an unknown runtime, and where it is not known what this one does.
+    Raises: InvalidInput for an unknown runtime, or if its reading of these layers is unknown.
     """
     known = find(runtime)
     known_schemes = known.model_types.get(model.model_type, frozenset())
@@ -182,10 +182,7 @@ def adjust(
 
 
 def _check_objects(top: Keys) -> None:
-    """Refuse rope keys of another kind, which transformers may pass over where rules read them.
-
-    Raises: InvalidInput.
-    """
+    """Refuse rope keys that are not objects, which transformers may ignore but the rules read."""
     for key in ("rope_scaling", "rope_parameters"):
         if not isinstance(top.values.get(key), Mapping | None):
             raise top.invalid(key, "must be an object")
@@ -219,4 +216,4 @@ DIFFERENCES: tuple[RuntimeDifference, ...] = (
     *exllama_rules.DIFFERENCES,
     *tensorrt_llm_rules.DIFFERENCES,
 )
-"""Every known difference, those of a runtime in the order in which they are applied."""
+"""All known differences; those of a runtime are in the order in which they apply."""

@@ -1,8 +1,8 @@
 """Differences of sglang from transformers 5: its model classes and rotations.
 
-It takes config objects of transformers 5.19 and of config classes of its own, and each model class
-takes from them what it knows: some a share at the top level alone, some no scaling, some no
-``head_dim``. Its rotations ramp and scale by rules of their own.
+sglang reads config objects of transformers 5.19 or of its own config classes, and each model class
+uses only some keys. Some read a share only at the top level, some no scaling, some no ``head_dim``.
+Its rotations compute ramp and amplitude by their own rules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     BY_INTERVAL,
     DYNAMIC,
     EXTRAPOLATED,
-    FOURTH_STILL,
+    FOURTH_UNROTATED,
     HUB,
     INTERVAL,
     LONGROPE,
@@ -21,6 +21,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     NO_MROPE,
     ORIGINAL,
     SCALED,
+    SHARE,
     WHOLE_FACTOR,
     WITHIN_ANOTHER,
     YARN,
@@ -31,16 +32,16 @@ from posenc_cli.configs.engines.runtime_rules import (
     RuntimeRefusal,
     always,
     check_share,
-    divided,
+    dimensions_per_head,
     fails_on_null,
     fails_without,
     for_keys,
     half_share,
-    lacking,
+    longrope_from_contexts,
     magnitude_ratio,
+    missing_key,
     nested_truncate,
     not_read,
-    of_two_contexts,
     of_types,
     original_length,
     other_share,
@@ -58,15 +59,15 @@ from posenc_cli.records import replace
 NAME = "sglang"
 
 MLA = frozenset({"deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa"})
-"""Those that attend to latents, scaled by the rotation of DeepSeek's own."""
+"""Models with latent attention, whose rotation is DeepSeek's."""
 PLAIN = frozenset(
     {
         *("gemma", "gemma2", "granitemoe", "mixtral", "olmo", "persimmon", "phi", "stablelm"),
         "starcoder2",
     }
 )
-"""Those whose class hands no scaling on."""
-STRETCHED = frozenset(
+"""Models whose class does not pass the scaling on."""
+WITH_SCALING = frozenset(
     {
         *("afmoe", "apertus", "arcee", "cohere", "cohere2", "ernie4_5", "ernie4_5_moe", "exaone4"),
         *("glm4", "glm4_moe", "gpt_oss", "granite", "granite_swa"),
@@ -85,25 +86,25 @@ STRETCHED = frozenset(
         *("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "qwen3_next"),
     }
 )
-"""Those whose class hands the rope object on to the usual rotations."""
+"""Models whose class passes the rope object to the common rotations."""
 WHOLE_BASE = frozenset({"granitemoe", "llama4_text", "mixtral", "phimoe", "starcoder2"})
-"""Those that cut the base to a whole number."""
-DIVIDED = frozenset(
+"""Models whose class truncates the base to an integer."""
+WITHOUT_HEAD_DIM = frozenset(
     {
         *("cohere", "cohere2", "exaone4", "granitemoe", "lfm2_moe", "mixtral", "olmo", "olmo2"),
         *("olmo3", "olmoe", "persimmon", "phi", "qwen2_moe", "stablelm", "starcoder2"),
     }
 )
-"""Those that know no ``head_dim``."""
+"""Models whose class does not read ``head_dim``."""
 NEEDING_HEAD_DIM = frozenset({"afmoe", "hunyuan_v1_dense", "hunyuan_v1_moe"})
 HYBRID = frozenset({"qwen3_5_moe_text", "qwen3_5_text"})
-"""Those whose config class, of its own, counts the layers that attend by an interval."""
-SEEING = HYBRID | {
+"""Models with sglang's own config class, which finds the attention layers by an interval."""
+SEVERAL_AXES = HYBRID | {
     *("glm_ocr_text", "qwen2_5_vl_text", "qwen2_vl_text", "qwen3_vl_moe_text", "qwen3_vl_text"),
 }
-"""Those whose pairs follow several axes."""
+"""Models whose frequency pairs follow several position axes."""
 OWN_CLASS = frozenset({"olmo3", "qwen3_next"})
-"""Those whose config class is sglang's own, which knows rope_theta and rope_scaling alone."""
+"""Models with sglang's own config class, which reads only rope_theta and rope_scaling."""
 SHARES = {
     **dict.fromkeys(("afmoe", "apertus", "arcee", "ernie4_5", "ernie4_5_moe", "llama"), 1.0),
     **dict.fromkeys(("ministral3", "mistral", "phi3"), 1.0),
@@ -112,51 +113,50 @@ SHARES = {
     "qwen3_next": 0.25,
     "stablelm": 0.25,
 }
-"""The share of those that look for partial_rotary_factor at the top level, where it is missing."""
+"""Defaults of the models that read partial_rotary_factor only at the top level."""
 NESTED_SHARE = frozenset({"glm4", "glm4_moe"})
-"""Those that look for it in the rope object too, as transformers does."""
-LENGTH_BESIDE = frozenset(
+"""Models that also read it in the rope object, as transformers does."""
+TOP_ORIGINAL = frozenset(
     {
         *("apertus", "arcee", "exaone4", "granite", "granite_swa"),
         *("hunyuan_v1_dense", "hunyuan_v1_moe", "llama", "ministral3", "mistral"),
     }
 )
-"""Those that take the original length at the top level before the one in the rope object."""
+"""Models that prefer the top level's original length to the rope object's."""
 
-_BASE_OF_OWN_CLASS = 1e4
-_SHARE = "partial_rotary_factor"
+_OWN_CLASS_BASE = 1e4
 
 
 def sglang_own_class(reading: LayerReading) -> Changes:
-    """Config classes of its own know ``rope_theta`` and ``rope_scaling`` alone."""
-    base = stated(reading, "rope_theta", "top") or _BASE_OF_OWN_CLASS
+    """Return the changes for config classes that read only ``rope_theta`` and ``rope_scaling``."""
+    base = stated(reading, "rope_theta", "top") or _OWN_CLASS_BASE
     lost = reading.container == "rope_parameters"
     return {**(plain(reading) if lost else {}), "base": base}
 
 
 def sglang_share(reading: LayerReading) -> Changes:
-    """How much of a head rotates: each class looks elsewhere for it."""
+    """Return the share of the head that a class rotates; each class reads it from another place."""
     kind, head = reading.model_type, reading.params["dim"]
     share = 1.0
     if kind in SHARES:
-        share = stated(reading, _SHARE, "top") or SHARES[kind]
-    elif kind == "minimax_m2" and (columns := reading.top.count("rotary_dim")) is not None:
-        share = columns.value / head
+        share = stated(reading, SHARE, "top") or SHARES[kind]
+    elif kind == "minimax_m2" and (dims := reading.top.count("rotary_dim")) is not None:
+        share = dims.value / head
     changes = other_share(reading, NAME, share)
     if changes and (kind == "gemma3_text" or reading.scheme == "rope-longrope"):
-        raise refused(NAME, f"its {kind} fails on {_SHARE}")
+        raise refused(NAME, f"its {kind} fails on {SHARE}")
     return changes
 
 
-def sglang_seeing(reading: LayerReading) -> Changes:
-    """The share of GLM-OCR and Qwen 3.5, to which sections are cut where they do not fill it.
+def sglang_several_axes(reading: LayerReading) -> Changes:
+    """Return the share of GLM-OCR and Qwen 3.5, and sections scaled to fill it.
 
     Raises: InvalidInput.
     """
     changes = {**half_share(reading, runtime=NAME)}
     if reading.model_type in HYBRID:
-        changes = {"partial": stated(reading, _SHARE, "top") or 0.25}
-        check_share(NAME, _SHARE, changes["partial"], reading.params["dim"])
+        changes = {"partial": stated(reading, SHARE, "top") or 0.25}
+        check_share(NAME, SHARE, changes["partial"], reading.params["dim"])
         if reading.config and not {"rope_type", "type"} & {*reading.rope}:
             return {**plain(reading), **changes}
     share = changes.get("partial") or reading.params.get("partial") or 1.0
@@ -169,24 +169,27 @@ def sglang_seeing(reading: LayerReading) -> Changes:
 
 
 def sglang_layout(reading: LayerReading) -> Changes:
-    """Halves where ``rope_interleave`` is false."""
+    """Return layout half if ``rope_interleave`` is false."""
     flag = reading.top.flag("rope_interleave")
     return {} if flag is None or flag.value else {"layout": "half"}
 
 
 def sglang_original(reading: LayerReading) -> Changes:
-    """The original length in the rope object, which some classes write over."""
+    """Return the original length of the rope object, which some classes overwrite."""
     own = reading.entry.count(ORIGINAL)
-    beside = reading.top.count(ORIGINAL)
-    if reading.model_type in LENGTH_BESIDE or reading.model_type == "gemma3_text":
-        own = first(beside, own)
-    elif own is None and beside is not None:
+    top_level = reading.top.count(ORIGINAL)
+    if reading.model_type in TOP_ORIGINAL or reading.model_type == "gemma3_text":
+        own = first(top_level, own)
+    elif own is None and top_level is not None:
         return {ORIGINAL: reading.length}
     return {} if own is None else {ORIGINAL: own.value}
 
 
 def sglang_yarn(reading: LayerReading) -> Changes:
-    """g(mscale)/g(mscale_all_dim) where both are stated, else g(1), times ``attn_factor``."""
+    """Return the amplitude g(mscale)/g(mscale_all_dim) · attn_factor.
+
+    If either mscale is missing, it is g(1) · attn_factor.
+    """
     weight, all_dim = (yarn_weight(reading, name) for name in ("mscale", "mscale_all_dim"))
     if weight is None or all_dim is None:
         weight, all_dim = 1.0, 0.0
@@ -194,20 +197,20 @@ def sglang_yarn(reading: LayerReading) -> Changes:
 
 
 def sglang_longrope(reading: LayerReading) -> Changes:
-    """The amplitude of the two contexts, or of the factors in use where the file states both."""
+    """Return the amplitude of the two contexts, or ``short_mscale`` if it is stated."""
     more: dict[str, Any] = {"attention_factor": stated(reading, "short_mscale", "entry")}
     if reading.model_type == "phimoe":
         more[ORIGINAL] = original_length(reading, NAME, "entry", "context")
-    return of_two_contexts(reading, **more)
+    return longrope_from_contexts(reading, **more)
 
 
-_YARN = (
+_YARN_REFUSALS = (
     RuntimeRefusal(
         refused, lambda r: fails_on_null(r, "beta_fast", "beta_slow", "factor", "attn_factor")
     ),
     EXTRAPOLATED,
 )
-"""What its YaRN fails on, and what has no counterpart."""
+"""Keys on which its YaRN fails, and one without a counterpart."""
 
 _SGLANG = f"{HUB}/sgl-project/sglang/blob/v0.5.23/python/sglang/srt"
 
@@ -215,13 +218,13 @@ RUNTIME = Runtime(
     NAME,
     "0.5.23",
     {
-        **of_types(SCALED, *(STRETCHED | PLAIN)),
+        **of_types(SCALED, *(WITH_SCALING | PLAIN)),
         **of_types(SCALED - {"rope-dynamic"}, "gemma3_text"),
         **of_types(SCALED | {"rope-ntk"}, "hunyuan_v1_dense", "hunyuan_v1_moe"),
         **of_types(SCALED | {"nope"}, "afmoe", "cohere2", "exaone4", "llama4_text"),
         **of_types(frozenset({"rope", "rope-longrope"}), "phi3", "phimoe"),
         **of_types(frozenset({"rope", "rope-yarn"}), *MLA),
-        **of_types(frozenset({"mrope"}), *SEEING),
+        **of_types(frozenset({"mrope"}), *SEVERAL_AXES),
         **of_types(frozenset({"rope"}), "gptj"),
         **of_types(SCALED - DYNAMIC, "step3p5"),
     },
@@ -245,7 +248,7 @@ DIFFERENCES = (
         "uses its own defaults for partial_rotary_factor (Qwen 3.5: a quarter, GLM-OCR: half), and"
         " shortens sections",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
-        sglang_seeing,
+        sglang_several_axes,
         HYBRID | {"glm_ocr_text"},
         refusals=(
             NO_MROPE,
@@ -268,7 +271,7 @@ DIFFERENCES = (
         "mrope_section",
         f"{_SGLANG}/layers/rotary_embedding/mrope.py",
         stated_sections,
-        SEEING,
+        SEVERAL_AXES,
     ),
     RuntimeDifference(
         NAME,
@@ -294,10 +297,10 @@ DIFFERENCES = (
         SCALED | {"nope"},
         "leaves every fourth layer unrotated; uses layout half in text-only models",
         f"{_SGLANG}/models/llama4.py",
-        # rows of q and k are moved where images are read too
+        # in the multimodal model, the rows of q and k are permuted instead
         lambda r: {"layout": "half"} if r.config and not r.prefix and r.scheme != "nope" else {},
         frozenset({"llama4_text"}),
-        refusals=(FOURTH_STILL,),
+        refusals=(FOURTH_UNROTATED,),
     ),
     RuntimeDifference(
         NAME,
@@ -316,7 +319,7 @@ DIFFERENCES = (
             RuntimeRefusal(
                 refused,
                 lambda r: f"its {r.model_type} does not find its columns without head_dim",
-                when=lambda r: r.model_type in NEEDING_HEAD_DIM and lacking(r, "head_dim"),
+                when=lambda r: r.model_type in NEEDING_HEAD_DIM and missing_key(r, "head_dim"),
             ),
             RuntimeRefusal(
                 refused,
@@ -325,13 +328,14 @@ DIFFERENCES = (
                     "head_dim"
                 ),
                 when=lambda r: (
-                    r.model_type in DIVIDED and r.config.get("head_dim") not in (None, divided(r))
+                    r.model_type in WITHOUT_HEAD_DIM
+                    and r.config.get("head_dim") not in (None, dimensions_per_head(r))
                 ),
             ),
             RuntimeRefusal(
                 refused,
-                f"it fails if {_SHARE} is null",
-                when=lambda r: r.model_type in SHARES and r.config.get(_SHARE, 0) is None,
+                f"it fails if {SHARE} is null",
+                when=lambda r: r.model_type in SHARES and r.config.get(SHARE, 0) is None,
             ),
             RuntimeRefusal(
                 refused,
@@ -444,7 +448,7 @@ DIFFERENCES = (
         "reads partial_rotary_factor only at the top level, and ignores it in some models",
         f"{_SGLANG}/models/{{model}}.py",
         sglang_share,
-        (STRETCHED | PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"})) - NESTED_SHARE,
+        (WITH_SCALING | PLAIN | frozenset({"gemma3_text", "phi3", "phimoe"})) - NESTED_SHARE,
     ),
     RuntimeDifference(
         NAME,
@@ -462,7 +466,7 @@ DIFFERENCES = (
         "fails on an integer factor",
         f"{_SGLANG}/layers/rotary_embedding/base.py",
         always(),
-        STRETCHED | {"step3p5"},
+        WITH_SCALING | {"step3p5"},
         refusals=(WHOLE_FACTOR,),
     ),
     RuntimeDifference(
@@ -490,7 +494,7 @@ DIFFERENCES = (
         "divides by beta_fast and beta_slow even if they are 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         always(),
-        STRETCHED | MLA | {"step3p5"},
+        WITH_SCALING | MLA | {"step3p5"},
         refusals=(*NO_BETA_OF_ZERO,),
     ),
     RuntimeDifference(
@@ -500,8 +504,8 @@ DIFFERENCES = (
         "reads attn_factor instead of attention_factor; does not ignore an mscale of 0",
         f"{_SGLANG}/layers/rotary_embedding/yarn.py",
         sglang_yarn,
-        STRETCHED | {"step3p5"},
-        refusals=_YARN,
+        WITH_SCALING | {"step3p5"},
+        refusals=_YARN_REFUSALS,
     ),
     RuntimeDifference(
         NAME,
@@ -512,7 +516,7 @@ DIFFERENCES = (
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         lambda r: magnitude_ratio(r, NAME, stated(r, "attn_factor", "entry") or 1.0),
         MLA,
-        refusals=_YARN,
+        refusals=_YARN_REFUSALS,
     ),
     RuntimeDifference(
         NAME,
@@ -521,7 +525,7 @@ DIFFERENCES = (
         "uses one fixed length, max_position_embeddings · factor",
         f"{_SGLANG}/layers/rotary_embedding/rope_variant.py",
         lambda r: {"seq_len": int(r.length * r.factor)},
-        STRETCHED,
+        WITH_SCALING,
         refusals=(
             RuntimeRefusal(
                 refused,
@@ -549,4 +553,4 @@ DIFFERENCES = (
         ),
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""sglang's known differences, in the order in which they apply."""

@@ -1,9 +1,9 @@
 """Differences of TensorRT-LLM from transformers 5, in its PyTorch path.
 
-Its ``RopeParams`` are built of a config object of transformers 5.5.4, and its attention rotates by
-the table of cosines and sines that these make. What a kernel computes by itself was not run: the
-scaling of a rotation that is one kernel with the normalization of queries and keys (Qwen 3, and a
-Qwen 2 with yarn), dynamic ones, and amplitudes of rotated dimensions two by two.
+It builds ``RopeParams`` from a config object of transformers 5.5.4, and its attention rotates by
+the cos and sin table that they give. Rotations that a kernel computes itself were not run. These
+are the scaling fused with the normalization of q and k (Qwen 3, and a Qwen 2 with yarn), dynamic
+scaling, and amplitudes in the interleaved layout.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    SHARE,
     WITHIN_ANOTHER,
     YARN,
     Changes,
@@ -29,12 +30,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     always_truncated,
     any_share,
     classes_not_read,
-    divided,
+    dimensions_per_head,
     fails_on_null,
     for_keys,
+    longrope_from_contexts,
     magnitude_ratio,
     not_read,
-    of_two_contexts,
     of_types,
     original_length,
     other_layers,
@@ -66,43 +67,42 @@ CLASSES = {
     "seed_oss": "SeedOssForCausalLM",
     "starcoder2": "Starcoder2ForCausalLM",
 }
-"""The class of each model type that was read, by the name that ``architectures`` has for it."""
+"""The class of each model type that was read, as ``architectures`` names it."""
 QWEN = frozenset({"qwen2", "qwen2_moe", "qwen3", "qwen3_moe"})
-"""Those whose class takes a rope type for that of positions, which knows but yarn of the two."""
+"""Models whose class uses the rope type as a position type, and fails on all but yarn."""
 SLIDING = frozenset({"afmoe", "exaone4"})
-"""Those whose sliding layers alone rotate."""
+"""Models that rotate only sliding layers."""
 USUAL = frozenset(
     {
         *("gemma3_text", "llama", "minimax_m2", "mistral", "mixtral", "nemotron", "seed_oss"),
         "starcoder2",
     }
 )
-"""Those whose class hands the config on to ``RopeParams``, and rotates all its layers."""
+"""Models whose class passes the config to ``RopeParams`` and rotates all layers."""
 
 TYPED = (USUAL | SLIDING | QWEN | {"cohere2", "deepseek_v3", "phi3"}) - {"gemma3_text"}
-"""Those whose rope object holds for every layer, and goes to ``RopeParams`` whole."""
+"""Models whose rope object is for every layer, and goes to ``RopeParams`` as a whole."""
 
 _TABLES = SCALED - {"rope-dynamic"}
-_OWN_COLUMNS = {("minimax_m2", "rotary_dim"), ("deepseek_v3", "qk_rope_head_dim")}
-_BY_KEY = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
-"""Keys by which it counts columns, of whatever model."""
-_SHARE = "partial_rotary_factor"
-_SHARED = frozenset({"nemotron", "phi3"})
-"""Those in whose rope parameters transformers puts a share of the columns, so that they stay."""
+_OWN_ROTARY_DIM = {("minimax_m2", "rotary_dim"), ("deepseek_v3", "qk_rope_head_dim")}
+_KEYS_OF_ANY_MODEL = ("rotary_pct", "rotary_emb_base", "qk_rope_head_dim", "rotary_dim")
+"""Keys that it applies to any model."""
+_KEEPING_SHARE = frozenset({"nemotron", "phi3"})
+"""Models for which transformers puts a share into the rope object, so that the object is kept."""
 _NUMBERS = ("factor", "beta_fast", "beta_slow", ORIGINAL)
 _BASE_KEYS = frozenset({"rope_type", "type", "rope_theta"})
-_PATTERN = 4
-"""Every how many layers an EXAONE 4 without ``sliding_window_pattern`` has a full one."""
+_DEFAULT_PATTERN = 4
+"""The default ``sliding_window_pattern`` of EXAONE 4: every fourth layer is full."""
 
 
 def tensorrt_layers(reading: LayerReading) -> Changes:
-    """EXAONE 4 counts its sliding layers by ``sliding_window_pattern``.
+    """Refuse an EXAONE 4 whose ``layer_types`` differ from its ``sliding_window_pattern``.
 
-    Raises: InvalidInput where ``layer_types`` has it otherwise.
+    Raises: InvalidInput.
     """
     kinds, stated = reading.config.get("layer_types") or (), reading.config
-    pattern = stated.get("sliding_window_pattern", _PATTERN)
-    if stated.get("sliding_window", _PATTERN) is None or not kinds:
+    pattern = stated.get("sliding_window_pattern", _DEFAULT_PATTERN)
+    if stated.get("sliding_window", _DEFAULT_PATTERN) is None or not kinds:
         return {}
     if pattern == "" or not isinstance(pattern, str | int | None):
         raise refused(NAME, "its exaone4 fails on such a sliding_window_pattern")
@@ -117,30 +117,30 @@ def tensorrt_layers(reading: LayerReading) -> Changes:
 
 
 def tensorrt_base(reading: LayerReading) -> Changes:
-    """A base at the top level, before that of an object that says nothing else."""
-    joins = reading.model_type != "deepseek_v3" and reading.top.has(_SHARE)
-    more = {*reading.rope} - _BASE_KEYS or joins  # a share goes into the object
+    """Return the top-level base if the rope object has at most a type and a base."""
+    has_share = reading.model_type != "deepseek_v3" and reading.top.has(SHARE)
+    more = {*reading.rope} - _BASE_KEYS or has_share  # a share is put into the object
     return {} if more or reading.container != "rope_parameters" else stated_base(reading)
 
 
-def tensorrt_columns(reading: LayerReading) -> Changes:
-    """The columns that ``rotary_dim`` counts, before a share.
+def tensorrt_rotary_dim(reading: LayerReading) -> Changes:
+    """Return the share of the head that ``rotary_dim`` is; it overrides a stated share.
 
-    Raises: InvalidInput where they make no pairs.
+    Raises: InvalidInput if it does not give whole pairs.
     """
-    columns, head = reading.top.count("rotary_dim"), reading.params["dim"]
-    share = None if columns is None else columns.value / head
+    rotary_dim, head = reading.top.count("rotary_dim"), reading.params["dim"]
+    share = None if rotary_dim is None else rotary_dim.value / head
     return other_share(reading, NAME, share, source="rotary_dim")
 
 
 def tensorrt_longrope(reading: LayerReading) -> Changes:
-    """The factors are chosen once, the long ones without a length, and s is of the two contexts."""
-    return of_two_contexts(reading, seq_len=max(reading.length, reading.original + 1))
+    """Return LongRoPE with s from the two contexts, and factors chosen once."""
+    return longrope_from_contexts(reading, seq_len=max(reading.length, reading.original + 1))
 
 
 _FORK = f"{HUB}/QiJune/TensorRT-LLM/blob"
-_FIRST = f"{_FORK}/6174b2c9db7f84eb2178f14d2a2f9d7bef7e2370/tensorrt_llm"
-_SECOND = f"{_FORK}/bfd6ac3f27c7f75c2036d7fb7e6dfa7d4b76336b/tensorrt_llm/_torch"
+_PACKAGE = f"{_FORK}/6174b2c9db7f84eb2178f14d2a2f9d7bef7e2370/tensorrt_llm"
+_TORCH = f"{_FORK}/bfd6ac3f27c7f75c2036d7fb7e6dfa7d4b76336b/tensorrt_llm/_torch"
 _CONFIG = (
     f"{HUB}/lfr-0531/TensorRT-LLM/blob/11b63d7fe8e739d1bc9d89bd70b88cd433f1f6be/tensorrt_llm/_torch"
 )
@@ -166,7 +166,7 @@ DIFFERENCES = (
         "fields",
         SCALED | LONGROPE,
         "fails on unknown rope types, nulls in scaling, and a Phi-3 without attention_bias",
-        f"{_FIRST}/functional_enums.py",
+        f"{_PACKAGE}/functional_enums.py",
         always(),
         refusals=(
             WITHIN_ANOTHER,
@@ -174,9 +174,9 @@ DIFFERENCES = (
             *for_keys(
                 refused,
                 "{} counts the columns of every model, which is not read here",
-                _BY_KEY,
+                _KEYS_OF_ANY_MODEL,
                 lambda key, r: (
-                    r.config.get(key) is not None and (r.model_type, key) not in _OWN_COLUMNS
+                    r.config.get(key) is not None and (r.model_type, key) not in _OWN_ROTARY_DIM
                 ),
             ),
             RuntimeRefusal(
@@ -216,7 +216,7 @@ DIFFERENCES = (
         _TABLES | {"nope"},
         "uses full attention in every fourth layer or by sliding_window_pattern; ignores "
         "layer_types",
-        f"{_SECOND}/models/modeling_exaone4.py",
+        f"{_TORCH}/models/modeling_exaone4.py",
         tensorrt_layers,
         frozenset({"exaone4"}),
     ),
@@ -227,14 +227,14 @@ DIFFERENCES = (
         "prefers top-level rope_theta if rope_parameters has no other keys",
         f"{_CONFIG}/pyexecutor/config_utils.py",
         tensorrt_base,
-        TYPED - _SHARED,
+        TYPED - _KEEPING_SHARE,
     ),
     RuntimeDifference(
         NAME,
         "scaling",
         _TABLES,
         "ignores scaling for this model",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         lambda r: {} if r.scheme == "rope" else plain(r),
         frozenset({"gemma3_text"}),
         refusals=(
@@ -248,8 +248,8 @@ DIFFERENCES = (
             ),
             RuntimeRefusal(
                 not_read,
-                f"{_SHARE} in one of Gemma 3's rope objects",
-                when=lambda r: _SHARE in r.rope,
+                f"{SHARE} in one of Gemma 3's rope objects",
+                when=lambda r: SHARE in r.rope,
             ),
             RuntimeRefusal(
                 refused,
@@ -263,7 +263,7 @@ DIFFERENCES = (
         "partial rotation",
         SCALED | LONGROPE,
         "rotates only the share of partial_rotary_factor, for every model",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         partial(any_share, runtime=NAME),
         (TYPED | {"gemma3_text"}) - {"deepseek_v3", "minimax_m2"},
     ),
@@ -272,8 +272,8 @@ DIFFERENCES = (
         "partial rotation",
         _TABLES,
         "rotates rotary_dim dimensions, regardless of partial_rotary_factor",
-        f"{_SECOND}/attention_backend/interface.py",
-        tensorrt_columns,
+        f"{_TORCH}/attention_backend/interface.py",
+        tensorrt_rotary_dim,
         frozenset({"minimax_m2"}),
     ),
     RuntimeDifference(
@@ -281,7 +281,7 @@ DIFFERENCES = (
         "layout",
         PLAIN_ROPE | YARN,
         "uses layout interleaved, regardless of rope_interleave",
-        f"{_FIRST}/_torch/models/modeling_deepseekv3.py",
+        f"{_PACKAGE}/_torch/models/modeling_deepseekv3.py",
         always(layout="interleaved"),
         frozenset({"deepseek_v3"}),
     ),
@@ -290,7 +290,7 @@ DIFFERENCES = (
         "original length",
         YARN | {"rope-llama3"},
         "reads the original length from the rope object, or max_position_embeddings",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         lambda r: {ORIGINAL: original_length(r, NAME, "entry", "context")} if r.rope else {},
     ),
     RuntimeDifference(
@@ -298,7 +298,7 @@ DIFFERENCES = (
         "fields",
         YARN,
         "divides by beta_fast and beta_slow even if they are 0",
-        f"{_FIRST}/functional_enums.py",
+        f"{_PACKAGE}/functional_enums.py",
         always(),
         refusals=(*NO_BETA_OF_ZERO,),
     ),
@@ -308,7 +308,7 @@ DIFFERENCES = (
         YARN,
         "ignores attention_factor and uses g(mscale)/g(mscale_all_dim) (defaults 1 and 0); always"
         " truncates",
-        f"{_SECOND}/attention_backend/interface.py",
+        f"{_TORCH}/attention_backend/interface.py",
         partial(magnitude_ratio, runtime=NAME),
         USUAL | SLIDING | {"deepseek_v3", "qwen2_moe"},
     ),
@@ -318,7 +318,7 @@ DIFFERENCES = (
         SCALED,
         "ignores attention_factor, mscale and the rotary share; always truncates; fails without "
         "yarn's keys",
-        f"{_FIRST}/_torch/models/modeling_gpt_oss.py",
+        f"{_PACKAGE}/_torch/models/modeling_gpt_oss.py",
         lambda r: {
             **dict.fromkeys(("attention_factor", "mscale", "mscale_all_dim", "partial")),
             **always_truncated(r),
@@ -344,7 +344,7 @@ DIFFERENCES = (
         LONGROPE,
         "chooses short or long factors once, by max_seq_len (here seq_len; default: long); "
         "ignores factor and attention_factor",
-        f"{_FIRST}/functional_enums.py",
+        f"{_PACKAGE}/functional_enums.py",
         tensorrt_longrope,
         refusals=(
             RuntimeRefusal(
@@ -352,10 +352,13 @@ DIFFERENCES = (
                 "it expects factors for hidden_size / num_attention_heads columns",
                 when=lambda r: (
                     len(r.params["short_factor"])
-                    != int((divided(r) or r.params["dim"]) * r.params.get("partial", 1.0)) // 2
+                    != int(
+                        (dimensions_per_head(r) or r.params["dim"]) * r.params.get("partial", 1.0)
+                    )
+                    // 2
                 ),
             ),
         ),
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""TensorRT-LLM's known differences, in the order in which they apply."""

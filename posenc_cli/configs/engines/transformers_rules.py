@@ -1,8 +1,8 @@
 """Differences of transformers 4.50 to 4.57 from transformers 5.
 
-All know ``rope_theta`` and ``rope_scaling`` alone, and from 4.52 on take the original length from
-the rope object. YaRN changed twice: 4.55 learned ``truncate``, and 4.56 stopped to replace the
-factor by the ratio of the two contexts.
+All read only ``rope_theta`` and ``rope_scaling``; from 4.52 on, the original length comes from the
+rope object. YaRN changed twice: 4.55 added ``truncate``, and 4.56 no longer replaces the factor by
+the ratio of the two contexts.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ SPANS = {
     "transformers-4.55": "4.55.4",
     "transformers-4.54": "4.52.4 to 4.54.1",
 }
-"""The engines, each by its newest version, and the versions that were run, which do the same."""
-STRETCHED = (
+"""The engines, named after the newest version, and the versions that were run and read alike."""
+RUN_WITH_ALL_TYPES = (
     *("cohere", "deepseek_v3", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "gpt_neox"),
     *("granite", "llama", "mistral", "mixtral", "phi", "qwen2", "qwen2_moe", "qwen3"),
     *("qwen3_moe", "stablelm", "starcoder2"),
 )
-"""The model types whose classes were run with every rope type."""
-_HEADS = ("mistral", "mixtral")
-"""Those whose config leaves head_dim None, which the rules for lengths then multiply."""
+"""Model types whose classes were run with every rope type."""
+_WITHOUT_HEAD_DIM = ("mistral", "mixtral")
+"""Models whose config leaves head_dim None, on which yarn and dynamic then fail."""
 
 _OLD = "transformers-4.50"
-_BROUGHT = {
+_ADDED_MODELS = {
     _OLD: (
         "align altclip aria aya_vision blip blip-2 bridgetower chinese_clip clap clip clipseg "
         "colpali emu3 flava fuyu gemma3 got_ocr2 grounding-dino groupvit idefics2 idefics3 "
@@ -69,23 +69,23 @@ _BROUGHT = {
         "florence2 glm4v_moe lfm2_vl metaclip_2 ovis2 qwen3_omni_moe qwen3_vl qwen3_vl_moe "
     ),
 }
-"""The models around a text model that each knows beside those of the versions before it.
+"""The outer models of a text model that each version adds to those of the versions before.
 
 Source: CONFIG_MAPPING_NAMES of models/auto/configuration_auto.py.
 """
 
 
-def _around(runtime: str) -> frozenset[str]:
-    versions = list(_BROUGHT)[: list(_BROUGHT).index(runtime) + 1]
-    return frozenset(name for version in versions for name in _BROUGHT[version].split())
+def _outer_models(runtime: str) -> frozenset[str]:
+    versions = list(_ADDED_MODELS)[: list(_ADDED_MODELS).index(runtime) + 1]
+    return frozenset(name for version in versions for name in _ADDED_MODELS[version].split())
 
 
 _NEED_ROPE_TYPE = ("cohere", "granite", "gemma3_text")
 _PHI3_SCALING, _PHI3_NEEDS = {"type", "short_factor", "long_factor"}, "needs a type and two factors"
 
 
-def _spelling(reading: LayerReading) -> str | None:
-    """The words for a ``rope_scaling`` that classes of transformers 4 fail on."""
+def _scaling_refusal_text(reading: LayerReading) -> str | None:
+    """Return the error text for a ``rope_scaling`` on which transformers 4 fails, or None."""
     scaling = reading.config.get("rope_scaling", reading.rope or None)
     if scaling is None:
         return None
@@ -101,7 +101,7 @@ def _spelling(reading: LayerReading) -> str | None:
     return f"its Phi-3 {f'takes no {extra[0]} in rope_scaling' if extra else _PHI3_NEEDS}"
 
 
-_CONTAINER: tuple[RuntimeRefusal, ...] = (
+_CONTAINER_REFUSALS: tuple[RuntimeRefusal, ...] = (
     RuntimeRefusal(
         refused,
         (
@@ -110,11 +110,11 @@ _CONTAINER: tuple[RuntimeRefusal, ...] = (
         ),
         when=lambda r: r.container == "rope_parameters",
     ),
-    RuntimeRefusal(refused, _spelling),
+    RuntimeRefusal(refused, _scaling_refusal_text),
 )
-"""What each version refuses: they know ``rope_theta`` and ``rope_scaling`` alone."""
-_SPAN: tuple[RuntimeRefusal, ...] = (
-    *_CONTAINER,
+"""Refusals of every version: all read only ``rope_theta`` and ``rope_scaling``."""
+_SPAN_REFUSALS: tuple[RuntimeRefusal, ...] = (
+    *_CONTAINER_REFUSALS,
     RuntimeRefusal(
         refused,
         lambda r: f"partial_rotary_factor makes its {r.model_type} fail",
@@ -129,7 +129,7 @@ _SPAN: tuple[RuntimeRefusal, ...] = (
         refused,
         lambda r: f"its {r.model_type} fails on this scaling without head_dim",
         when=lambda r: (
-            r.model_type in _HEADS
+            r.model_type in _WITHOUT_HEAD_DIM
             and r.scheme in ("rope-yarn", "rope-dynamic")
             and r.config
             and r.top.count("head_dim") is None
@@ -139,7 +139,9 @@ _SPAN: tuple[RuntimeRefusal, ...] = (
 
 
 def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
-    """The original length in the rope object, else the context; before 4.56 the factor of the two.
+    """Return YaRN with the rope object's original length, or the context without one.
+
+    Before 4.56, the factor is the ratio of the two contexts.
 
     Raises: InvalidInput.
     """
@@ -166,7 +168,7 @@ def span_yarn(reading: LayerReading, *, runtime: str) -> Changes:
 
 
 def old_yarn(reading: LayerReading) -> Changes:
-    """Transformers 4.50 ramps from L, has no mscale, and always truncates."""
+    """Return YaRN of transformers 4.50: no mscale, always truncated, ramp from the context."""
     amplitude = stated(reading, "attention_factor", "entry")
     if amplitude is None and reading.factor < 1:  # without the guard that later versions have
         amplitude = 0.1 * math.log(reading.factor) + 1.0
@@ -180,16 +182,16 @@ def old_yarn(reading: LayerReading) -> Changes:
 
 
 _TAGS = f"{HUB}/huggingface/transformers/blob"
-_MORE = {
+_YARN_REMARKS = {
     "transformers-4.57": "",
     "transformers-4.55": "; replaces factor by their ratio",
     "transformers-4.54": "; replaces factor by their ratio; always truncates",
 }
-"""What YaRN does besides."""
+"""YaRN's other differences in each version, as texts."""
 
 
-def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
-    """The differences of versions of transformers that do the same."""
+def _differences_of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
+    """Return the differences that a span of versions shares."""
     folder = f"{_TAGS}/v{SPANS[runtime].split()[-1]}/src/transformers"
     null = RuntimeDifference(
         runtime,
@@ -208,7 +210,7 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             "reads rope_theta and rope_scaling only",
             f"{folder}/models/llama/configuration_llama.py",
             always(),
-            refusals=_SPAN,
+            refusals=_SPAN_REFUSALS,
         ),
         *([] if runtime == "transformers-4.54" else [null]),
         RuntimeDifference(
@@ -224,7 +226,7 @@ def _of_span(runtime: str) -> tuple[RuntimeDifference, ...]:
             "original length",
             YARN,
             "computes the ramp from the rope object's original length, else from "
-            "max_position_embeddings" + _MORE[runtime],
+            "max_position_embeddings" + _YARN_REMARKS[runtime],
             f"{folder}/modeling_rope_utils.py",
             partial(span_yarn, runtime=runtime),
         ),
@@ -239,7 +241,7 @@ RUNTIMES = (
             name,
             version,
             {
-                **of_types(SCALED, *STRETCHED),
+                **of_types(SCALED, *RUN_WITH_ALL_TYPES),
                 **of_types(PLAIN_ROPE | {"rope-longrope"}, "phi3"),
                 **(
                     of_types(frozenset({"rope-yarn"}), "gpt_oss")
@@ -247,7 +249,7 @@ RUNTIMES = (
                     else {}
                 ),
             },
-            around=_around(name),
+            around=_outer_models(name),
         )
         for name, version in SPANS.items()
     ),
@@ -260,12 +262,12 @@ RUNTIMES = (
             **of_types(PLAIN_ROPE | {"rope-longrope"}, "phi3"),
             **of_types(SCALED, "gpt_neox", "phi", "stablelm", "granite"),
         },
-        around=_around(_OLD),
+        around=_outer_models(_OLD),
     ),
 )
 
 DIFFERENCES = (
-    *(difference for runtime in SPANS for difference in _of_span(runtime)),
+    *(difference for runtime in SPANS for difference in _differences_of_span(runtime)),
     RuntimeDifference(
         _OLD,
         "container",
@@ -274,7 +276,7 @@ DIFFERENCES = (
         f"{_OLD_FOLDER}/models/llama/configuration_llama.py",
         always(),
         refusals=(
-            *_CONTAINER,
+            *_CONTAINER_REFUSALS,
             RuntimeRefusal(
                 refused,
                 "partial_rotary_factor makes its Llama fail",
@@ -298,7 +300,7 @@ DIFFERENCES = (
         f"{_OLD_FOLDER}/models/phi3/configuration_phi3.py",
         always(),
         frozenset({"phi3"}),
-        refusals=(RuntimeRefusal(refused, _spelling),),
+        refusals=(RuntimeRefusal(refused, _scaling_refusal_text),),
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""The known differences of transformers 4, in the order in which they apply."""

@@ -1,8 +1,8 @@
-"""Differences of vLLM, today's and 0.11, from transformers 5.
+"""Differences of vLLM 0.33 and 0.11 from transformers 5.
 
-vLLM takes config objects of transformers 5.16 to 5.20, and folds what it finds at the top level
-into their rope parameters: so a share that a file states rotates in every model of its own.
-What its registry leaves to the modules of transformers rotates as these do.
+vLLM reads config objects of transformers 5.16 to 5.20, and moves top-level keys into their rope
+parameters. So a stated share applies to every model with a class of vLLM's own. Models that its
+registry leaves to the modules of transformers rotate as these do.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from posenc_cli.configs.engines.runtime_rules import (
     ORIGINAL,
     PLAIN_ROPE,
     SCALED,
+    SHARE,
     WHOLE_FACTOR,
     YARN,
     Changes,
@@ -39,12 +40,12 @@ from posenc_cli.configs.engines.runtime_rules import (
     fails_without,
     half_share,
     magnitude_ratio,
+    mimo_changes,
     mimo_refusals,
     mscales,
     nested_truncate,
     of_types,
     original_length,
-    own_mimo,
     refused,
     stated,
     stated_base,
@@ -55,54 +56,53 @@ from posenc_cli.configs.engines.runtime_rules import (
 
 NAME = "vllm"
 _OLD = "vllm-0.11"
-_SHARE = "partial_rotary_factor"
 MLA = DEEPSEEK | {"glm4_moe_lite", "glm_moe_dsa"}
-"""Those that attend to latents, scaled by the rotation of DeepSeek's own."""
-SKIPPING = frozenset({"afmoe", "cohere2", "exaone4", "llama4_text"})
-"""Those some of whose layers do not rotate."""
+"""Models with latent attention, whose rotation is DeepSeek's."""
+SOME_UNROTATED = frozenset({"afmoe", "cohere2", "exaone4", "llama4_text"})
+"""Models with unrotated layers."""
 PHI = frozenset({"phi3", "phimoe"})
-SEEING = frozenset(
+SEVERAL_AXES = frozenset(
     {
         *("glm_ocr_text", "qwen2_5_vl_text", "qwen2_vl_text", "qwen3_5_moe_text", "qwen3_5_text"),
         *("qwen3_vl_moe_text", "qwen3_vl_text"),
     }
 )
-"""Those whose pairs follow several axes."""
+"""Models whose frequency pairs follow several position axes."""
 OWN = frozenset(
     {
         *("apertus", "cohere", "ernie4_5", "ernie4_5_moe", "falcon", "gemma", "gemma2"),
         *("gemma3_text", "glm4", "glm4_moe", "granite", "granite_swa", "granitemoe", "lfm2"),
-        *("lfm2_moe",),
+        "lfm2_moe",
         *("minimax_m2", "ministral3", "mixtral", "nemotron", "olmoe", "qwen3_next", "stablelm"),
-        *(*LLAMA_LIKE, *SKIPPING),
+        *(*LLAMA_LIKE, *SOME_UNROTATED),
     }
 )
-"""Those whose class is vLLM's own, and hands the rope object on to its rotations."""
-TURNED = OWN | PHI | MLA | SEEING | {"gemma4_text", "modernbert"}
-"""Those whose rope parameters its own rotations are built of."""
+"""Models with vLLM's own class, which passes the rope object to its rotations."""
+OWN_ROTATIONS = OWN | PHI | MLA | SEVERAL_AXES | {"gemma4_text", "modernbert"}
+"""Models whose rope parameters go to vLLM's own rotations."""
 BACKEND = frozenset(
     {
         *("arcee", "glm", "gpt_neox", "olmo", "olmo2", "olmo3", "phi", "seed_oss", "smollm3"),
         "starcoder2",
     }
 )
-"""Those whose modules are transformers' own, here but for those that follow the length."""
-DIVIDED = frozenset(
+"""Models that run transformers' own modules; their dynamic scaling was not read."""
+WITHOUT_HEAD_DIM = frozenset(
     {"granitemoe", "lfm2_moe", "modernbert", "olmoe", "qwen2", "qwen2_moe", "stablelm"}
 )
-"""Those that know no ``head_dim``."""
+"""Models whose class does not read ``head_dim``."""
 _NEEDED = {
     "glm4_moe": ("head_dim",),
     "lfm2": ("block_dim",),
     "minimax_m2": ("rotary_dim",),
 }
-"""Keys without which a class cannot be built, by its model type."""
+"""Keys that a class requires, by model type."""
 _PHI3_ORIGINAL = 4096
-"""The original length of transformers' Phi3Config where a config has none."""
+"""The default original length of transformers' Phi3Config."""
 
 
 def vllm_longrope(reading: LayerReading) -> Changes:
-    """VLLM chooses the factors once, and takes s from the two contexts."""
+    """Return LongRoPE with factors chosen once, by the context, and s from the two contexts."""
     kind = reading.model_type
     own = _PHI3_ORIGINAL if kind == "phi3" and reading.config else "context"
     allocated = original_length(reading, NAME, "top", own, null=False)
@@ -116,7 +116,7 @@ def vllm_longrope(reading: LayerReading) -> Changes:
 
 
 def vllm_dynamic(reading: LayerReading) -> Changes:
-    """VLLM scales by the context over ``max_trained_positions``."""
+    """Return scaling by the context over ``max_trained_positions``, or none without that key."""
     trained = reading.entry.count("max_trained_positions")
     if trained is None:
         return {"scheme": "rope", "factor": None, "max_position_embeddings": None, "seq_len": None}
@@ -124,8 +124,8 @@ def vllm_dynamic(reading: LayerReading) -> Changes:
 
 
 def vllm11_yarn(reading: LayerReading) -> Changes:
-    """VLLM 0.11 reads ``attn_factor``, and mscale in DeepSeek alone."""
-    # gpt-oss hands it on to none.
+    """Return YaRN of vLLM 0.11, which reads ``attn_factor``, and mscale only in DeepSeek."""
+    # The gpt-oss class does not pass it on.
     places = () if reading.model_type == "gpt_oss" else ("entry",)
     own = stated(reading, "attn_factor", *places) or 1.0
     beside = ("top",) if reading.model_type in ("llama", "mistral") else ()
@@ -147,13 +147,13 @@ RUNTIMES = (
         "0.33.0",
         {
             **of_types(SCALED, *OWN),
-            **of_types(SCALED | {"nope"}, *SKIPPING),
+            **of_types(SCALED | {"nope"}, *SOME_UNROTATED),
             **of_types(SCALED | LONGROPE, *PHI),
             **of_types(frozenset({"rope"}) | YARN, *MLA),
             **of_types(SCALED, "gpt_oss", "mimo_v2_flash"),
             **of_types(PLAIN_ROPE | {"rope-proportional"}, "gemma4_text"),
             **of_types(PLAIN_ROPE, "modernbert"),
-            **of_types(frozenset({"mrope"}), *SEEING),
+            **of_types(frozenset({"mrope"}), *SEVERAL_AXES),
             **of_types(frozenset({"rope"}), "gptj"),
             **of_types(SCALED - DYNAMIC, *BACKEND),
             **of_types(SCALED - DYNAMIC | {"nope"}, "smollm3"),
@@ -180,15 +180,15 @@ DIFFERENCES = (
         "fails on an integer linear factor, nulls in scaling, and missing keys",
         f"{_VLLM}/{_ROTARY}/linear_scaling_rope.py",
         always(),
-        TURNED | {"gpt_oss"},
+        OWN_ROTATIONS | {"gpt_oss"},
         refusals=(
             RuntimeRefusal(refused, lambda r: fails_without(r, *_NEEDED.get(r.model_type, ()))),
             WHOLE_FACTOR,
             RuntimeRefusal(
                 refused,
-                lambda r: f"its {r.model_type} fails on {_SHARE}",
+                lambda r: f"its {r.model_type} fails on {SHARE}",
                 when=lambda r: (
-                    r.model_type in SEEING
+                    r.model_type in SEVERAL_AXES
                     and r.model_type.startswith("qwen3_vl")
                     and stated_share(r)
                 ),
@@ -200,7 +200,7 @@ DIFFERENCES = (
                     "sections do not fill"
                 ),
                 when=lambda r: (
-                    r.model_type in SEEING
+                    r.model_type in SEVERAL_AXES
                     and r.model_type.startswith("qwen2")
                     and divided_head(r).get("dim", r.params["dim"]) != r.params["dim"]
                 ),
@@ -228,7 +228,7 @@ DIFFERENCES = (
         "uses hidden_size / num_attention_heads instead of head_dim",
         f"{_VLLM}/models/{{model}}.py",
         divided_head,
-        DIVIDED,
+        WITHOUT_HEAD_DIM,
     ),
     RuntimeDifference(
         NAME,
@@ -236,7 +236,7 @@ DIFFERENCES = (
         SCALED,
         MIMO_KEYS + " (defaults: base 1000000, whole heads)",
         f"{_VLLM}/models/mimo_v2.py",
-        partial(own_mimo, runtime=NAME, base=1e6),
+        partial(mimo_changes, runtime=NAME, base=1e6),
         frozenset({"mimo_v2_flash"}),
         refusals=mimo_refusals("hybrid_layer_pattern", "swa_head_dim"),
     ),
@@ -252,7 +252,7 @@ DIFFERENCES = (
             NO_MROPE,
             RuntimeRefusal(
                 refused,
-                f"its glm_ocr rotates half a head without {_SHARE}, not its sections",
+                f"its glm_ocr rotates half a head without {SHARE}, not its sections",
                 when=lambda r: r.rope.get("mrope_section") and half_share(r, runtime=NAME),
             ),
         ),
@@ -265,7 +265,7 @@ DIFFERENCES = (
         "mrope_section",
         f"{_VLLM}/{_ROTARY}/mrope.py",
         stated_sections,
-        SEEING,
+        SEVERAL_AXES,
     ),
     RuntimeDifference(
         NAME,
@@ -301,7 +301,7 @@ DIFFERENCES = (
         "rotates only the share of partial_rotary_factor, for every model",
         f"{_VLLM}/{_ROTARY}/__init__.py",
         partial(any_share, runtime=NAME),
-        TURNED - SEEING,
+        OWN_ROTATIONS - SEVERAL_AXES,
     ),
     RuntimeDifference(
         NAME,
@@ -398,4 +398,4 @@ DIFFERENCES = (
         lambda r: {"seq_len": int(r.length * r.factor)},
     ),
 )
-"""Its known differences, in the order in which they are applied."""
+"""vLLM's known differences, in the order in which they apply."""

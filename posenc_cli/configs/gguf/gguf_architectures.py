@@ -1,10 +1,9 @@
 """How llama.cpp handles positions in each GGUF architecture, as data.
 
-Read in its own code at the version that :data:`~posenc_cli.configs.engines.runtimes.RUNTIMES`
-names: which columns pair up is said by ``llama_model_rope_type`` in src/llama-model.cpp, which
-tensors divide frequencies, and which layers slide or do not rotate, by src/models/*.cpp; what the
-converter does to the rows of q and k by conversion/*.py. An architecture that is not here was not
-read, and is refused.
+Read in its code at the version that :data:`~posenc_cli.configs.engines.runtimes.RUNTIMES` names.
+The layout is from ``llama_model_rope_type`` in src/llama-model.cpp. Divisors, sliding layers and
+unrotated layers are from src/models/*.cpp, and the converter's permutation of q and k from
+conversion/*.py. posenc refuses an architecture that is not here: it was not read.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ LLAMA_CPP = "https://github.com/ggml-org/llama.cpp/blob/master"
 FREQS = "rope_freqs.weight"
 LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
 FACTOR_TENSORS = (FREQS, LONG, SHORT)
-"""The tensors that divide frequencies, a number for each pair."""
+"""The tensors that divide frequencies, with a number for each pair."""
 
 OWN_BASE = 10_000.0
-"""The base of sliding layers that share none with the others, where no key says it."""
+"""The default base, also of sliding layers that do not share that of the others."""
 
 WITHOUT_BASE = ("falcon", "gemma", "gemma2", "gptneox", "phi2", "stablelm")
-"""Architectures whose files never state a base, as conversion/*.py has it: that of their published
-models is this one, and a file without it is as it should be."""
+"""Architectures for which conversion/*.py never writes a base. Their published models have
+:data:`OWN_BASE`, so a file without a base is complete.
+"""
 
 
 CONTEXTS = {
@@ -36,24 +36,25 @@ CONTEXTS = {
     **dict.fromkeys(("granitehybrid", "nemotron_h", "nemotron_h_moe"), (1 << 20, "nope")),
     **dict.fromkeys(("hunyuan-dense", "hunyuan-moe"), (1 << 18, "rope-dynamic")),
 }
-"""By their architecture, the context that conversion/*.py writes of models of one scheme whatever
-their config says: of hybrids that do not rotate, and of Hunyuan's dynamic scaling."""
+"""The context that conversion/*.py writes for models of one scheme regardless of their config, by
+architecture: hybrids that do not rotate, and Hunyuan's dynamic scaling.
+"""
 
 
 class Sliding(Record):
-    """Which layers see a window only, and how those rotate.
+    """Which layers attend only to a window, and how those layers rotate.
 
-    every: of so many layers the last sees all; of 0 a list alone says which.
-    dense_first: the first sees all, in place of the last.
-    everywhere: all slide.
-    blocks: where it is not 0, only models of so many layers slide.
-    window: how much they see where no key says it.
-    fixed: whatever the key says, but for 0.
+    every: the last of so many layers has full attention; 0 if only a list in the file says which.
+    dense_first: the first of them has full attention, not the last.
+    everywhere: all layers slide.
+    blocks: if not 0, only models with so many layers have sliding layers.
+    window: the default window.
+    fixed: the window is used regardless of the key, unless that is 0.
     optional: without the key no layer slides.
-    shared: their base is that of the others, else 10000.
-    keyed: a key changes their base, and a type of none leaves their factor.
-    scaled: their factor is that of the others, else 1.
-    plain: they leave YaRN out.
+    shared: their default base is that of the other layers, else 10000.
+    keyed: a key sets their base, and scaling type none keeps their factor.
+    scaled: their factor is that of the other layers, else 1.
+    plain: they do not use YaRN.
     """
 
     every: int = 0
@@ -65,49 +66,51 @@ class Sliding(Record):
     optional: bool = False
     shared: bool = False
     keyed: bool = True
-    stretched: bool = False
+    scaled: bool = False
     plain: bool = False
 
 
 class Architecture(Record):
-    """What llama.cpp does with positions in an architecture.
+    """llama.cpp's handling of positions in an architecture.
 
-    rotates: which columns pair up: ``norm`` (2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
-        ``imrope`` (as neox, on several axes), ``none``; ``norm or mrope`` goes by the sections.
-    permuted: the converter moves the rows of q and k from halves.
-    factors: the tensors it looks for: ``freqs``, ``long`` (and short), or ``either``, by the type.
-    divided: which layers they divide: ``all``, ``full`` ones, or ``none``: loaded in vain.
-    slice: of a head a slice rotates, and the rest stands beside it.
-    sliding: its layers that see a window only.
-    still: which layers do not rotate at all.
-    yarn: the keys of YaRN's that it alone reads.
-    bias: ALiBi's largest, ``key`` where a key says it, or T5's ``buckets``.
-    hybrid: only layers with heads of keys have attention.
-    interval: of so many layers the last has attention, unless a key says otherwise.
+    rope_type: the layout: ``norm`` (pairs 2i and 2i+1), ``neox`` (i and i + n/2), ``mrope`` and
+        ``imrope`` (as neox, with several axes), ``none``; ``norm or mrope`` depends on sections.
+    permuted: the converter permutes the rows of q and k, from the layout half.
+    factors: the tensors that it looks for: ``freqs``, ``long`` (and short), or ``either``, which
+        depends on the scaling type.
+    divided: the layers that they divide: ``all``, ``full``, or ``none`` if it loads and ignores
+        them.
+    slice: only a slice of the head rotates; the rest is beside it.
+    sliding: its layers with a window.
+    unrotated: the rule for unrotated layers.
+    yarn: YaRN's keys that only this architecture reads.
+    bias: ALiBi's largest bias, ``key`` if a key states it, or T5's ``buckets``.
+    hybrid: only layers with key heads have attention.
+    interval: the last of so many layers has attention, unless a key says otherwise.
     whole: whole heads must rotate.
-    table: trained rows are added, and must be there.
-    plain: no key scales its frequencies.
-    fixed: no key changes its base.
-    alpha: a key scales its base.
-    decoder: its decoder has layers of its own.
-    tenth: YaRN's log multiplier is written as a tenth of itself.
-    weighted: that weighs the amplitude too.
+    table: a learned table is added, and required.
+    plain: scaling keys are ignored.
+    fixed: the key of the base is ignored.
+    alpha: a key scales the base.
+    decoder: the decoder has layers of its own.
+    tenth: YaRN's log multiplier is stored as a tenth of its value.
+    weighted: the log multiplier also weights the amplitude.
     mscaled: scores are multiplied by the square of YaRN's mscale.
-    scale: what scores are multiplied by: 1/√d of a ``head``, what a ``key`` says, or ``one``; of
-        ``blocks``, as of a head, but in models of so many layers as there are columns for a head.
-    blocks: how many layers those have.
-    softcap: what scores are capped at where no key says it; None where they are not.
-    temperature: they grow with the position of the query: of ``unrotated`` layers that see
-        everything as Llama 4's do, by ``key``, or by two ``keys``.
+    scale: the factor of scores: 1/√d of a ``head``, a ``key``, or ``one``. ``blocks`` is that of
+        a head, except in models with ``blocks`` layers: there d is the default head size.
+    blocks: that number of layers.
+    softcap: the default cap of scores; None without a cap.
+    temperature: scores grow with the query's position: in ``unrotated`` layers with full attention
+        as in Llama 4, by one ``key``, or by two ``keys``.
     """
 
-    turns: str
+    rope_type: str
     permuted: bool = False
     factors: str = ""
     divided: str = "all"
     slice: bool = False
     sliding: Sliding | None = None
-    still: str = ""
+    unrotated: str = ""
     yarn: tuple[str, ...] = ()
     bias: float | str | None = None
     hybrid: bool = False
@@ -135,7 +138,7 @@ _PERMUTED = Architecture("norm", permuted=True)
 _NEOX = Architecture("neox")
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    # Pairs of neighbours, after the converter moved the rows of halves together.
+    # Interleaved, after the converter permuted the rows of q and k.
     **dict.fromkeys(
         ("llama", "llama-embed", "deci"), Architecture("norm", True, "either", whole=True)
     ),
@@ -146,46 +149,46 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(("xverse", "olmo", "arctic", "internlm2", "deepseek", "bailingmoe"), _PERMUTED),
     "chameleon": _PERMUTED,
     "baichuan": Architecture("norm", True, bias="of 40 layers"),
-    "granite": Architecture("norm", True, "either", still="unless finetuned", scale="key"),
+    "granite": Architecture("norm", True, "either", unrotated="unless finetuned", scale="key"),
     "granitehybrid": Architecture(
-        "norm", True, "freqs", still="unless finetuned", hybrid=True, scale="key"
+        "norm", True, "freqs", unrotated="unless finetuned", hybrid=True, scale="key"
     ),
-    "smollm3": Architecture("norm", True, still="every fourth"),
+    "smollm3": Architecture("norm", True, unrotated="every fourth"),
     "mistral3": Architecture(
         "norm", True, "either", yarn=(*_BETAS, _LOG), tenth=False, temperature="key"
     ),
-    # Pairs of neighbours, as the model has them.
+    # Interleaved in the model too.
     **dict.fromkeys(("command-r", "chatglm", "ernie4_5", "ernie4_5-moe"), _NORM),
     **dict.fromkeys(("neo-bert", "maincoder"), _NORM),
     "cohere2moe": Architecture(
         "norm",
-        sliding=Sliding(4, dense_first=True, shared=True, stretched=True, keyed=False),
-        still="unless sliding or leading",
+        sliding=Sliding(4, dense_first=True, shared=True, scaled=True, keyed=False),
+        unrotated="unless sliding or leading",
     ),
     "cohere2": Architecture(
         "norm",
-        sliding=Sliding(4, shared=True, stretched=True, keyed=False),
-        still="unless sliding",
+        sliding=Sliding(4, shared=True, scaled=True, keyed=False),
+        unrotated="unless sliding",
     ),
     "llama4": Architecture(
         "norm",
         factors="freqs",
-        sliding=Sliding(4, window=8192, fixed=True, shared=True, stretched=True),
-        still="every fourth, or the last",
-        temperature="unturned",
+        sliding=Sliding(4, window=8192, fixed=True, shared=True, scaled=True),
+        unrotated="every fourth, or the last",
+        temperature="unrotated",
     ),
     "muse-glimmer": Architecture(
-        "norm", permuted=True, sliding=Sliding(4, shared=True), still="unless sliding"
+        "norm", permuted=True, sliding=Sliding(4, shared=True), unrotated="unless sliding"
     ),
     "granite_swa": Architecture(
         "norm",
         permuted=True,
         factors="either",
-        sliding=Sliding(shared=True, stretched=True, keyed=False),
-        still="by list",
+        sliding=Sliding(shared=True, scaled=True, keyed=False),
+        unrotated="by list",
         scale="key",
     ),
-    "graniteswitch": Architecture("norm", True, still="unless finetuned", scale="key"),
+    "graniteswitch": Architecture("norm", True, unrotated="unless finetuned", scale="key"),
     "glm4": Architecture("norm or mrope"),
     "mistral4": Architecture("norm", slice=True, yarn=(_LOG,), mscaled=True, temperature="keys"),
     "deepseek2": Architecture(
@@ -195,7 +198,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "glm-dsa": Architecture("norm", slice=True, mscaled=True),
     **dict.fromkeys(("plm", "hy_v4"), Architecture("norm", slice=True)),
     "bailingmoe3": Architecture("norm or mrope", slice=True, hybrid=True),
-    # Pairs of halves.
+    # Layout half.
     **dict.fromkeys(("dbrx", "stablelm", "bitnet", "qwen", "qwen2", "qwen2moe"), _NEOX),
     **dict.fromkeys(("qwen3", "qwen3moe", "dream", "llada-moe", "rnd1", "olmoe", "phi2"), _NEOX),
     **dict.fromkeys(("gemma", "starcoder2", "openelm", "gptneox", "codeshell", "orion"), _NEOX),
@@ -214,13 +217,13 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "lfm2": Architecture(
         "neox",
         hybrid=True,
-        sliding=Sliding(everywhere=True, optional=True, shared=True, stretched=True, keyed=False),
+        sliding=Sliding(everywhere=True, optional=True, shared=True, scaled=True, keyed=False),
     ),
     "lfm2moe": Architecture("neox", hybrid=True),
     "minicpm3": Architecture("neox", factors="long", slice=True),
     "gemma2": Architecture(
         "neox",
-        sliding=Sliding(2, window=4096, shared=True, stretched=True),
+        sliding=Sliding(2, window=4096, shared=True, scaled=True),
         scale="blocks",
         blocks=46,
         softcap=50.0,
@@ -229,7 +232,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "gemma3n": Architecture("neox", sliding=Sliding(5), scale="one"),
     "gemma-embedding": Architecture("neox", sliding=Sliding(6)),
     "gemma4": Architecture("neox", factors="freqs", divided="full", sliding=Sliding(), scale="one"),
-    "gpt-oss": Architecture("neox", sliding=Sliding(2, shared=True, stretched=True)),
+    "gpt-oss": Architecture("neox", sliding=Sliding(2, shared=True, scaled=True)),
     "olmo2": Architecture(
         "neox", sliding=Sliding(4, optional=True, shared=True, keyed=False, plain=True)
     ),
@@ -239,8 +242,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "exaone4": Architecture(
         "neox",
         factors="freqs",
-        sliding=Sliding(4, window=4096, blocks=64, shared=True, stretched=True, keyed=False),
-        still="unless sliding",
+        sliding=Sliding(4, window=4096, blocks=64, shared=True, scaled=True, keyed=False),
+        unrotated="unless sliding",
     ),
     "smallthinker": Architecture(
         "neox",
@@ -251,19 +254,19 @@ ARCHITECTURES: Mapping[str, Architecture] = {
             optional=True,
             dense_first=True,
             shared=True,
-            stretched=True,
+            scaled=True,
         ),
-        still="every fourth from the first",
+        unrotated="every fourth from the first",
     ),
     "afmoe": Architecture(
         "neox",
-        sliding=Sliding(4, optional=True, shared=True, stretched=True),
-        still="every fourth",
+        sliding=Sliding(4, optional=True, shared=True, scaled=True),
+        unrotated="every fourth",
     ),
     "maple": Architecture(
-        "neox", sliding=Sliding(shared=True, stretched=True), still="unless sliding"
+        "neox", sliding=Sliding(shared=True, scaled=True), unrotated="unless sliding"
     ),
-    "spark2_5": Architecture("neox", sliding=Sliding(shared=True, stretched=True)),
+    "spark2_5": Architecture("neox", sliding=Sliding(shared=True, scaled=True)),
     "glm4moe": Architecture("neox or mrope"),
     "hunyuan_vl": Architecture("neox or mrope", alpha=True),
     **dict.fromkeys(("minimax-m3", "hy_v3"), _NEOX),
@@ -279,10 +282,10 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "exaone-moe": Architecture(
         "neox",
         factors="freqs",
-        sliding=Sliding(4, shared=True, stretched=True, keyed=False),
-        still="unless sliding",
+        sliding=Sliding(4, shared=True, scaled=True, keyed=False),
+        unrotated="unless sliding",
     ),
-    # Several axes.
+    # Several position axes.
     **dict.fromkeys(("qwen2vl", "paddleocr"), Architecture("mrope")),
     **dict.fromkeys(("qwen3vl", "qwen3vlmoe"), Architecture("imrope")),
     **dict.fromkeys(("qwen35", "qwen35moe"), Architecture("imrope", interval=4)),
@@ -295,7 +298,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(("jamba", "nemotron_h", "nemotron_h_moe"), Architecture("none", hybrid=True)),
     **dict.fromkeys(("kimi-linear", "kimi-k3", "glm5-next"), Architecture("none", hybrid=True)),
 }
-"""What was read, by the name in ``general.architecture``."""
+"""The architectures that were read, by their name in ``general.architecture``."""
 
 SPECIAL = {
     **dict.fromkeys(
@@ -314,7 +317,7 @@ SPECIAL = {
     **dict.fromkeys(("eagle3", "dflash", "gemma4-assistant"), "drafts tokens for another model"),
     **dict.fromkeys(("pockettts", "qwen3tts"), "generates speech"),
 }
-"""Architectures that are refused, and why."""
+"""Architectures that posenc refuses, and the reasons."""
 
 _LLAMAS = ("llama", "llama-embed", "deci", "arcee", "mistral3")
 
@@ -350,5 +353,6 @@ OF_MODEL_TYPES: Mapping[str, tuple[str, ...]] = {
     "qwen3_vl_text": ("qwen3vl",),
     "qwen3_vl_moe_text": ("qwen3vlmoe",),
 }
-"""By a model type of transformers, the architectures that the converter writes it as, where its own
-classes wrote some: in any other q and k may be permuted, or not, as they should not be."""
+"""The architectures that the converter writes for a model type of transformers, if its own classes
+wrote some. In a file of another architecture, q and k may be permuted wrongly.
+"""

@@ -1,6 +1,6 @@
-"""The file of a GGUF model: header and frequency divisors, of all shards.
+"""The file of a GGUF model: header and frequency divisors of all shards.
 
-Its metadata are read as llama.cpp reads them: each key has the type that it requires.
+Metadata are read as llama.cpp reads them: each key must have the type that llama.cpp requires.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SHARD = re.compile(r"(.*)-(\d{5})-of-(\d{5})(\.gguf)", re.DOTALL)
 _MOST_SHARDS = 1024
 
 
-def begins_a_gguf(path: str) -> bool:
-    """Whether a regular file begins as GGUF files do.
+def is_gguf(path: str) -> bool:
+    """Return whether a regular file begins like a GGUF file.
 
-    Raises: OSError where it cannot be read.
+    Raises: OSError if it cannot be read.
     """
     if not Path(path).is_file():
         return False
@@ -41,18 +41,18 @@ def begins_a_gguf(path: str) -> bool:
 def read_gguf_model(
     file: BinaryIO, path: str, *, size: int | None, name: str, ahead: bytes
 ) -> GGUFHeader:
-    """The header of a GGUF model that is open; of a shard, that of the whole model.
+    """Return the header of an open GGUF model; for a shard, that of the whole model.
 
-    ``size`` is None of a stream, whose other shards are not looked for. ``ahead`` are the bytes
-    that were read already.
+    ``size`` is None for a stream; its other shards are not searched for. ``ahead`` are the bytes
+    that were already read.
 
-    Raises: InvalidInput where it is malformed, or a shard without the first.
+    Raises: InvalidInput if it is malformed, or is a shard without the first one.
     """
     header = read_gguf(file, name=name, size=size, asked=FACTOR_TENSORS, ahead=ahead)
-    count = _stated(header, "split.count", most=_MOST_SHARDS)
+    count = _metadata_count(header, "split.count", most=_MOST_SHARDS)
     if count <= 1:
         return header
-    number = _stated(header, "split.no", most=count - 1)
+    number = _metadata_count(header, "split.no", most=count - 1)
     if size is None:
         if number:
             raise InvalidInput(f"{name} is shard {number + 1} of {count}; the first has the keys")
@@ -60,8 +60,8 @@ def read_gguf_model(
     return _with_shards(header, path, name, number, count)
 
 
-def _stated(header: GGUFHeader, key: str, *, most: int) -> int:
-    """A whole number of the metadata, 0 where the key is absent.
+def _metadata_count(header: GGUFHeader, key: str, *, most: int) -> int:
+    """Return an integer of the metadata, or 0 if the key is absent.
 
     Raises: InvalidInput for anything else, or a number above the limit.
     """
@@ -75,8 +75,8 @@ def _stated(header: GGUFHeader, key: str, *, most: int) -> int:
     return value
 
 
-def _shards(path: str, count: int) -> dict[int, Path]:
-    """The names of all shards, as llama.cpp gives them; none where the name is no shard's."""
+def _shard_paths(path: str, count: int) -> dict[int, Path]:
+    """Return the paths of all shards by number; empty if the name is not that of a shard."""
     match = _SHARD.fullmatch(path)
     if match is None or int(match[3]) != count:
         return {}
@@ -84,29 +84,32 @@ def _shards(path: str, count: int) -> dict[int, Path]:
     return {n: Path(f"{match[1]}-{n:05d}-of-{match[3]}{match[4]}") for n in numbers}
 
 
-def _read(place: Path, name: str) -> GGUFHeader:
+def _read_shard(place: Path, name: str) -> GGUFHeader:
     with open_input(place) as file:
         size = os.fstat(file.fileno()).st_size
-        beside = f"{name}, its shard {quoted_name(place.name)}"
-        return read_gguf(file, name=beside, size=size, asked=FACTOR_TENSORS)
+        shard_name = f"{name}, its shard {quoted_name(place.name)}"
+        return read_gguf(file, name=shard_name, size=size, asked=FACTOR_TENSORS)
 
 
 def _with_shards(header: GGUFHeader, path: str, name: str, own: int, count: int) -> GGUFHeader:
-    """The first shard, which alone has the model's keys, with the tensors of those beside it."""
-    places = _shards(path, count)
-    if own and not (1 in places and places[1].is_file()):
+    """Return the header of the first shard, which has the model's keys, with all shards' tensors.
+
+    Raises: InvalidInput if the first shard is missing.
+    """
+    paths = _shard_paths(path, count)
+    if own and not (1 in paths and paths[1].is_file()):
         raise InvalidInput(
             f"{name} is shard {own + 1} of {count}, and the keys of the model stand in the "
             "first, which is not beside it"
         )
-    first = _read(places[1], header.name) if own else header
+    first = _read_shard(paths[1], header.name) if own else header
     tensors, numbers, absent = dict(first.tensors), dict(first.numbers), []
     for number in range(2, count + 1):
-        place = places.get(number)
+        place = paths.get(number)
         if place is None or not place.is_file():
             absent.append(number)
             continue
-        shard = _read(place, name)
+        shard = _read_shard(place, name)
         tensors |= shard.tensors
         numbers |= shard.numbers
     return replace(first, name=name, tensors=tensors, numbers=numbers, absent=tuple(absent))
@@ -115,11 +118,11 @@ def _with_shards(header: GGUFHeader, path: str, name: str, own: int, count: int)
 _ROPE_LIKE = re.compile(
     r"rope|alibi|sliding_window|attention\.(?:scale|temperature_\w+)$|attn_logit_softcapping"
 )
-PLAIN = re.compile(r"\.rope\.(?:freq_base|dimension_count|scaling\.finetuned)$")
-"""Keys that say nothing where no layer rotates, as of Granite 4's hybrids."""
-_WHOLE = ("uint32", "int32")
+ONLY_WITH_ROTATION = re.compile(r"\.rope\.(?:freq_base|dimension_count|scaling\.finetuned)$")
+"""Keys without meaning if no layer rotates, as in Granite 4's hybrids."""
+_INTEGERS = ("uint32", "int32")
 WINDOW = "attention.sliding_window"
-_QUIET = {
+_DEFAULTS = {
     "rope.scaling.finetuned": False,
     "rope.scaling.yarn_beta_fast": 32.0,
     "rope.scaling.yarn_beta_slow": 1.0,
@@ -127,37 +130,37 @@ _QUIET = {
     "rope.scaling.yarn_ext_factor": 1.0,
     WINDOW: 0,
 }
-"""Keys that say nothing where they hold what llama.cpp takes anyway."""
+"""Keys that mean nothing if they hold llama.cpp's default."""
 
 
 class GGUFKeys:
-    """The metadata of an architecture; None stands for a key that is absent."""
+    """The metadata of an architecture; values are None for absent keys."""
 
     def __init__(self, header: GGUFHeader, architecture: str, notes: Notes) -> None:
         self.header, self.architecture, self.notes = header, architecture, notes
         self.read: set[str] = set()
 
     def path(self, key: str) -> str:
-        """The whole key."""
+        """Return the full key."""
         return f"{self.architecture}.{key}"
 
     def missing(self, key: str) -> InvalidInput:
-        """The error for a key without which llama.cpp loads no file."""
+        """Return the error for a missing key that llama.cpp requires."""
         return InvalidInput(
             f"{self.header.name}: {self.path(key)} is missing: llama.cpp does not load the file"
         )
 
     def default(self, key: str, value: Any, *, stated: Sourced | None = None) -> Sourced:
-        """What llama.cpp takes where a key is absent, or ``stated`` is 0."""
+        """Return llama.cpp's default for a key that is absent, or whose value ``stated`` is 0."""
         why = "key absent" if stated is None else "key is 0"
         return Sourced(value, f"DEFAULT: {why} ({self.path(key)})")
 
     def number(
         self, key: str, *, above: float | None = 0, minimum: float | None = None
     ) -> Sourced | None:
-        """A float32.
+        """Return a float32.
 
-        Raises: InvalidInput for anything else, or one out of bounds.
+        Raises: InvalidInput for another type, or a number out of bounds.
         """
         stated = self.of_type(key, "float32")
         if stated is not None and (rule := broken_bound(stated.value, above, minimum)):
@@ -165,9 +168,9 @@ class GGUFKeys:
         return stated
 
     def count(self, key: str, *, minimum: int = 1) -> Sourced | None:
-        """A uint32; an array of them is none.
+        """Return a uint32, or None for an array of them.
 
-        Raises: InvalidInput for a number of another type, or one below the minimum.
+        Raises: InvalidInput for another type, or a number below the minimum.
         """
         if self._is_array(key):
             return None
@@ -177,9 +180,9 @@ class GGUFKeys:
         return stated
 
     def needed(self, key: str, *, minimum: int = 1) -> Sourced:
-        """A uint32 that must be there.
+        """Return a required uint32.
 
-        Raises: InvalidInput where it is not.
+        Raises: InvalidInput if it is missing.
         """
         stated = self.count(key, minimum=minimum)
         if stated is None:
@@ -187,11 +190,11 @@ class GGUFKeys:
         return stated
 
     def counts(self, key: str) -> Sourced | None:
-        """A uint32, or an array of them, as a tuple.
+        """Return a uint32, or an array of them, as a tuple.
 
-        Raises: InvalidInput for anything else.
+        Raises: InvalidInput for another type, or an empty array.
         """
-        arrays = (f"array of {kind}" for kind in _WHOLE)
+        arrays = (f"array of {kind}" for kind in _INTEGERS)
         stated = self.of_type(key, "uint32", *arrays)
         if stated is None:
             return None
@@ -201,23 +204,26 @@ class GGUFKeys:
         return Sourced(tuple(values), stated.source)
 
     def flags(self, key: str) -> Sourced | None:
-        """An array of booleans or of uint32, as a tuple; None for a single number."""
+        """Return an array as a tuple of booleans, or None for a single number.
+
+        Raises: InvalidInput for an array of neither booleans nor integers.
+        """
         if not self._is_array(key):
             return None
-        stated = self.of_type(key, *(f"array of {kind}" for kind in ("bool", *_WHOLE)))
+        stated = self.of_type(key, *(f"array of {kind}" for kind in ("bool", *_INTEGERS)))
         return stated and Sourced(tuple(map(bool, stated.value)), stated.source)
 
     def unread(self, context: int) -> Iterator[str]:
-        """The rope-like keys that nothing read, those of other architectures too."""
+        """Yield the rope-like keys that nothing read, including those of other architectures."""
         own = f"{self.architecture}."
         for key, stated in self.header.metadata.items():
             name = key.removeprefix(own)
             if key in self.read or key.startswith(("general.", "tokenizer.", "split.")):
                 continue
-            quiet = name != key and name in _QUIET and _QUIET[name] == stated.value
-            # Phi 4's window is its context or more, which leaves nothing out
-            quiet |= name == WINDOW and type(stated.value) is int and stated.value >= context
-            if _ROPE_LIKE.search(key) and not quiet:
+            meaningless = name != key and name in _DEFAULTS and _DEFAULTS[name] == stated.value
+            # Phi 4's window is at least the context, so it excludes nothing.
+            meaningless |= name == WINDOW and type(stated.value) is int and stated.value >= context
+            if _ROPE_LIKE.search(key) and not meaningless:
                 yield printable(key)
 
     def _is_array(self, key: str) -> bool:
@@ -225,9 +231,9 @@ class GGUFKeys:
         return stated is not None and stated.type.startswith("array")
 
     def of_type(self, key: str, *kinds: str) -> Sourced | None:
-        """A value of some types, whose number or text could be read.
+        """Return a value that has one of some types.
 
-        Raises: InvalidInput for one of another.
+        Raises: InvalidInput for another type, or a text that could not be read.
         """
         path = self.path(key)
         stated = self.header.metadata.get(path)

@@ -1,8 +1,8 @@
 """A GGUF file, resolved to the schemes that llama.cpp runs, each value with its key.
 
-A GGUF file means what llama.cpp makes of it: its keys where they stand, else the defaults of its
-code, which are told as such. :mod:`~posenc_cli.configs.gguf.gguf_architectures` says what each
-architecture does otherwise, and where that was read.
+llama.cpp's reading is the reference: the file's keys, or else the defaults of its code, which are
+marked as such. :mod:`~posenc_cli.configs.gguf.gguf_architectures` has the rules of each
+architecture and their sources.
 
 Source: load_hparams and llama_model_rope_type of src/llama-model.cpp, the constructor of
 src/llama-context.cpp, src/models/*.cpp, and rope_yarn of ggml/src/ggml-cpu/ops.cpp, at
@@ -22,8 +22,8 @@ from posenc_cli.configs.gguf.gguf_architectures import (
     SHORT,
     WITHOUT_BASE,
 )
-from posenc_cli.configs.gguf.gguf_file import PLAIN
-from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, AlikeLayers, GGUFStretches, Sizes
+from posenc_cli.configs.gguf.gguf_file import ONLY_WITH_ROTATION
+from posenc_cli.configs.gguf.gguf_layers import MOST_LAYERS, LayerGroup, ScaledGGUFLayers, Sizes
 from posenc_cli.configs.resolved import (
     BIAS_TABLES,
     SEPARATE,
@@ -49,18 +49,18 @@ _POSITIONS = "position_embd.weight"
 
 
 def resolve_gguf(header: GGUFHeader) -> Resolved:
-    """What a GGUF file says of positions, as llama.cpp reads it.
+    """Return the positional encoding of a GGUF file, as llama.cpp reads it.
 
-    Raises: InvalidInput where llama.cpp refuses the file, or what it does was not read in its code.
+    Raises: InvalidInput if llama.cpp refuses the file, or if its code was not read for it.
     """
     return _GGUFModel(header).resolved()
 
 
-class _GGUFModel(GGUFStretches):
-    """A GGUF file as it is read."""
+class _GGUFModel(ScaledGGUFLayers):
+    """A GGUF file and its notes."""
 
     def resolved(self) -> Resolved:
-        """All layers, and what to know of them.
+        """Return all layers and the notes about them.
 
         Raises: InvalidInput.
         """
@@ -71,16 +71,16 @@ class _GGUFModel(GGUFStretches):
         self._note_tensors()
         rotating = any(group.is_rotary for group in layers)
         found = self.keys.unread(self.context.value)
-        unread = tuple(key for key in found if rotating or not PLAIN.search(key))
+        unread = tuple(key for key in found if rotating or not ONLY_WITH_ROTATION.search(key))
         if unread:
             self.notes.warnings.append(f"llama.cpp reads nothing of {', '.join(unread)} here")
         latent = self._latent(unread, layers)
         return self.notes.resolved(self.architecture_name, layers, unread, noun=NOUN, latent=latent)
 
     def _latent(self, unread: Sequence[str], layers: Sequence[Layers]) -> dict[str, Any]:
-        """The rotary keys that change nothing here, with their values."""
-        held = self.header.metadata
-        found: dict[str, Any] = {key: held[key].value for key in unread if key in held}
+        """Return the rotary keys without effect in this file, with their values."""
+        stored = self.header.metadata
+        found: dict[str, Any] = {key: stored[key].value for key in unread if key in stored}
         original = self.keys.count("rope.scaling.original_context_length", minimum=0)
         used = any("original_max_position_embeddings" in group.params for group in layers)
         if original is not None and not used and original.value not in (0, self.context.value):
@@ -94,20 +94,20 @@ class _GGUFModel(GGUFStretches):
             yield from self._buckets()
         elif bias is not None:
             yield self._alibi(bias)
-        elif architecture.turns == "none":
-            yield self._not_turning()
+        elif architecture.rope_type == "none":
+            yield self._unrotated_layers()
         else:
             groups = self.groups()
             for group in groups:
                 yield self._group_layers(group, self.label(group, groups))
 
     def _bias(self) -> Sourced | None:
-        """The largest slope of ALiBi, None where there is none."""
+        """Return ALiBi's largest bias, or None without ALiBi."""
         bias = self.architecture.bias
         if isinstance(bias, float):
-            return Sourced(bias, self._rule("its graph"))
+            return Sourced(bias, self._rule_text("its graph"))
         if bias == "of 40 layers" and self.blocks == 40:
-            return Sourced(8.0, self._rule("its graph of 40 layers"))
+            return Sourced(8.0, self._rule_text("its graph of 40 layers"))
         if bias == "key":
             stated = self.keys.number("attention.max_alibi_bias", minimum=0)
             return stated if stated and stated.value else None
@@ -117,28 +117,28 @@ class _GGUFModel(GGUFStretches):
         params = {
             "heads": self._heads(),
             "max_bias": bias,
-            "form": Sourced("symmetric", self._rule("−m · |i − j|")),
+            "form": Sourced("symmetric", self._rule_text("−m · |i − j|")),
         }
-        return Layers(None, self.attending(), "alibi", params, {"context": self.context})
+        return Layers(None, self.attention_layers(), "alibi", params, {"context": self.context})
 
     def _buckets(self) -> Iterator[Layers]:
-        """T5's buckets, whose encoder looks both ways."""
+        """Yield T5's layers: the encoder's are bidirectional."""
         params = {
             "heads": self._heads(),
             "num_buckets": self.keys.needed("attention.relative_buckets_count"),
-            "max_distance": Sourced(128, self._rule("its graph")),
+            "max_distance": Sourced(128, self._rule_text("its graph")),
         }
         further = self.keys.count("decoder_block_count")
         sides = {"encoder": (self.blocks, True)}
         if self.architecture.decoder:
             sides["decoder"] = (further.value if further else self.blocks, False)
         for side, (count, both) in sides.items():
-            flag = {"bidirectional": Sourced(both, self._rule(f"its {side}"))}
+            flag = {"bidirectional": Sourced(both, self._rule_text(f"its {side}"))}
             layers = tuple(range(min(count, MOST_LAYERS)))
             yield Layers(side, layers, "t5", params | flag, self._bias_tables(side))
 
     def _bias_tables(self, side: str) -> dict[str, Sourced]:
-        """Whether each layer has a table of biases: without its own it takes the first layer's."""
+        """Return whether layers share the first layer's bias table, by the tensors in the file."""
         names = [
             name
             for name in self.header.tensors
@@ -149,13 +149,13 @@ class _GGUFModel(GGUFStretches):
         tables = SHARED if len(names) == 1 else SEPARATE
         return {BIAS_TABLES: Sourced(tables, f"tensors attn_rel_b.weight: {len(names)}")}
 
-    def _not_turning(self) -> Layers:
-        """A table of trained rows, or no positions at all."""
+    def _unrotated_layers(self) -> Layers:
+        """Return layers with a learned table, or without positions."""
         table = self.header.tensors.get(_POSITIONS)
         if table is not None and len(table.shape) == 2:
-            rows, columns = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
+            rows, dims = (Sourced(size, f"the shape of {_POSITIONS}") for size in table.shape)
             return Layers(
-                None, (), "learned", {"dim": columns, "max_len": rows}, {"context": self.context}
+                None, (), "learned", {"dim": dims, "max_len": rows}, {"context": self.context}
             )
         if self.architecture.table:
             raise self.error(f"the tensor {_POSITIONS} is missing")
@@ -166,7 +166,7 @@ class _GGUFModel(GGUFStretches):
             )
             self.notes.defaulted.append(self.keys.path("attention.max_alibi_bias"))
         context = {"context": self.context}
-        return Layers(None, self.attending(), "nope", {"dim": self.embedding}, context)
+        return Layers(None, self.attention_layers(), "nope", {"dim": self.embedding}, context)
 
     def _heads(self) -> Sourced:
         heads = self.keys.counts("attention.head_count")
@@ -176,10 +176,10 @@ class _GGUFModel(GGUFStretches):
             raise self.error(f"{heads.source} {heads.value[0]}: must be at least 1")
         return Sourced(heads.value[0], heads.source)
 
-    def _equal_share(self) -> Sourced:
-        """The columns of a head where no key states them: its share of the embedding.
+    def _default_head_size(self) -> Sourced:
+        """Return the default head size, embedding_length / head_count.
 
-        More heads than columns leave it 1, which no rotation takes.
+        With more heads than dimensions it is 1, which no rotation accepts.
         """
         return Sourced(
             max(self.embedding.value // self._heads().value, 1),
@@ -187,14 +187,14 @@ class _GGUFModel(GGUFStretches):
             "embedding_length / head_count",
         )
 
-    def _group_layers(self, group: AlikeLayers, label: str | None) -> Layers:
-        """The layers of a group that rotates, or stands still."""
+    def _group_layers(self, group: LayerGroup, label: str | None) -> Layers:
+        """Return the layers of a group, rotated or not."""
         context = {"context": self.context}
         window = self.window() if group.slides else None
         if window is not None:
             context["window"] = window
-        context |= self._scores() | self._temperature(group)
-        if not group.turns:
+        context |= self._score_settings() | self._temperature_settings(group)
+        if not group.rotates:
             return Layers(label, group.layers, "nope", {"dim": self.embedding}, context)
         sizes = self._sizes(group.slides)
         params = {
@@ -203,8 +203,8 @@ class _GGUFModel(GGUFStretches):
             "layout": self._layout(),
             **({} if sizes.share is None else {"partial": sizes.share}),
         }
-        stretch = self._stretch(group)
-        scheme, more = self._scheme(group, stretch, sizes, params)
+        scaling = self._scaling(group)
+        scheme, more = self._scheme(group, scaling, sizes, params)
         params |= more
         derived = {"head_dim": params["dim"]}
         if sizes.beside is not None:
@@ -212,29 +212,29 @@ class _GGUFModel(GGUFStretches):
         if sizes.stated is not None:
             derived["rotary_width"] = sizes.stated
         derived |= magnitude(scheme, params)
-        softmax = self._softmax_multiplier(stretch)
+        softmax = self._softmax_multiplier(scaling)
         if softmax is not None:
             derived["softmax_multiplier"] = softmax
-        derived["scaling_type"], derived["scaling_factor"] = stretch.kind, stretch.factor
-        wanted = self._wanted(stretch.kind.value, slides=group.slides)
-        if wanted:
-            found = [name for name in wanted if name in self.header.numbers]
+        derived["scaling_type"], derived["scaling_factor"] = scaling.kind, scaling.factor
+        divisors = self._divisor_names(scaling.kind.value, slides=group.slides)
+        if divisors:
+            found = [name for name in divisors if name in self.header.numbers]
             derived["divisors"] = (
                 Sourced(" ".join(found), "llama.cpp divides frequencies by them")
                 if found
-                else Sourced(None, f"DEFAULT: tensor absent ({wanted[0]})")
+                else Sourced(None, f"DEFAULT: tensor absent ({divisors[0]})")
             )
-        if self.architecture.permuted or self._turns_other_pairs():
+        if self.architecture.permuted or self._has_half_pairs():
             derived["permuted"] = Sourced(True, f"{LLAMA_CPP}/conversion")
         self._note_ignored_factor(params)
         return Layers(label, group.layers, scheme, params, derived | context)
 
-    def _scores(self) -> dict[str, Sourced]:
-        """What multiplies and caps scores, where that is not 1/√d alone."""
+    def _score_settings(self) -> dict[str, Sourced]:
+        """Return the scale and the cap of scores, if they are not just 1/√d."""
         found: dict[str, Sourced] = {}
         architecture = self.architecture
         if architecture.scale == "one":
-            found["attention_scale"] = Sourced(1.0, self._rule("its graph"))
+            found["attention_scale"] = Sourced(1.0, self._rule_text("its graph"))
         elif architecture.scale == "key":
             stated = self.keys.number("attention.scale", above=None)
             if stated is not None and stated.value:
@@ -247,31 +247,31 @@ class _GGUFModel(GGUFStretches):
         return found
 
     def _scale_by_blocks(self) -> Sourced:
-        """Gemma's scale, of which llama.cpp knows by the layers alone."""
+        """Return Gemma's scale, which llama.cpp infers from the number of layers."""
         head = self.keys.count("attention.key_length")
         if self.blocks == self.architecture.blocks or head is None:
-            head = self._equal_share()
-        columns = head.value
+            head = self._default_head_size()
+        dims = head.value
         return Sourced(
-            columns**-0.5, self._rule(f"1/√{columns} of {self.blocks} layers, as no key says it")
+            dims**-0.5, self._rule_text(f"1/√{dims} of {self.blocks} layers, as no key says it")
         )
 
-    def _temperature(self, group: AlikeLayers) -> dict[str, Sourced]:
-        """How scores grow with the position of the query, where they do."""
+    def _temperature_settings(self, group: LayerGroup) -> dict[str, Sourced]:
+        """Return how scores grow with the query's position; empty if they do not."""
         rule = self.architecture.temperature
-        if rule == "unturned":
-            tuned = not group.turns and self.window() is not None
-            scale = Sourced(0.1, self._rule("its load_arch_hparams")) if tuned else None
-            length = Sourced(8192, self._rule("its load_arch_hparams"))
+        if rule == "unrotated":
+            applies = not group.rotates and self.window() is not None
+            scale = Sourced(0.1, self._rule_text("its load_arch_hparams")) if applies else None
+            length = Sourced(8192, self._rule_text("its load_arch_hparams"))
         else:
             key = "attention.temperature_scale"
             scale = self.keys.number(key, above=None) if rule else None
-            length = self._original()
+            length = self._original_length()
             if rule == "keys" and scale is not None:
                 length = self.keys.needed("attention.temperature_length")
         if scale is None or not scale.value:
             return {}
-        offset = Sourced(int(rule == "unturned"), self._rule("its load_arch_hparams"))
+        offset = Sourced(int(rule == "unrotated"), self._rule_text("its load_arch_hparams"))
         return {
             "temperature_scale": scale,
             "temperature_length": length,
@@ -279,53 +279,53 @@ class _GGUFModel(GGUFStretches):
         }
 
     def _sizes(self, slides: bool) -> Sizes:
-        """How wide heads are, and how much of them rotates.
+        """Return the head size and the rotary dim.
 
-        Raises: InvalidInput where llama.cpp refuses them.
+        Raises: InvalidInput if llama.cpp refuses them.
         """
-        head = self.keys.count("attention.key_length") or self._equal_share()
-        turning = self.keys.count("rope.dimension_count")
+        head = self.keys.count("attention.key_length") or self._default_head_size()
+        rotated = self.keys.count("rope.dimension_count")
         if slides:
             head = self.keys.count("attention.key_length_swa") or head
-            turning = self.keys.count("rope.dimension_count_swa") or turning
-        stated = turning
-        if turning is None:
+            rotated = self.keys.count("rope.dimension_count_swa") or rotated
+        stated = rotated
+        if rotated is None:
             source = f"DEFAULT: key absent ({self.keys.path('rope.dimension_count')})"
-            turning = Sourced(head.value, source)
+            rotated = Sourced(head.value, source)
         if self.architecture.slice:
             whole = self.keys.count("attention.key_length_mla") or head
-            beside = Sourced(whole.value - turning.value, f"derived: {whole.source} − the slice")
-            self._check_width(turning, whole)
-            return Sizes(turning, int(turning.value), None, beside)
-        self._check_width(turning, head)
-        if turning.value == head.value:
+            beside = Sourced(whole.value - rotated.value, f"derived: {whole.source} − the slice")
+            self._check_width(rotated, whole)
+            return Sizes(rotated, int(rotated.value), None, beside)
+        self._check_width(rotated, head)
+        if rotated.value == head.value:
             return Sizes(head, int(head.value), None, None, stated)
         if self.architecture.whole:
             raise self.error(
-                f"{turning.source} {turning.value}: llama.cpp refuses {self.architecture_name} "
+                f"{rotated.source} {rotated.value}: llama.cpp refuses {self.architecture_name} "
                 f"unless all {head.value} dimensions of a head rotate"
             )
-        share = turning.value / head.value
-        if int(head.value * share) < turning.value:
+        share = rotated.value / head.value
+        if int(head.value * share) < rotated.value:
             share = math.nextafter(share, 1)
-        part = Sourced(share, f"derived: {turning.source} / {head.value}")
-        return Sizes(head, int(turning.value), part, None)
+        part = Sourced(share, f"derived: {rotated.source} / {head.value}")
+        return Sizes(head, int(rotated.value), part, None)
 
-    def _check_width(self, turning: Sourced, head: Sourced) -> None:
-        if turning.value % 2 or not 2 <= turning.value <= head.value:
+    def _check_width(self, rotated: Sourced, head: Sourced) -> None:
+        if rotated.value % 2 or not 2 <= rotated.value <= head.value:
             raise self.error(
-                f"{turning.source} {turning.value}: must be even, from 2 to the {head.value} "
+                f"{rotated.source} {rotated.value}: must be even, from 2 to the {head.value} "
                 "columns of a head"
             )
 
     def _base(self, slides: bool) -> Sourced:
-        """The base of the layers that slide, or of the others."""
+        """Return the base of the sliding layers, or of the others."""
         base = self.keys.number("rope.freq_base")
         if self.architecture.fixed:
             if base is not None and base.value != OWN_BASE:
                 own = f"{self.architecture_name} rotates by the base {OWN_BASE:g}"
                 self.notes.ineffective(base, own)
-            return Sourced(OWN_BASE, self._rule("its graph has no other base"))
+            return Sourced(OWN_BASE, self._rule_text("its graph has no other base"))
         if base is None:
             base = self.keys.default("rope.freq_base", OWN_BASE)
             shared = self.architecture.sliding and self.architecture.sliding.shared
@@ -334,10 +334,10 @@ class _GGUFModel(GGUFStretches):
         sliding = self.architecture.sliding
         if slides and sliding is not None:
             base = self._sliding_base(base, sliding)
-        return self._grown(base)
+        return self._alpha_scaled_base(base)
 
     def _sliding_base(self, base: Sourced, sliding: Sliding) -> Sourced:
-        """The base of layers that slide, beside that of the others."""
+        """Return the base of the sliding layers; ``base`` is that of the others."""
         key = "rope.freq_base_swa"
         own = self.keys.number(key)
         if sliding.keyed and own is not None:
@@ -355,8 +355,8 @@ class _GGUFModel(GGUFStretches):
         self._note_default(key, default)
         return default
 
-    def _grown(self, base: Sourced) -> Sourced:
-        """HunYuan's base, which its alpha scales as NTK does."""
+    def _alpha_scaled_base(self, base: Sourced) -> Sourced:
+        """Return HunYuan's base: its alpha scales the base as NTK does."""
         if not self.architecture.alpha:
             return base
         alpha = self.keys.number("rope.scaling.alpha", minimum=0)
@@ -375,17 +375,15 @@ class _GGUFModel(GGUFStretches):
         )
 
     def _layout(self) -> Sourced:
-        turns = self.architecture.turns.split()[0]
-        if self._turns_other_pairs():
-            turns = "mrope"
-        layout = "interleaved" if turns == "norm" else "half"
-        return Sourced(layout, f"llama.cpp's rope type {turns.upper()}")
+        rope_type = self.architecture.rope_type.split()[0]
+        if self._has_half_pairs():
+            rope_type = "mrope"
+        layout = "interleaved" if rope_type == "norm" else "half"
+        return Sourced(layout, f"llama.cpp's rope type {rope_type.upper()}")
 
-    def _turns_other_pairs(self) -> bool:
-        """Whether axes make pairs of halves of what are neighbours without."""
-        return self.architecture.turns == "norm or mrope" and self._has_axes()
-
-    # What else to say
+    def _has_half_pairs(self) -> bool:
+        """Return whether the sections change the pairs from interleaved to half."""
+        return self.architecture.rope_type == "norm or mrope" and self._has_axes()
 
     def _note_file(self) -> None:
         header, notes = self.header, self.notes
@@ -402,17 +400,17 @@ class _GGUFModel(GGUFStretches):
             notes.headlines.append(f"the file ends before {which} do: llama.cpp does not load it")
 
     def _note_tensors(self) -> None:
-        """Warn of tensors that llama.cpp does not use, and of factors that are not there."""
-        kind = self._type().value
-        wanted = self._wanted(kind)
+        """Warn of tensors that llama.cpp ignores, and of missing factors."""
+        kind = self._scaling_type().value
+        divisors = self._divisor_names(kind)
         for name in FACTOR_TENSORS:
-            if name in self.header.tensors and name not in wanted:
+            if name in self.header.tensors and name not in divisors:
                 self.notes.headlines.append(
                     f"llama.cpp divides no frequencies of {self.architecture_name} by the tensor "
                     f"{name} (rope.scaling.type {kind})"
                 )
                 self.notes.contradicted.append(name)
-        if kind == "longrope" and set(wanted) - {*self.header.tensors}:
+        if kind == "longrope" and set(divisors) - {*self.header.tensors}:
             path = self.keys.path("rope.scaling.type")
             self.notes.doubt(
                 path,
