@@ -87,7 +87,10 @@ def test_kimi_k2_is_deepseek_v3_by_another_name():
         ({"model_type": ""}, "model_type '': must be a name"),
         ({"model_type": "a\x1b[2J"}, r"'a\x1b[2J'"),
         ({"model_type": "x" * 5000}, "(5000 characters)"),
-        ({"model_type": "chatglm9", "rope_ratio": 5}, "its keys (rope_ratio) belong to its own code"),
+        (
+            {"model_type": "chatglm9", "rope_ratio": 5},
+            "its keys (rope_ratio) belong to its own code",
+        ),
         ({"model_type": "phi3small", "rope_embedding_base": 1e6}, "(rope_embedding_base)"),
         ({"model_type": "jais", "position_embedding_type": "alibi"}, "(position_embedding_type)"),
         ({**LLAMA, "rope_scaling": {**LINEAR, "factor": "\x1b[31m"}}, r"factor "),

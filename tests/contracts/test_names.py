@@ -66,6 +66,8 @@ NOUNS = ("A", "An", "All", "As", "Each", "Every", "How", "If", "One", "Some", "T
 NOUNS += ("These", "This", "Those", "What", "Where", "Whether", "Which", "Who", "Why")
 """First words of a docstring that says what a function's result is, not what the function does."""
 DECORATORS = ("property", "setter", "contextmanager", "fixture")
+DECORATORS += ("absolute", "bias", "relative", "rotary")
+"""Decorators of functions that are used as things; posenc schemes shows a scheme's docstring."""
 
 
 def described_as_things(tree: ast.Module) -> list[str]:
@@ -81,7 +83,9 @@ def described_as_things(tree: ast.Module) -> list[str]:
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         and (ast.get_docstring(node) or "Return").split(maxsplit=1)[0] in NOUNS
-        and not any(ast.unparse(each).endswith(DECORATORS) for each in node.decorator_list)
+        and not any(
+            ast.unparse(each).partition("(")[0].endswith(DECORATORS) for each in node.decorator_list
+        )
     ]
 
 
