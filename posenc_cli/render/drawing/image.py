@@ -1,4 +1,4 @@
-"""Figures as files: PNG, SVG and PDF by matplotlib.
+"""Draw figures as PNG, SVG and PDF files with matplotlib.
 
 matplotlib lays out the page, and the drawing depends on the room it leaves. So a figure is first
 laid out with its labels. Then the values that fit are computed and drawn. The same figure gives the
@@ -83,26 +83,26 @@ _MARGINS = 9.0, 6.5
 _LEAST_MAP, _LEAST_PANEL, _OWN_SCALE = 4.0, 10.0, 4.0
 """Sides of the smallest of many maps, and of a panel with its own axes, in lines of text.
 
-A panel with its own color scale, or with curves, needs more.
+``_OWN_SCALE`` is added if a panel has a separate color scale, or curves.
 """
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
 _COMPRESSION = {"compress_level": 5, "compress_type": zlib.Z_DEFAULT_STRATEGY}
 """The compression of PNG files.
 
-For 37 pictures, files had 0.89 times the size that matplotlib gives them, at most 1.04 times, and
-took 0.56 times the time.
+For 37 pictures, files had 0.89 times matplotlib's usual size, at most 1.04 times, and took 0.56
+times the time.
 """
 _SMALLEST_TEXT = 6.0
-"""Points of text down to which it may be smaller, so that no panels are left out."""
+"""The smallest text size, in points, that is used so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.25
 """Padding around axes, legends and notes, in lines of text."""
 _APART = 0.5
-"""Padding beside axes with color scales of their own, whose labels are next to others' labels."""
+"""Padding beside axes with separate color scales, whose labels are next to others' labels."""
 _MOST_GROWTH = 2
-"""How much higher than usual a page may get, so that no panels are left out."""
+"""How many times its usual height a page may reach, so that no panels are left out."""
 _LINES_OF_TITLE, _LINES_OF_NOTES = 3, 4
 """The most lines of a title, and of notes."""
 _LEAST_CURVES = 0.5
@@ -110,7 +110,7 @@ _LEAST_CURVES = 0.5
 
 
 def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[bytes]:
-    """A figure as the bytes of a file.
+    """Return a figure as the bytes of a file.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
@@ -124,29 +124,29 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
             content.write(png_of(drawing.page))
         else:
             drawing.page.savefig(content, format=form, dpi=style.dpi, metadata=_METADATA[form])
-    wrong = warnings_of(drawing.shown)
-    boxes = _missing_glyphs([str(warning.message) for warning in caught])
+    not_finite = warnings_of(drawing.shown)
+    missing_glyphs = _missing_glyphs([str(warning.message) for warning in caught])
     drawn = content.getvalue()
     if form == "svg":
-        drawn = _described(drawn, figure, drawing.shown)
-    return Picture(drawn, (*wrong, *boxes), tuple(drawing.shown))
+        drawn = _with_description(drawn, figure, drawing.shown)
+    return Picture(drawn, (*not_finite, *missing_glyphs), tuple(drawing.shown))
 
 
-def _described(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
-    """An SVG with a title and a description in words, for readers who cannot see it."""
-    told = [printable_text(line) for line in figure_sentences(figure, shown)]
+def _with_description(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
+    """Add a title and a description in words to an SVG, for readers who cannot see it."""
+    sentences = [printable_text(line) for line in figure_sentences(figure, shown)]
     title, text = (
-        escape(line, quote=False) for line in (printable_text(figure.title), "\n".join(told))
+        escape(line, quote=False) for line in (printable_text(figure.title), "\n".join(sentences))
     )
     head, start, rest = svg.partition(b"<svg ")
     tag, end, content = rest.partition(b">")
     names = b' role="img" aria-labelledby="title desc"'
-    words = f'\n <title id="title">{title}</title>\n <desc id="desc">{text}</desc>'.encode()
-    return b"".join([head, start, tag, names, end, words, _NO_XML.sub(b"", content)])
+    description = f'\n <title id="title">{title}</title>\n <desc id="desc">{text}</desc>'.encode()
+    return b"".join([head, start, tag, names, end, description, _NO_XML.sub(b"", content)])
 
 
 def drawn_page(figure: Figure, style: Style) -> Page:
-    """A figure as a matplotlib figure, to show or change; a notebook shows it as it is.
+    """Return a figure as a matplotlib figure, to show or change; a notebook displays it directly.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
@@ -159,7 +159,7 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
 
 def png_of(page: Page) -> bytes:
-    """A matplotlib figure as PNG, in its present state, drawn once and without transparency."""
+    """Return a matplotlib figure in its present state as PNG, drawn once, without transparency."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -175,7 +175,7 @@ def _settings(style: Style) -> Iterator[None]:
     """Use only the style's matplotlib settings within the block."""
     matplotlib = load_matplotlib()
     with matplotlib.rc_context():
-        # Not by rcdefaults, which reads every style sheet of matplotlib first.
+        # rcdefaults would read every style sheet of matplotlib first.
         usual = {name: at for name, at in matplotlib.rcParamsDefault.items() if name != "backend"}
         matplotlib.rcParams.update({**usual, **style.settings})
         yield
@@ -197,7 +197,7 @@ def _import_without_help() -> None:
 
 
 def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:
-    """A warning about characters drawn as boxes, from matplotlib's messages."""
+    """Return a warning about characters drawn as boxes, from matplotlib's messages."""
     matches = (re.match(r"Glyph ([0-9]+) ", message) for message in messages)
     missing = "".join(dict.fromkeys(chr(int(match[1])) for match in matches if match))
     return (f"the font has no glyph for {missing!r}, drawn as a box",) if missing else ()
@@ -215,23 +215,23 @@ class _Sheet(NamedTuple):
     gap: float  # beside each panel but the last of a row
 
     def room(self, axes: Axes) -> Size:
-        """The size of a panel within axes."""
+        """Return the size of a panel within axes."""
         width, height = axes.bbox.size
         return (width + self.gap) / self.ncols - self.gap, height / self.nrows - self.head
 
     def size(self, cell: Size) -> Size:
-        """The width and height of all panels, if each panel has the size ``cell``."""
+        """Return the width and height of all panels, if each panel has the size ``cell``."""
         width, height = cell
         return self.ncols * (width + self.gap) - self.gap, self.nrows * (height + self.head)
 
     def place(self, index: int, cell: Size) -> Size:
-        """The position of a panel, right and down."""
+        """Return the top left corner of a panel, right and down."""
         row, column = divmod(index, self.ncols)
         return column * (cell[0] + self.gap), row * (cell[1] + self.head) + self.head
 
 
 def _is_sheet(figure: Figure) -> bool:
-    """Whether all panels are drawn in one axes: maps with one scale, or many circles."""
+    """Return whether all panels share one axes: maps with one scale, or many circles."""
     if not isinstance(figure, Panels):
         return False
     maps, count = len(heatmaps_of(figure)), len(figure.panels)
@@ -240,12 +240,12 @@ def _is_sheet(figure: Figure) -> bool:
 
 
 def _least_panel(figures: Sequence[Figure]) -> float:
-    """The side of the smallest of some panels in axes of their own, in lines of text."""
+    """Return the smallest side of panels with separate axes, in lines of text."""
     return _LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))
 
 
 def _readable(figure: Figure, style: Style) -> Style:
-    """The style, with smaller text if all panels in axes of their own fit only so."""
+    """Return the style, with smaller text if all panels in separate axes fit only then."""
     panels = () if _is_sheet(figure) else getattr(figure, "panels", ())
     least, most = _least_panel(panels), 1 if style.fixed[1] else _MOST_GROWTH
     for text in (1.0, 0.9, 0.8, 0.7):
@@ -285,7 +285,7 @@ class Drawing:
         self._notes = self.page.supxlabel("", x=left, ha="left", color=self.style.palette.faint)
         self._texts = figure.title, ""
         self._write()
-        self._notes.set_text("\n")  # known late; until then two lines reserve the space
+        self._notes.set_text("\n")  # two lines reserve the space until the notes are known
         if not isinstance(figure, Panels):
             self._separate_panels([figure])
         elif not _is_sheet(figure):
@@ -343,11 +343,14 @@ class Drawing:
         name_places(axes, columns, rows)
 
     def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
-        """The size of the smallest of many maps: with titles on one line, if all maps then fit."""
+        """Return the size of the smallest of many maps.
+
+        Titles are on one line if all maps then fit.
+        """
         style, line = self.style, self.style.line
         longest = max([word for title in titles for word in title.split()], key=len, default="")
-        for lines, named in ((1, titles), (2, [longest])):
-            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
+        for lines, texts in ((1, titles), (2, [longest])):
+            widest = max(style.text_width(name, HEAD_SIZE) for name in texts)
             least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
             side = least if square else _LEAST_MAP * line
             size = least + _GAP * line, side + (_HEAD + lines - 1) * line
@@ -382,9 +385,9 @@ class Drawing:
     def _separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
     ) -> None:
-        """Draw figures of any kind, each in its own axes; each of many has a title.
+        """Draw figures of any kind, each in separate axes; each of many has a title.
 
-        Maps of one quantity share a color scale; others have their own.
+        Maps of one quantity share a color scale. Otherwise each map has a separate one.
         """
         style, line = self.style, self.style.line
         side = _least_panel(figures) * line
@@ -465,7 +468,7 @@ class Drawing:
             )
             row = spec.rowspan.start
             height[row] = slot.height
-            if row in self._boxed:  # a scale beside a lower panel lies within its cell
+            if row in self._boxed:  # a scale beside a lower panel is within its cell
                 sides.append(max(slot.x1, named.x1) - slot.x0 - (named.x1 - drawn.x1))
         side, all_rows = min(sides), sum(height.values())
         rest = (all_rows - len(self._boxed) * side) / max(1, len(height) - len(self._boxed))
@@ -478,7 +481,9 @@ class Drawing:
             if len(self._boxed) == grid.nrows:  # equal rows never get lower
                 wanted = max(wanted, self.height)
             high = min(wanted, _MOST_GROWTH * self.style.height)
-            free = grid.ncols * side * (wanted - high) / sum(heights)  # beside lower maps
+            free = (
+                grid.ncols * side * (wanted - high) / sum(heights)
+            )  # the width that lower maps leave free
             self._set_size(int(self.width - free * (not self.style.fixed[0])), int(high))
         self._lay_out()
 
@@ -500,7 +505,7 @@ class Drawing:
     def _grid(
         self, figures: Sequence[AnyFigure], least: Size, multiple: int = 1, *, filled: bool = False
     ) -> tuple[list[AnyFigure], tuple[int, int]]:
-        """The figures that fit, none smaller than ``least``, and the grid's rows and columns.
+        """Return the figures that fit, at least ``least`` in size, and the grid's rows and columns.
 
         A height that is not fixed grows if all figures then fit.
         """
@@ -508,7 +513,7 @@ class Drawing:
         most = self.height if self.style.fixed[1] else _MOST_GROWTH * self.height
         grid = partial(grid_of, len(figures), least=least, aspect=1, multiple=multiple)
         rows, columns = grid(room, filled=filled)
-        if columns % multiple:  # what belongs together is in one row of a higher page
+        if columns % multiple:  # keep a group in one row of a higher page
             columns = grid((room[0], room[1] + most - self.height))[1]
         needed = -(-len(figures) // columns)
         higher = math.ceil(self.height - room[1] + needed * least[1])
@@ -527,12 +532,12 @@ class Drawing:
     def _set_units(
         self, axes: Axes, size: Size, aspect: Literal["auto", "equal"] = "equal"
     ) -> None:
-        """Let the units of axes be pixels, right and down."""
+        """Set the units of axes to pixels, right and down."""
         axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
         axes.set_aspect(aspect, anchor="NW")
 
     def _cut(self) -> None:
-        """Cut what panels of a fixed shape leave free, of sides that are not fixed."""
+        """Shrink sides that are not fixed by the space that panels of a fixed shape leave free."""
         panels = self._panels
         grid = next(iter(panels.values())).get_gridspec()
         for _ in range(2):  # color scales may use what the panels leave free at first
@@ -556,12 +561,12 @@ class Drawing:
         self._trim()
 
     def _trim(self) -> None:
-        """Cut margins that no axes or text use, or add what they lack, and keep the layout."""
+        """Remove unused margins, or add missing ones, and keep the layout."""
         pad = _PAD * self.style.line
         self.page.set_layout_engine(None)
         places = [axes.get_position() for axes in self._panels]
         low, high = min(place.y0 for place in places), max(place.y1 for place in places)
-        for bar in {*self.page.axes}.difference(self._panels):  # shared, as high as the panels
+        for bar in {*self.page.axes}.difference(self._panels):  # as high as the panels
             place = bar.get_position()
             bar.set_box_aspect(None)
             bar.set_position((place.x0, low, place.width, high - low))
@@ -581,7 +586,7 @@ class Drawing:
             text.set_position((np.array(text.get_position()) * old - up) / (old - free))
 
     def _width_for_texts(self) -> float:
-        """The least width in which the title and the notes need no more lines than they may."""
+        """Return the least width in which the title and the notes keep their limits of lines."""
         texts = (
             (self._texts[0], TITLE_SIZE, _LINES_OF_TITLE),
             (self._texts[1], NOTE_SIZE, _LINES_OF_NOTES),
@@ -606,7 +611,7 @@ class Drawing:
             axes.apply_aspect()
 
     def _colors(self, scale: Scale) -> Srgb:
-        """The colors of a scale: those requested, or the default ones."""
+        """Return the colors of a scale: those requested, or the default ones."""
         dark = self.style.theme == "dark"
         return color_map(self.style.cmap or default_map(scale.kind, dark=dark))
 
@@ -626,7 +631,7 @@ class Drawing:
 
 
 def _box_of(part: Artist) -> BboxBase:
-    """The box of what is drawn of axes or a text, in pixels."""
+    """Return the box of what is drawn of axes or a text, in pixels."""
     box = part.get_tightbbox()
-    assert box is not None  # only what is invisible has none
+    assert box is not None  # only invisible artists have none
     return box

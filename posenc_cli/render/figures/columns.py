@@ -180,7 +180,7 @@ def _column_curve(shown: Shown, column: int) -> Curve:
     details = ", ".join([*bands, *["a sample"] * sample])
     name = f"{shown.heatmap.columns.label} {shown.columns[column]}"
     name += f" ({details})" if details else ""
-    return Curve.parted(x, y, breaks, name, joined=not sample)
+    return Curve.with_breaks(x, y, breaks, name, joined=not sample)
 
 
 def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:
@@ -265,7 +265,7 @@ def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
     count = len(assigned.positions)
     positions = f"{count} relative position{'s' if count > 1 else ''}"
     return Curves(
-        (Curve.parted(points[:, 0], points[:, 1], np.array(breaks, np.intp)),),
+        (Curve.with_breaks(points[:, 0], points[:, 1], np.array(breaks, np.intp)),),
         f"{rule.name}: buckets of {positions}" + (f" ({', '.join(own)})" if own else ""),
         x_label=f"{rule.relative}, in positions",
         y_label="bucket",

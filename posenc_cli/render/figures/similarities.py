@@ -136,9 +136,9 @@ def _curves_of(
         least, highest = np.fmin.reduceat(least, starts), np.fmax.reduceat(highest, starts)
         offsets = offsets[starts]
     name = ", ".join(filter(None, [label, "mean" * bool(between)]))
-    curve = Curve.parted(offsets, values, breaks, name, color=item.place)
+    curve = Curve.with_breaks(offsets, values, breaks, name, color=item.place)
     if between:
-        low, high = (Curve.parted(offsets, side, breaks).y for side in (least, highest))
+        low, high = (Curve.with_breaks(offsets, side, breaks).y for side in (least, highest))
         curve = replace(curve, envelope=Envelope(low, high, between))
     return [curve], notes
 

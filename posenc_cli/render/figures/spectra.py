@@ -154,7 +154,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
         pairs = np.arange(len(spectrum.wavelengths))
         name = subject.short if not alone else "after" if spectrum.stretch else ""
         breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # each axis has its own waves
-        curves.append(Curve.parted(pairs, spectrum.wavelengths, breaks, name, color=place))
+        curves.append(Curve.with_breaks(pairs, spectrum.wavelengths, breaks, name, color=place))
         if spectrum.stretch:
             before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
             plain = Curve.of(pairs, spectrum.stretch.wavelengths, before)
