@@ -1,4 +1,4 @@
-"""Figures of columns over positions, and of a bias over offsets.
+"""Make figures of columns over positions, and of a bias over offsets.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -57,9 +57,9 @@ _FEW, _MOST_CURVES = 4, 12
 def column_figure(
     request: Request, engine_for: EngineFor, *, dims: range | None = None, of: int = 1
 ) -> Figure:
-    """The columns of a table as curves over the positions; for a bias, its heads by offset.
+    """Return the columns of a table as curves over the positions; for a bias, its heads by offset.
 
-    Without ``dims``, a few columns. ``of`` is the number of encodings that share the axes.
+    Without ``dims``, it shows a few columns. ``of`` is the number of encodings that share the axes.
 
     Raises: InvalidInput if the parts of the request are not compatible.
     """
@@ -74,7 +74,10 @@ def column_figure(
 
 
 def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figure:
-    """The columns of heatmaps as curves, a few or ``all_of_them``; other figures are unchanged."""
+    """Draw the columns of heatmaps as curves, a few or ``all_of_them``.
+
+    Other figures are unchanged.
+    """
     most = max(1, (_MOST_CURVES if all_of_them else _FEW) // of)
     if isinstance(figure, Panels):
         panels = tuple(curves_of(panel, all_of_them=all_of_them, of=of) for panel in figure.panels)
@@ -85,7 +88,7 @@ def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figu
 
 
 def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
-    """A few columns of the first band whose waves have many points each and visibly move.
+    """Keep a few columns of the first band whose waves have many points each and visibly change.
 
     Returns the whole heatmap if there are not enough of them.
     """
@@ -114,7 +117,7 @@ def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
 
 
 def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
-    """Figures of curves, in one set of axes if these are the same, with each curve named.
+    """Combine figures of curves, in one set of axes if these are the same, and name each curve.
 
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """
@@ -134,7 +137,7 @@ def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
 
 
 def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
-    """The curves of several figures in the axes of the first; its notes describe each."""
+    """Draw the curves of several figures in the axes of the first; its notes describe each."""
     curves = [
         replace(curve, name=f"{name} {curve.name}".strip())
         for name, panel in group
@@ -151,7 +154,7 @@ def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
 
 
 def _column_curves(heatmap: Heatmap, most: int) -> Curves:
-    """A curve for each of some columns; columns that change too fast are marked as a sample."""
+    """Return a curve for some columns; columns that change too fast are marked as a sample."""
     even = replace(heatmap, rows=replace(heatmap.rows, even=True))
     shown = even.sample(MOST_POINTS, most, means=False)
     notes = [*shown.notes, *shown.warnings]
@@ -168,7 +171,7 @@ def _column_curves(heatmap: Heatmap, most: int) -> Curves:
 
 
 def _column_curve(shown: Shown, column: int) -> Curve:
-    """One column by position, with breaks where positions were left out."""
+    """Return one column by position, with breaks where positions were left out."""
     order = np.argsort(np.asarray(shown.rows), kind="stable")
     x = np.asarray(shown.rows, np.float64)[order]
     y = shown.values[order, column]
@@ -184,9 +187,9 @@ def _column_curve(shown: Shown, column: int) -> Curve:
 
 
 def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:
-    """The scores of a bias by offset, or by key if only that counts: a curve for each head.
+    """Return a curve of scores for each head of a bias, by offset, or by key if only that counts.
 
-    For a bias that scores pairs, they are those of the middle query, by key.
+    A bias that scores pairs shows the scores of the middle query, by key.
 
     Raises: InvalidInput if the positions do not have a single step.
     """
@@ -229,7 +232,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
 
 
 def _offsets(positions: Positions) -> Positions:
-    """The offsets between positions with a single step.
+    """Return the offsets between positions with a single step.
 
     Raises: InvalidInput if they have several.
     """
@@ -244,7 +247,7 @@ def _offsets(positions: Positions) -> Positions:
 
 
 def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
-    """The buckets over the relative positions, with breaks where positions were left out.
+    """Return the buckets over the relative positions, with breaks where positions were left out.
 
     Within a run the bucket is constant, or changes by one per position, so its ends suffice.
     """
@@ -257,7 +260,7 @@ def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
         for index, (before, after) in enumerate(pairwise(runs), start=1)
         if not 0 < after.positions[0] - before.positions[1] <= usual
     ]
-    own = [
+    changed_parameters = [
         f"{name}={as_text(value)}"
         for name, value in assigned.params.items()
         if value != rule.parameters[name].default
@@ -266,7 +269,8 @@ def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
     positions = f"{count} relative position{'s' if count > 1 else ''}"
     return Curves(
         (Curve.with_breaks(points[:, 0], points[:, 1], np.array(breaks, np.intp)),),
-        f"{rule.name}: buckets of {positions}" + (f" ({', '.join(own)})" if own else ""),
+        f"{rule.name}: buckets of {positions}"
+        + (f" ({', '.join(changed_parameters)})" if changed_parameters else ""),
         x_label=f"{rule.relative}, in positions",
         y_label="bucket",
     )

@@ -49,24 +49,25 @@ class Judged(Record):
 
     @property
     def title(self) -> str:
-        """The title of a picture of it alone."""
+        """The title of a picture that shows only this similarity."""
         return f"{self.label}: {self.similarity.quantity}"
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean that is 0 everywhere, which makes no map."""
+        """Whether the content is independent: the mean is 0 everywhere, so a map is empty."""
         return self.similarity.content == "independent"
 
 
 def profile_figures(
     judged: Sequence[Judged], *, most: int = MOST_POINTS, bounded: bool = False
 ) -> list[Curves]:
-    """S by offset: one set of axes per measure, in the order of the first of each.
+    """Return S by offset: one set of axes per measure, in the order of the first of each.
 
-    If all are even, offsets start at 0. With more offsets than ``most``, a curve is the mean of
-    each few. Its envelope from the lowest to the highest shows every oscillation. The same holds if
-    S does not depend only on the offset. A curve breaks where a sample left out offsets.
-    ``bounded`` adds RoFormer's bounds, in their own axes: they are many times as large.
+    If all are even, offsets start at 0. With more offsets than ``most``, a point is the mean of
+    several offsets, and an envelope from the lowest to the highest shows every oscillation. An
+    envelope also appears if S does not depend only on the offset. A curve breaks where a sample
+    left out offsets. ``bounded`` adds RoFormer's bounds in separate axes: they are many times as
+    large.
 
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """
@@ -85,8 +86,8 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
         drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
         curves += drawn
         if group[1:]:
-            told = (item.label, item.similarity.detail * several)
-            notes[", ".join(filter(None, told))] = None
+            described = (item.label, item.similarity.detail * several)
+            notes[", ".join(filter(None, described))] = None
         notes |= dict.fromkeys(more)
     first = group[0]
     measure, verdict = first.similarity.measure, first.verdict
@@ -106,7 +107,7 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
 def _curves_of(
     item: Judged, most: int, label: str, *, mirrored: bool
 ) -> tuple[list[Curve], list[str]]:
-    """The curve of one similarity with its envelope, and its notes."""
+    """Return the curve of one similarity with its envelope, and its notes."""
     similarity, verdict = item.similarity, item.verdict
     shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
     offsets = verdict.offsets[shown]
@@ -146,7 +147,7 @@ def _curves_of(
 def _curves_of_deviation(
     item: Judged, offsets: Integers, most: int, label: str
 ) -> tuple[list[Curve], list[str]]:
-    """The mean of independent q and k, which is 0, with its standard deviation."""
+    """Return the mean of independent q and k, which is 0, with its standard deviation."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
@@ -161,7 +162,7 @@ def _curves_of_deviation(
 
 
 def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
-    """RoFormer's bounds for one measure, or their shape if the content is unknown."""
+    """Return RoFormer's bounds for one measure, or their shape if the content is unknown."""
     mirrored = not all(item.verdict.symmetric for item in group)
     measure = group[0].similarity.measure
     known = [item for item in group if item.similarity.bound is not None and not item.is_mean]
@@ -188,7 +189,7 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
 
 
 def looked_offsets(item: Judged) -> str:
-    """The number of offsets examined, if some were left out of a profile."""
+    """Return the number of offsets examined, if some were left out of a profile."""
     count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
     if item.verdict.proof is None or every is None or count == every:
         return ""
@@ -196,7 +197,7 @@ def looked_offsets(item: Judged) -> str:
 
 
 def sample_size(verdict: Verdict) -> str:
-    """The number of pairs in a sample."""
+    """Return the number of pairs in a sample, as text."""
     return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
 
 
@@ -208,7 +209,7 @@ _OFFSETS_IN_JSON = 1 << 14
 
 
 def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
-    """S as a map, computed only where it is shown.
+    """Return S as a map, computed only where it is shown.
 
     With more positions than fit, a cell is the mean of S over the positions it represents, if S is
     known by offset. So fast oscillations are not aliased to slow ones. ``averaged`` False turns
@@ -231,7 +232,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
 
 
 def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> list[Judged]:
-    """Similarities with their verdicts and names, in order."""
+    """Return similarities with their verdicts and names, in order."""
     owners: dict[int, list[SimilarityPart]] = {}
     for part in parts:
         owners.setdefault(part.subject, []).append(part)
@@ -267,9 +268,9 @@ def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
 def similarity_figure(
     judged: Sequence[Judged], *, profile_alone: bool = False, bounded: bool = False
 ) -> Figure:
-    """The maps and curves of some similarities, with one set of axes per measure for curves.
+    """Return the maps and curves of some similarities, with one set of axes per measure for curves.
 
-    ``bounded`` adds RoFormer's bounds, in their own axes.
+    ``bounded`` adds RoFormer's bounds in separate axes.
     """
     curves = profile_figures(judged, bounded=bounded)
     maps = () if profile_alone else _maps(judged)
@@ -285,16 +286,18 @@ def similarity_figure(
 
 
 def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False) -> list[str]:
-    """The verdict in words; ``bounded`` adds RoFormer's bound."""
+    """Return the verdict in words; ``bounded`` adds RoFormer's bound."""
     deviation = similarity.deviation(verdict.offsets)
     decay = (
-        _on_decay(similarity, verdict) if deviation is None else _on_deviation(verdict, deviation)
+        _decay_sentence(similarity, verdict)
+        if deviation is None
+        else _deviation_sentence(verdict, deviation)
     )
     shows = [SHOWS[similarity.content]] if similarity.content else []
     if bounded:
         shows += bound_sentences(similarity, verdict)
     symmetric = f"symmetric: {'yes' if verdict.symmetric else 'no'}"
-    return [_on_offsets(verdict), symmetric, decay, *shows]
+    return [_offset_sentence(verdict), symmetric, decay, *shows]
 
 
 SHOWS = {
@@ -309,7 +312,7 @@ SHOWS = {
 
 
 def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
-    """RoFormer's bound of S, if there is one."""
+    """Return RoFormer's bound of S in words, if there is one."""
     if similarity.bound is None:
         return []
     offsets = verdict.offsets[verdict.offsets >= 0]
@@ -322,8 +325,8 @@ def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
     return [f"{name}: {similarity.bound.constant:.4g} times the mean of |S_i|, which is {ends}"]
 
 
-def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
-    """The decay in words, from means and deviations."""
+def _deviation_sentence(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
+    """Describe the decay from the mean and the standard deviations."""
     origin = int(np.searchsorted(verdict.offsets, 0))
     past, start = deviation[origin:], float(deviation[origin])
     start_text = (
@@ -343,12 +346,12 @@ def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
 def similarity_fields(
     similarity: Similarity, verdict: Verdict, *, bounded: bool = False
 ) -> Mapping[str, Any]:
-    """A similarity and its verdict for JSON; values that are not finite are null.
+    """Return a similarity and its verdict for JSON; values that are not finite are null.
 
     ``bounded`` adds RoFormer's bound, null if there is none.
     """
     shown = matrix_figure(similarity, averaged=False).sample(_IN_JSON, _IN_JSON)
-    # Every n-th offset, with offset 0 among them.
+    # Every n-th offset, including 0.
     every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
     listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)
     deviation = similarity.deviation(verdict.offsets[listed])
@@ -356,7 +359,7 @@ def similarity_fields(
     if not verdict.toeplitz:
         least, most = (finite_or_none(values[listed]) for values in (verdict.least, verdict.most))
         extremes = {"least": least, "most": most}
-    told = bound and {  # the mean of |S_i|, to be multiplied by the constant
+    described = bound and {  # the bound is the mean of |S_i| times the constant
         "source": "Su et al. 2021, section 3.4.3",
         "average": finite_or_none(bound.average(verdict.offsets[listed])),
         "constant": bound.constant,
@@ -369,7 +372,7 @@ def similarity_fields(
         "profile": finite_or_none(verdict.profile[listed]),
         "extremes": extremes,
         "deviation": None if deviation is None else finite_or_none(deviation),
-        **({"bound": told} if bounded else {}),
+        **({"bound": described} if bounded else {}),
         "toeplitz": verdict.toeplitz,
         "toeplitz_spread": verdict.spread if math.isfinite(verdict.spread) else None,
         "tolerance": verdict.tolerance if math.isfinite(verdict.tolerance) else None,
@@ -391,13 +394,13 @@ def similarity_fields(
 
 
 def evidence_of(verdict: Verdict) -> str:
-    """The evidence for ``toeplitz``: a proof, all pairs of positions, or a sample."""
+    """Return the evidence for ``toeplitz``: a proof, all pairs of positions, or a sample."""
     if verdict.proof is not None:
         return "declaration"
     return "measured" if verdict.measured_all else "sample"
 
 
-def _on_offsets(verdict: Verdict) -> str:
+def _offset_sentence(verdict: Verdict) -> str:
     question = "depends only on m − n"
     if verdict.proof is not None:
         return f"{question}: yes, by definition ({verdict.proof})"
@@ -423,7 +426,7 @@ def _on_offsets(verdict: Verdict) -> str:
     )
 
 
-def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
+def _decay_sentence(similarity: Similarity, verdict: Verdict) -> str:
     mean = "" if verdict.toeplitz else "mean "
     searched = f"up to offset {verdict.half_searched}"
     if verdict.half_searched < verdict.offsets[-1]:
@@ -448,7 +451,7 @@ _EVIDENCE = {"declaration": "declared", "measured": "measured", "sample": "in a 
 
 
 def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
-    """The difference of each but the first from the first of its measure."""
+    """Return how each similarity but the first differs from the first of its measure."""
     return [
         profile_difference(
             *((each.similarity, each.verdict) for each in (_reference(judged, item), item))
@@ -458,12 +461,12 @@ def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
 
 
 def _reference(judged: Sequence[Judged], item: Judged) -> Judged:
-    """The reference of an encoding: the first of its measure."""
+    """Return the first similarity of the same measure."""
     return next(each for each in judged if each.similarity.measure == item.similarity.measure)
 
 
 def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
-    """The rows of a table with `COLUMNS`."""
+    """Return the rows of a table with `COLUMNS`."""
     differences = [None, *differences_of(judged)]
     return [
         _row(item, _reference(judged, item), difference)
@@ -479,9 +482,9 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
         half += " (weight)"
     if not verdict.peak > 0 and not item.similarity.of_scores:
         half = "–"
-    apart = "" if item is reference else "–"
+    difference_text = "" if item is reference else "–"
     if difference is not None and item is not reference:
-        apart = (
+        difference_text = (
             "same"
             if not difference.differing
             else (
@@ -490,11 +493,11 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
             )
         )
     even = "yes" if verdict.symmetric else "no"
-    return [item.short, answer, even, f"{verdict.peak:.4g}", half, apart]
+    return [item.short, answer, even, f"{verdict.peak:.4g}", half, difference_text]
 
 
 def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
-    """The lines below the table; ``bounded`` adds RoFormer's bounds."""
+    """Return the lines below the table; ``bounded`` adds RoFormer's bounds."""
     differences = [difference for difference in differences_of(judged) if difference]
     contents = dict.fromkeys(
         item.similarity.content for item in judged if item.similarity.content is not None
@@ -520,9 +523,10 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
 def compared_fields_of(
     parts: Sequence[SimilarityPart], judged: Sequence[Judged], *, bounded: bool
 ) -> dict[str, Any]:
-    """The request and results for JSON; for several encodings, those of each and the differences.
+    """Return the request and results for JSON.
 
-    ``bounded`` adds RoFormer's bound.
+    For several encodings, these are the results of each and the differences. ``bounded`` adds
+    RoFormer's bound.
     """
     fields = [
         {**part.fields, **similarity_fields(item.similarity, item.verdict, bounded=bounded)}
