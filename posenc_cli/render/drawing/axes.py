@@ -1,4 +1,4 @@
-"""Heatmaps and curves in matplotlib axes: values, labels and color scale.
+"""Draw heatmaps and curves in matplotlib axes: values, labels and color scale.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-_JUDGED = 64
+_MEASURED_LABELS = 64
 """The number of row labels from which the widest is estimated."""
 _WIDEST_NUMBER = "−1.234e−05"
 """A placeholder for the labels of a color scale until they are known."""
@@ -47,14 +47,14 @@ def name_axes(axes: Axes, heatmap: Heatmap) -> None:
     """Label axes, and reserve a tick label as wide as any that they may get."""
     axes.spines[:].set_visible(False)
     points = heatmap.rows.points
-    names = [number(points[i]) for i in spread(len(points), _JUDGED)]
+    names = [number(points[i]) for i in spread(len(points), _MEASURED_LABELS)]
     axes.set_ylabel(heatmap.rows.label)
     axes.set_xlabel(heatmap.columns.label)
     name_places(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
 
 
 def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
-    """A color scale to the right of axes; that of single axes is as high as these."""
+    """Add a color scale to the right of axes; for single axes it has their height."""
     from matplotlib.cm import ScalarMappable
 
     page, (first, *others) = all_axes[0].figure, all_axes
@@ -104,7 +104,7 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
 
 
 def _round_values(scale: Scale, most: int) -> Sequence[float]:
-    """Round values between the ends of a scale, if there are any."""
+    """Return round values between the ends of a scale, if there are any."""
     from matplotlib.ticker import MaxNLocator
 
     if scale.unit:
@@ -204,7 +204,7 @@ def name_places(
 
 
 def _gap(style: Style) -> int:
-    """Pixels between two bands."""
+    """Return the pixels between two bands."""
     return max(2, round(0.35 * style.line))
 
 
@@ -215,14 +215,16 @@ _TICKS_ACROSS, _TICKS_DOWN = 5, 2
 _LARGEST_SPAN = 1e300
 """Half the length of an axis above which matplotlib overflows: only its ends get labels."""
 _IN_DECIMALS = 1e-4
-"""Numbers below it are written with an exponent."""
+"""The smallest number that is written without an exponent."""
 _KEY, _LINE_OF_NAMES = 3.2, 0.95
-"""Width of a curve's line sample with its spacing, and height of a line of names, in lines of text.
+"""Width of a curve's line sample with its spacing, and height of a line of names.
+
+Units: lines of text.
 """
 _MOST_CUT = 4
 """The most columns for which names are cut."""
 _MOST_OF_HEIGHT = 0.4
-"""The largest share of the height of axes that the names of curves take."""
+"""The largest share of the height of axes that the names of curves may fill."""
 _LEVELS = "--", ":", "-."
 """Line styles of levels, in order."""
 _ZONES = "kept", "blended", "interpolated"
@@ -321,9 +323,9 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
 
 
 def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
-    """Write the names of spans above axes, each where it begins, and the last where it ends.
+    """Write the names of spans above axes, each at its start, and the last at its end.
 
-    The first narrow span of a name has it before its end, if there is room and no wide one has it.
+    A name whose spans are all narrow appears before the end of the first that has room.
     """
     for old in [*axes.texts]:
         old.remove()
@@ -354,7 +356,7 @@ def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
 
 
 def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[str], int, int]:
-    """The names of curves as they fit above axes, their number of columns, and how many fit."""
+    """Return names wrapped to fit above axes, their number of columns, and how many fit."""
     width, height = (side / style.line for side in axes.bbox.size)
     most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
     for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
@@ -372,12 +374,12 @@ def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[
 
 
 def _lines_of(texts: Sequence[str], columns: int) -> int:
-    """The height of names in columns, in lines of text."""
+    """Return the height of names in columns, in lines of text."""
     return -(-len("\n".join(texts).split("\n")) // columns)
 
 
 def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
-    """The most columns of names, in order from the top down, in a width in lines of text."""
+    """Return the most columns of names, ordered from the top down, in a width in lines of text."""
     longest = [max(text.split("\n"), key=len) for text in texts]
     widths = [style.text_width(text, TICK_SIZE) / style.line + _KEY for text in longest]
     for columns in range(len(widths), 1, -1):
@@ -388,7 +390,7 @@ def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
 
 
 def name_values(axes: Axes, curves: Curves, style: Style) -> None:
-    """Label axes and round values along them as space allows; whole numbers if points are whole."""
+    """Label axes and round values along them as space allows, whole numbers if points are whole."""
     width, height = axes.bbox.size
     axes.set_xlabel(style.wrapped_text(curves.x_label, width, most=2))
     axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
@@ -399,7 +401,7 @@ def name_values(axes: Axes, curves: Curves, style: Style) -> None:
 
 
 def _finite_points(curve: Curve) -> Points:
-    """The points of a curve, NaN if either number is not finite."""
+    """Return the points of a curve, NaN if either number is not finite."""
     x, y = np.asarray(curve.x, np.float64), np.asarray(curve.y, np.float64)  # (points,)
     finite = np.isfinite(x) & np.isfinite(y)
     return np.where(finite, x, np.nan), np.where(finite, y, np.nan)
@@ -422,7 +424,7 @@ def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False
         subs = next(values for count, values in _VALUES_OF_DECADE if in_decade >= count)
         axis.set_major_locator(LogLocator(numticks=most))
         axis.set_minor_locator(LogLocator(subs=subs, numticks=most))
-    # One way to write all numbers of an axis: 10⁷ goes with 10⁶, not with 1000000.
+    # Write all numbers of an axis alike: 10⁷ with 10⁶, not with 1000000.
     by_power = scale == "log" and (high >= IN_FULL or low < _IN_DECIMALS)
     formatter = FuncFormatter(lambda value, _: power(value) if by_power else minus(label(value)))
     axis.set_major_formatter(formatter)

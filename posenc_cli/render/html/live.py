@@ -1,4 +1,4 @@
-"""The interactive parts of a page: clocks by position, wavelengths by base and factor.
+"""Write the interactive parts of a page: clocks by position, wavelengths by base and factor.
 
 The script of a page multiplies a correctly rounded frequency by a position. It looks up wavelengths
 in a grid that is computed here in float64 and sent with seven digits.
@@ -157,7 +157,7 @@ class Ladder(Record):
 
 
 def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ...]:
-    """The clocks of some pairs; empty unless they rotate by the position alone."""
+    """Return the clocks of some pairs; empty unless they rotate by the position alone."""
     amplitude = float(waves.scale)
     if waves.coordinates is not None or waves.growth is not None or not amplitude:
         return ()
@@ -166,7 +166,7 @@ def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ..
 
 
 def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
-    """The wavelengths of an encoding by base and factor; empty if it has neither."""
+    """Return the wavelengths of an encoding by base and factor; empty if it has neither."""
     if choice.parts:
         return ()
     encoding = choice.encoding()
@@ -200,7 +200,7 @@ def _numbers(stops: Iterable[float | None]) -> tuple[float, ...]:
 
 
 def _stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
-    """The values of a slider, including the requested one, and its index."""
+    """Return the values of a slider, including the requested one, and its index."""
     if own is None:
         return (None,), 0
     stops = sorted({float(own), *usual})

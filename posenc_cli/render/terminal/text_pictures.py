@@ -1,4 +1,4 @@
-"""Pictures as text for the terminal: heatmaps, alone or side by side, and curves.
+"""Draw pictures as text for the terminal: heatmaps, alone or side by side, and curves.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -70,7 +70,7 @@ class Plate(Record):
 
     @classmethod
     def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
-        """The plate that fills a page, including its frame."""
+        """Return the plate that fills a page, including its frame."""
         medium, bands = page.medium, heatmap.columns.bands
         columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
         rows = max(1, page.height - 2 * frame.column_labels - frame.headings)
@@ -88,7 +88,7 @@ class Plate(Record):
         return cls(shown, frame, medium, (down, across * stretch))
 
     def lines(self, scale: Scale, colors: NDArray[np.uint8]) -> list[str]:
-        """The picture, line by line."""
+        """Return the picture, line by line."""
         lines = [*self._heading, *self._body(scale, colors)]
         return [*lines, self._axis, self._column_labels] if self.frame.column_labels else lines
 
@@ -104,7 +104,7 @@ class Plate(Record):
         return self.frame.margin + self.frame.row_labels + cells
 
     def _column(self, index: int) -> int:
-        """The text column at which the cell of a heatmap column begins."""
+        """Return the text column at which the cell of a heatmap column begins."""
         before = sum(index >= band.stop for band in self.bands)
         return self.frame.margin + self.frame.row_labels + index * self.cell[1] + before
 
@@ -184,7 +184,7 @@ class Plate(Record):
 
 
 class _Line:
-    """A line of text that is put together from left to right."""
+    """A line of text that is built from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -200,28 +200,28 @@ class _Line:
 
 
 def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
-    """The ticks of rows over ``lines`` lines: about every third line, or every word that fits."""
+    """Return the ticks of rows over ``lines`` lines: about every third, or every word that fits."""
     if isinstance(points[0], str):
         return ticks(points, lines)
     return ticks(points, max(1, (lines + 2) // 3 if lines > 4 else (lines + 1) // 2))
 
 
 def frame_of(heatmap: Heatmap, page: Page) -> Frame:
-    """The frame of a single heatmap, with a margin as wide as its labels need."""
+    """Return the frame of a single heatmap, with a margin as wide as its labels need."""
     named = (heatmap.rows.label, heatmap.columns.label, heatmap.value_label)
     widths = (len(name) for name in named if len(name) <= _LONGEST_NAME)
     return Frame(min(max(label_width(heatmap, page), *widths), page.width // 2))
 
 
 def label_width(heatmap: Heatmap, page: Page) -> int:
-    """The width of the row names, in columns."""
+    """Return the width of the row names, in columns."""
     indices, _ = heatmap.rows.sample(page.height * page.medium.pixels_a_line)
     points = [heatmap.rows.points[i] for i in indices]
     return max(len(name) for _, name in row_ticks(points, page.height))
 
 
 def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """A single heatmap, line by line, and its warnings.
+    """Return a single heatmap, line by line, and its warnings.
 
     Raises: InvalidInput if no value is finite, or no map has the requested name.
     """
@@ -245,7 +245,7 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
 
 
 def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = ()) -> str:
-    """All notes for the reader, as one paragraph."""
+    """Join all notes for the reader into one paragraph."""
     notes = dict.fromkeys([*first, *(note for part in shown for note in part.notes)])
     if any(part.undersampled for part in shown):
         notes[f"{medium.glyph('▴')} aliased: wavelength under two samples"] = None
@@ -257,7 +257,7 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
 def scale_line(
     shown: Sequence[Shown], scale: Scale, page: Page, *, margin: int = 0, after: str = ""
 ) -> str:
-    """The color scale on one line: the values at its ends, and the look of a gap.
+    """Return the color scale on one line: the values at its ends, and the look of a gap.
 
     The text ``after`` it is left out if it does not fit.
     """
@@ -297,14 +297,14 @@ _LEAST = 16, 8
 _MOST_TITLE = 24
 """The most letters of a small heatmap's title for which it may grow wider."""
 _LEAST_MAP, _LEAST_CURVES = (25, 15), (37, 11)
-"""The least columns and lines of a heatmap with its own scale, and of curves."""
+"""The least columns and lines of a heatmap with a separate scale, and of curves."""
 _TITLE_LINES_OF_MAP = 3
 _ONE_BY_ONE = ("panel", "part")
 """The nouns of panels that are always all shown."""
 
 
 def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """Heatmaps with the same axes: one scale for all, labels on the left and below."""
+    """Draw heatmaps with the same axes: one scale for all, labels on the left and below."""
     heatmaps: Sequence[Heatmap] = heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     # Besides the title: ticks on two lines, the scale, and notes on up to two.
@@ -362,11 +362,11 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
 def _separate_lines(
     panels: Panels, page: Page, reserved: int = 0
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Figures of any kind, each with a frame; maps of one quantity share a scale.
+    """Draw figures of any kind, each with a frame; maps of one quantity share a scale.
 
     Figures that were requested one by one are all shown: those that do not fit side by side follow
-    below, however high the page is. Of many similar figures, only those that fit are shown. Notes
-    depend on what is shown. If the ``reserved`` lines are too few for them, the layout starts
+    below, however high the page is. Among many similar figures, only those that fit are shown.
+    Notes depend on what is shown. If the ``reserved`` lines are too few for them, the layout starts
     again.
     """
     figures, heatmaps = panels.panels, heatmaps_of(panels)
@@ -417,7 +417,7 @@ def _separate_lines(
 
 
 def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
-    """The cells of one of several maps, and the lines above them."""
+    """Return the cells of one of several maps, and the lines above them."""
     title = page.wrapped_lines(heatmap.title, most=_TITLE_LINES_OF_MAP)
     room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
     frame = Frame(
@@ -431,13 +431,13 @@ def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
 def _framed_lines(
     plate: Plate, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
 ) -> list[str]:
-    """One of several maps, line by line; without its scale if all share one."""
+    """Return one of several maps, line by line, and its scale if ``scaled``."""
     bar = [scale_line([plate.shown], scale, page, margin=plate.frame.margin)] if scaled else []
     return [*title, *plate.lines(scale, page.colors(scale)), *bar]
 
 
 def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Pictures side by side, aligned at the top."""
+    """Put pictures side by side, aligned at the top."""
     return [
         (" " * _GAP).join(map(pad, row, widths)).rstrip()
         for row in zip_longest(*pictures, fillvalue="")
@@ -449,7 +449,7 @@ NARROWEST, LOWEST = 20, 8
 
 
 def picture_text(figure: Figure, page: Page) -> Picture[str]:
-    """A figure as text that fits a page.
+    """Return a figure as text that fits a page.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
