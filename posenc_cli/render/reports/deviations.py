@@ -1,7 +1,7 @@
-"""The figure of a check: the error relative to the tolerance, and its place.
+"""Make the figure of a check: the error relative to the tolerance, and its place.
 
-Both panels show error / tolerance: a curve of the largest by position, and, if a pair is beyond the
-tolerance, below it a map of each pair. Errors within the tolerance all have one color.
+Both panels show error / tolerance. The curve has the largest by position. If a pair exceeds the
+tolerance, a map below has each pair. Errors within the tolerance all have one color.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -27,7 +27,7 @@ _LEAST = 1e-3
 
 
 def check_figure(report: Report) -> Panels | None:
-    """The error by position, and by position and pair; None if there is nothing to draw."""
+    """Return the error by position, and by position and pair; None if there is nothing to draw."""
     curve = error_curve(report)
     if curve is None:
         return None
@@ -42,7 +42,7 @@ def check_figure(report: Report) -> Panels | None:
 
 
 def _title(report: Report) -> str:
-    """The finding: the cause, or that every error is within the tolerance."""
+    """Return the finding: the cause, or that every error is within the tolerance."""
     if report.ok:
         return "ok: every error is within the tolerance"
     cause = report.diagnosis[0].text if report.diagnosis else "unknown cause"
@@ -50,7 +50,7 @@ def _title(report: Report) -> str:
 
 
 def error_curve(report: Report) -> Curves | None:
-    """The largest error at each position; None if there are too few positions to draw."""
+    """Return the largest error at each position; None if there are too few positions to draw."""
     shares = np.array(report.shares, np.float64)  # (points, pairs)
     if len(shares) < _FEWEST or not np.isfinite(shares).any():
         return None
@@ -73,7 +73,7 @@ def error_curve(report: Report) -> Curves | None:
 
 
 def _map(report: Report) -> Heatmap:
-    """The powers of ten by which errors exceed the tolerance, 0 if within it."""
+    """Return the powers of ten by which errors exceed the tolerance, 0 if within it."""
     shares = np.array(report.shares, np.float64)
     positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -93,9 +93,9 @@ def _map(report: Report) -> Heatmap:
 
 
 def deviation_text(report: Report, width: int, medium: Medium) -> str | None:
-    """The error of a failed check by position, in `CURVE_LINES` lines of text.
+    """Return the error of a failed check by position, in `CURVE_LINES` lines of text.
 
-    None if there is no curve to show.
+    It is None if there is no curve to show.
     """
     curves = None if report.ok else error_curve(report)
     if curves is None:

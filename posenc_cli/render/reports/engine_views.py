@@ -1,4 +1,4 @@
-"""The report on engines that differ, as text and JSON."""
+"""Report engines that differ, as text and JSON."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 
-_OTHERWISE = "not compared: rotates other layers than the config says"
-_SILENT = "not compared"
+_ROTATES_OTHER_LAYERS = "not compared: rotates other layers than the config says"
+_NOT_COMPARED = "not compared"
 _UNTRACED = "posenc has read no other engine's code for this model type"
 _REFUSED = "no other engine whose code was read accepts it"
 
@@ -40,10 +40,10 @@ def engine_views_text(
     *,
     compare: str,
 ) -> str:
-    """The verdict, the largest difference and the next step, then the views, differing ones first.
+    """Return the verdict, the largest difference and the next step, then the views.
 
-    ``name(layers)`` returns the name of layers. ``compare`` is the command that compares one
-    engine, without the engine's name.
+    Differing views come first. ``name(layers)`` returns the name of layers. ``compare`` is the
+    command that compares one engine, without the engine's name.
     """
     answer = engine_views_answer(result, title, compare=compare)
     head = [typesetter.paragraph(answer.verdict, hanging=2)]
@@ -58,7 +58,7 @@ def engine_views_text(
         for letter, view in (*others, first):
             lines += _view_lines(letter, view, result, typesetter)
         parts.append("\n".join(lines))
-    for heading, otherwise in ((_OTHERWISE, True), (_SILENT, False)):
+    for heading, otherwise in ((_ROTATES_OTHER_LAYERS, True), (_NOT_COMPARED, False)):
         if silent := list(_silent(result, otherwise=otherwise)):
             paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
             parts.append("\n".join([heading, *paragraphs]))
@@ -70,7 +70,7 @@ def engine_views_text(
 
 
 def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Answer:
-    """The engines that differ, the largest difference, and the command that shows all of it."""
+    """Return the engines that differ, the largest difference, and the command that shows it."""
     worst = _worst(result)
     cause = worst and f"largest difference, {worst[0]}: {worst[1]}"
     return Answer(
@@ -79,7 +79,7 @@ def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Ans
 
 
 def _alike(one: LayerViews, other: LayerViews) -> bool:
-    """Whether every engine reads two kinds of layers the same way."""
+    """Return whether every engine reads two kinds of layers the same way."""
     both = zip(one.views, other.views, strict=False)
     return [view.engines for view in one.views] == [view.engines for view in other.views] and all(
         a.layers.same_encoding(b.layers) for a, b in both
@@ -87,7 +87,7 @@ def _alike(one: LayerViews, other: LayerViews) -> bool:
 
 
 def _verdict(result: EngineViews) -> str:
-    """The engines that differ from the first, or that all agree."""
+    """Name the engines that differ from the first, or say that all agree."""
     having = [reading.runtime.name for reading in result.readings if reading.resolved]
     others = [reading.runtime.name for reading in result.readings if reading.otherwise]
     alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
@@ -107,7 +107,7 @@ def _verdict(result: EngineViews) -> str:
 
 
 def _worst(result: EngineViews) -> tuple[str, str] | None:
-    """The engine whose frequencies differ most, and how; else the first that differs."""
+    """Return the engine whose frequencies differ most, and how; else the first that differs."""
     apart = [
         (view, view.apart) for kind in result.kinds for view in kind.views if view.apart is not None
     ]
@@ -120,12 +120,12 @@ def _worst(result: EngineViews) -> tuple[str, str] | None:
 def _view_lines(
     letter: str, view: EngineView, result: EngineViews, typesetter: Typesetter
 ) -> Iterator[str]:
-    """The engines of a view, its encoding, and the reasons why it differs from the first."""
+    """Yield the engines of a view, its encoding, and the reasons why it differs from the first."""
     yield typesetter.paragraph(f"{letter}  {', '.join(view.engines)}", hanging=3)
     if view.apart is None and not view.why_not:
         texts = [_encoding_text(view.layers), *_strength(view.layers)]
     else:
-        texts = [*_apart(view), *_reasons(view, result)]
+        texts = [*_differences(view), *_reasons(view, result)]
     for text in texts:
         yield typesetter.paragraph(text, indent=3, hanging=5)
 
@@ -143,8 +143,8 @@ def _strength(layers: Layers) -> Iterator[str]:
         yield f"logits × {factor:.10g} by the softmax scale"
 
 
-def _apart(view: EngineView) -> Iterator[str]:
-    """The differences of a view from the first: its parameters, then its numbers."""
+def _differences(view: EngineView) -> Iterator[str]:
+    """Yield the differences of a view from the first: its parameters, then its numbers."""
     if view.apart is None:
         yield _encoding_text(view.layers)
         yield f"not compared with A: {view.why_not}"
@@ -155,7 +155,7 @@ def _apart(view: EngineView) -> Iterator[str]:
     else:
         fixed = view.apart.sides[0].given.keys() ^ view.apart.sides[1].given.keys()
         parameters = view.apart.sides[0].scheme.parameters if view.apart.sides[0].scheme else {}
-        for name in changed(view.apart):
+        for name in differing_parameters(view.apart):
             one, other = brief_text(own.get(name)), brief_text(first.get(name))
             if name in fixed and parameters[name].rules.follows_length:
                 kept = one if name in view.layers.params else f"{other} in A"
@@ -165,14 +165,14 @@ def _apart(view: EngineView) -> Iterator[str]:
     yield from _numbers(view.apart)
 
 
-def changed(apart: RotationComparison) -> list[str]:
-    """The parameters that two rotations do not share."""
+def differing_parameters(apart: RotationComparison) -> list[str]:
+    """Return the parameters that differ between two rotations."""
     first, own = (bound.params for bound in apart.worst.bounds)
     return [name for name in dict.fromkeys([*first, *own]) if first.get(name) != own.get(name)]
 
 
 def _numbers(apart: RotationComparison) -> Iterator[str]:
-    """The differences of two rotations at the length that differs most."""
+    """Yield the differences of two rotations at the length that differs most."""
     worst = apart.worst
     difference = worst.difference
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
@@ -203,7 +203,7 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
 
 
 def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
-    """What each engine of a view does differently, and the source of that."""
+    """Yield what each engine of a view does differently, and the source of that."""
     for reading in result.readings:
         if reading.runtime.name in view.engines:
             for departure in reading.departures:
@@ -212,7 +212,7 @@ def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
 
 
 def short_place(evidence: str) -> str:
-    """The source of a departure, without the parts that its engine's name implies.
+    """Return the source of a departure, without the parts that its engine's name implies.
 
     >>> short_place("https://github.com/vllm-project/vllm/blob/v0.33.0/vllm/models/gpt_oss.py")
     'vllm/models/gpt_oss.py'
@@ -226,7 +226,7 @@ def short_place(evidence: str) -> str:
 
 
 def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
-    """The engines that do not read the config, or read it ``otherwise``, grouped by reason."""
+    """Group engines that refuse the config, or read it differently (``otherwise``), by reason."""
     reasons: dict[str, list[str]] = {}
     for reading in result.readings:
         if reading.resolved is None and reading.traced and reading.otherwise is otherwise:
@@ -242,7 +242,7 @@ def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
 
 
 def engine_views_fields(result: EngineViews) -> dict[str, Any]:
-    """The JSON fields besides transformers' reading: the engines, and the views by layers."""
+    """Return the JSON fields besides transformers' reading: engines, and views by layers."""
     return {
         "agree": result.agree,
         "compared": list(COMPARED),
@@ -300,7 +300,7 @@ def _apart_fields(apart: RotationComparison) -> dict[str, Any]:
     pair = worst.difference.worst
     return {
         "of": apart.sides[0].runtime,
-        "params": changed(apart),
+        "params": differing_parameters(apart),
         "seq_len": worst.seq_len,
         "all_lengths": not apart.goes_on,
         "differing": len(worst.difference.pairs),

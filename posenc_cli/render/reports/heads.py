@@ -1,4 +1,4 @@
-"""The report on attention heads: text, figure, and JSON.
+"""Report attention heads as text, figure and JSON.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 _MOST_OFFSETS = 128
-"""Offsets of a curve, the first ones: with more, a wave of six positions looks like a band."""
+"""The first offsets, shown as a curve: with more, a wave of six positions looks like a band."""
 _FEW = 2
 """The most encodings whose attention one line names."""
 _SHARE_DIGITS = 3
 
 
 def heads_fields(results: Sequence[HeadResult], findings: Sequence[HeadFinding]) -> dict[str, Any]:
-    """The results for JSON."""
+    """Return the results for JSON."""
     head = results[0].head
     learned = sum(len(result.head.pairs) + result.head.basis.size for result in results)
     check_size("the heads", learned, LISTED_VALUES, "learned numbers in JSON")
@@ -78,7 +78,7 @@ def _result_fields(result: HeadResult) -> dict[str, Any]:
 
 
 def _learned_fields(head: FittedHead) -> dict[str, Any]:
-    """The learned values, if they are meaningful by themselves."""
+    """Return the learned values, if they are meaningful by themselves."""
     numbers = [_rounded(number) for number in head.optimum.numbers.tolist()]
     if head.pairs:
         return {
@@ -108,7 +108,7 @@ def heads_text(
     *,
     pictured: bool = False,
 ) -> str:
-    """The results for a reader: requirements, a table of each target, and notes.
+    """Return the results for a reader: requirements, a table of each target, and notes.
 
     If the results are ``pictured``, notes that the picture has are left out.
     """
@@ -126,7 +126,10 @@ def heads_text(
 
 
 def _answer(results: Sequence[HeadResult]) -> str:
-    """The attention on a target at the longest length: of many, the most and the least."""
+    """Describe the attention on a target at the longest length.
+
+    For many encodings, only the most and the least are named.
+    """
     texts: dict[str, float] = {}
     for name, result in zip(_names(results), results, strict=True):
         stretch, mass = f", {result.stretch}" * (result.stretch != NONE), result.lengths[-1].mass
@@ -167,7 +170,7 @@ def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
 
 
 def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
-    """A unique name for each head, by its id: letters distinguish encodings of one name."""
+    """Return a unique name for each head, by its id: letters distinguish encodings of one name."""
     heads = _distinct_heads(results)
     targets = dict.fromkeys(head.target.name for head in heads)
     by_target = [[head for head in heads if head.target.name == target] for target in targets]
@@ -179,7 +182,7 @@ def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
 
 
 def _names(results: Sequence[HeadResult]) -> list[str]:
-    """The name of the head of each result."""
+    """Return the name of the head of each result."""
     by_head = _names_by_head(results)
     return [by_head[id(result.head)] for result in results]
 
@@ -192,7 +195,7 @@ def _cell(result: LengthResult) -> str:
 
 
 def _share_text(share: float) -> str:
-    """A share in three decimals that never rounds to 0 or 1.
+    """Format a share in three decimals that never round to 0 or 1.
 
     >>> [_share_text(share) for share in (0.0001, 0.25, 0.9999)]
     ['<.001', '.250', '>.999']
@@ -218,7 +221,7 @@ def _finding_text(finding: HeadFinding, names: Mapping[int, str]) -> str:
 
 
 def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
-    """The meaning of the cells, and their basis."""
+    """Return the meaning of the table's entries, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
         "cells: mean attention on the target's keys, then the share of queries with their largest "
@@ -233,7 +236,7 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
 
 
 def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
-    """How the heads were fitted."""
+    """Describe how the heads were fitted."""
     head, names = results[0].head, _names_by_head(results)
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"{stretches}: applied at test time, with the factor length / {head.trained}"
@@ -242,7 +245,7 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
 
 
 def _slow_text(head: FittedHead, name: str) -> str:
-    """The share of the learned values in pairs that complete no rotation in training."""
+    """Return the share of the learned values in pairs that complete no rotation in training."""
     if head.slow_share is None:
         return ""
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
@@ -254,7 +257,7 @@ def _slow_text(head: FittedHead, name: str) -> str:
 
 
 def _untrained_text(result: HeadResult, name: str) -> str:
-    """The buckets that occur at a length but never in training."""
+    """Name the buckets that occur at a length but never in training."""
     untrained = [length for length in result.lengths if length.untrained]
     if not untrained:
         return ""
@@ -269,7 +272,7 @@ def _untrained_text(result: HeadResult, name: str) -> str:
 
 
 def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
-    """The learned values: scores by offset, with the amplitudes of pairs if there are any.
+    """Return the learned values: scores by offset, with the amplitudes of pairs if there are any.
 
     Raises: InvalidInput if heads are too many to distinguish.
     """
@@ -287,7 +290,7 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
 
 
 def _label(head: FittedHead) -> str:
-    """The text that identifies a head: its model or config, its scheme and its parameters."""
+    """Return the text that identifies a head: model or config, scheme and parameters."""
     tables = head.basis.buckets is not None
     parameters = parameters_text(
         head.bound,
@@ -298,7 +301,7 @@ def _label(head: FittedHead) -> str:
 
 
 def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
-    """The scores of results by offset."""
+    """Return the scores of results by offset."""
     names, heads, head = _names(results), _distinct_heads(results), results[0].head
     check_looks(range(len(curves)))
     notes = [f"fitted on positions below {head.trained}, l2 = {head.l2:g}"]
@@ -321,7 +324,10 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
 
 
 def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
-    """The scores of a query by offset; of two queries if they depend on more than the offset."""
+    """Return the scores of a query by offset.
+
+    If scores depend on more than the offset, return those of two queries.
+    """
     head = result.head
     label = name if result.stretch == NONE else f"{name}, {result.stretch}"
     queries = {longest - 1: label}
@@ -336,9 +342,9 @@ def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
 
 
 def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> Curves | None:
-    """The amplitude of each pair by its wavelength, or None if there are none.
+    """Return the amplitude of each pair by its wavelength, or None if there are none.
 
-    ``places`` are the look indices of their score curves.
+    ``places`` are the color indices of their score curves.
     """
     curves: list[Curve] = []
     drawn: set[int] = set()
@@ -347,14 +353,14 @@ def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> C
         pairs = [pair for pair in result.head.pairs if math.isfinite(pair.wavelength)]
         if pairs and id(result.head) not in drawn:
             drawn.add(id(result.head))
-            own = tuple(pair.wavelength for pair in pairs)
-            wavelengths += own
+            pair_wavelengths = tuple(pair.wavelength for pair in pairs)
+            wavelengths += pair_wavelengths
             heights = tuple(_rounded(pair.amplitude) for pair in pairs)
-            curves.append(Curve(own, heights, name, color=place))
+            curves.append(Curve(pair_wavelengths, heights, name, color=place))
     if not curves:
         return None
     of = f": {curves[0].name}" if len(curves) == 1 < len(_distinct_heads(results)) else ""
-    turning = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
+    whole_wavelengths = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
     return Curves(
         tuple(curves),
         f"amplitude of each pair{of}",
@@ -362,5 +368,7 @@ def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> C
         y_label="amplitude",
         x_scale="log",
         joined=False,
-        spans=((*turning, "a whole wavelength in training"),) if turning[0] < turning[1] else (),
+        spans=((*whole_wavelengths, "a whole wavelength in training"),)
+        if whole_wavelengths[0] < whole_wavelengths[1]
+        else (),
     )

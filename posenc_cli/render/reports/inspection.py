@@ -1,4 +1,4 @@
-"""The report on properties: a table, JSON, and forms for CI."""
+"""Report properties as a table, JSON, and forms for CI."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BETWEEN = 3  # spaces between columns of a table
 def inspection_fields(
     inspections: Sequence[Inspection], judgements: Sequence[Judgement]
 ) -> dict[str, Any]:
-    """Inspections as JSON fields, finite numbers only."""
+    """Return inspections as JSON fields, finite numbers only."""
     return {
         **inspection_answer(inspections, judgements).fields(),
         "schemes": [_fields(known) for known in inspections],
@@ -74,7 +74,7 @@ def inspection_text(
     *,
     verbose: bool = False,
 ) -> str:
-    """The answer, then one inspection with its reasons, or several side by side."""
+    """Return the answer, then one inspection with its reasons, or several side by side."""
     answer = inspection_answer(inspections, judgements).verdict.splitlines()
     head = "\n".join(map(typesetter.paragraph, answer))
     if len(inspections) > 1:
@@ -86,23 +86,25 @@ def inspection_text(
 
 
 def inspection_answer(inspections: Sequence[Inspection], judgements: Sequence[Judgement]) -> Answer:
-    """The requirements with their results; without any, the properties that hold."""
+    """Return the requirements with their results; without any, the properties that hold."""
     ok = all(judgement.ok for judgement in judgements)
-    return Answer(ok, "\n".join(judgement_lines(judgements) or map(_held, inspections)))
+    return Answer(
+        ok, "\n".join(judgement_lines(judgements) or map(_properties_sentence, inspections))
+    )
 
 
-def _held(known: Inspection) -> str:
-    """The number of properties that hold, and those that do not, in a sentence."""
+def _properties_sentence(known: Inspection) -> str:
+    """Return the number of properties that hold, and those that do not, in a sentence."""
     asked = [found for found in known.properties if found.holds is not None]
-    held = [found for found in asked if found.holds]
-    proved = sum(found.evidence == "proved" for found in held)
+    holding = [found for found in asked if found.holds]
+    proved = sum(found.evidence == "proved" for found in holding)
     failing = ", ".join(found.name for found in asked if not found.holds)
-    text = f"{known.name}: {len(held)} of {len(asked)} properties hold, {proved} of them proved"
+    text = f"{known.name}: {len(holding)} of {len(asked)} properties hold, {proved} of them proved"
     return f"{text}; not {failing}" if failing else text
 
 
 def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
-    """Whether the requirements are met, and which are not; empty without requirements."""
+    """Return whether the requirements are met, and which are not; empty without requirements."""
     if not judgements:
         return []
     failed = [judgement for judgement in judgements if not judgement.ok]
@@ -137,12 +139,12 @@ def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[st
 
 
 def _notes(known: Inspection) -> list[str]:
-    """Notes that do not fit in the table: linear maps, contents, reasons and samples."""
+    """Return notes that do not fit in the table: linear maps, contents, reasons and samples."""
     notes = [_shift_note(known), _decay_note(known)]
-    told = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
+    noted_above = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
     by_reason: dict[str, list[str]] = {}
     for found in known.properties:
-        plain = found.name in told or found.name.startswith("distinct")
+        plain = found.name in noted_above or found.name.startswith("distinct")
         if not plain and (found.holds is not True or found.sample):
             by_reason.setdefault(found.reason, []).append(found.name)
     notes += [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items() if reason]
@@ -204,7 +206,7 @@ def _several(
 
 
 def _column(known: Inspection) -> list[str]:
-    """The column of one of several inspections, from its name down."""
+    """Return the column of one of several inspections, from its name down."""
     cells = [_cell(known.property(name)) for name in PROPERTIES]
     count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
     return [known.name, count, *cells]
@@ -213,9 +215,9 @@ def _column(known: Inspection) -> list[str]:
 def _legend(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, values: bool
 ) -> list[str]:
-    """The evidence of values, random weights, and the meaning of ``values``."""
-    told = (f"{name}: {what}" for name, what in PROPERTIES.items())
-    lines = ["; ".join(told)] if values else []
+    """Return the evidence of values, random weights, and the meaning of ``values``."""
+    meanings = (f"{name}: {what}" for name, what in PROPERTIES.items())
+    lines = ["; ".join(meanings)] if values else []
     evidence = "* proved for all positions, else measured on these rows; - does not apply"
     if any(known.sample for inspection in inspections for known in inspection.properties):
         evidence += "; ~ of a sample"
@@ -235,7 +237,7 @@ def _cell(known: Property) -> str:
 
 
 def _value_text(known: Property) -> str:
-    """A value in a few digits; a tiny one in one digit."""
+    """Return a value in a few digits; a tiny one in one digit."""
     if known.value is None:
         return ""
     sample = "~" if known.sample else ""
@@ -247,7 +249,7 @@ def _value_text(known: Property) -> str:
 def inspection_ci_report(
     inspections: Sequence[Inspection], judgements: Sequence[Judgement], seconds: float
 ) -> CiReport:
-    """The requirements' report for CI: a case for each encoding and requirement."""
+    """Return the requirements' report for CI: a case for each encoding and requirement."""
     share = seconds / max(1, len(judgements))
     cases = tuple(
         Case(
@@ -271,7 +273,7 @@ def inspection_ci_report(
         "; ".join(lines),
         cases,
         {known.name: known.looked_at for known in inspections},
-        told=lines,
+        paragraphs=lines,
         columns=["encoding", "required", "result", "found"],
         rows=[
             [each.subject, each.requirement.text, "ok" if each.ok else "FAIL", each.message]

@@ -1,4 +1,4 @@
-"""The report on a plan, as text on one screen and as JSON."""
+"""Report a plan as text on one screen and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan_fields(
     *,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """A plan for JSON; ``name`` is the model's."""
+    """Return a plan for JSON; ``name`` is the model's."""
     required: dict[str, Any] = {}
     if judgements:
         required["requirements"] = [
@@ -144,13 +144,13 @@ def plan_text(
     height: int | None = None,
     name: str | None = None,
 ) -> str:
-    """A plan for a reader: the settings, why, the keys; the recipes; notes and flags for engines.
+    """Return a plan for a reader: the settings, why, the keys; the recipes; notes and engine flags.
 
     Without a ``recipe``, notes and flags are left out if they do not fit in ``height`` lines.
     """
     head = plan_answer(planned, judgements, recipe, name=name)
-    told = replace(head, cause=None, number=head.cause).lines()
-    first, *rest = (typesetter.paragraph(line, hanging=2) for line in told)
+    answer_lines = replace(head, cause=None, number=head.cause).lines()
+    first, *rest = (typesetter.paragraph(line, hanging=2) for line in answer_lines)
     lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
     met = [f"ok: {_judgement_line(each)}" for each in judgements if each.ok]
     required = [typesetter.paragraph(line, hanging=2) for line in met]
@@ -168,10 +168,10 @@ def plan_text(
 
 
 def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
-    """The recipe whose keys are shown: the named one, else YaRN or the first that improves.
+    """Return the recipe whose keys are shown: the named one, else YaRN or the first that improves.
 
-    If none improves, ``as-is``; None if there are no recipes. If the config's own scaling reaches
-    the length, that scaling with the context stated, else ``as-is``.
+    If none improves, it is ``as-is``, or None if there are no recipes. If the config's own scaling
+    reaches the length, it is that scaling with the context stated, else ``as-is``.
     """
     by_name = {recipe.name: recipe for recipe in planned.recipes}
     if name is not None:
@@ -185,7 +185,7 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
 
 
 def _improves(recipe: Recipe, as_is: Recipe) -> bool:
-    """Whether a recipe is better in unseen angles or in the sum, and not worse in either."""
+    """Return whether a recipe is better in unseen angles or the sum, and not worse in either."""
     new, old = (
         (-len(own.unseen), own.unseen_from or math.inf, own.negative_from or math.inf)
         for own in (recipe, as_is)
@@ -200,15 +200,15 @@ def plan_answer(
     *,
     name: str | None = None,
 ) -> Answer:
-    """The verdict, failed requirements or the basis of the verdict, and what to set.
+    """Return the verdict, failed requirements or the basis of the verdict, and what to set.
 
     The verdict is about the model's ``name``, or else its type.
     """
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
     subject = f"{name or planned.model_type}{kind}"
     if failed := "; ".join(_judgement_line(each) for each in judgements if not each.ok):
-        told = plan_answer(planned, (), recipe, name=name)
-        return replace(told, ok=False, verdict=f"FAILED: {failed}", cause=told.verdict)
+        basis = plan_answer(planned, (), recipe, name=name)
+        return replace(basis, ok=False, verdict=f"FAILED: {failed}", cause=basis.verdict)
     if isinstance(planned, NoPlan):
         fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
         verdict = f"{subject}, {planned.scheme}: {planned.to} positions {fits}"
@@ -227,7 +227,7 @@ def plan_answer(
         todo = f"set {shown.name}, {_set_text(shown)},"
     verdict = f"{subject}: {todo} for {planned.to} positions ({lengths})"
     step = f"set in config.json {json.dumps(shown.config)}" if shown and shown.config else None
-    why = _unseen(planned, shown)
+    why = _unseen_text(planned, shown)
     if planned.longer and recipe is None and shown is planned.recipes[0]:
         good = not shown.unseen and shown.negative_from is None
         no_better = _SERVES if serves else _NO_BETTER
@@ -240,8 +240,8 @@ _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without w
 _SERVES = "; the config's own scaling reaches this length: only its stated context is shorter"
 
 
-def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
-    """The number of pairs with unseen angles, for the present config and with the recipe."""
+def _unseen_text(planned: LengthPlan, shown: Recipe | None) -> str:
+    """Return the number of pairs with unseen angles, for the present config and with the recipe."""
     as_is, never = planned.recipes[0], planned.never_turned
     if not never:
         return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
@@ -258,8 +258,8 @@ def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
 
 
 def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
-    """Notes that no column of the table has."""
-    yield _sum(planned)
+    """Yield notes that no column of the table has."""
+    yield _sum_note(planned)
     if planned.bases is not None:
         yield _bases_line(planned.bases)
     if recipe is None:
@@ -267,7 +267,7 @@ def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
     yield CAVEAT
 
 
-def _sum(planned: LengthPlan) -> str:
+def _sum_note(planned: LengthPlan) -> str:
     found, whole = planned.negative_from, planned.negative_with_rest
     text = "Sum: of the cosines of all pairs, which should stay ≥ 0 (Men et al. 2024); as is, "
     if found is None:
@@ -291,7 +291,7 @@ def _bases_line(bases: QualifyingBases) -> str:
 
 
 def _interval(interval: BaseInterval) -> str:
-    """The text of an interval from its ends.
+    """Return the text of an interval from its ends.
 
     >>> from posenc_cli.analysis.planning.cosine_sums import BaseInterval
     >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
@@ -320,7 +320,7 @@ def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
 
 
 def _set_text(recipe: Recipe) -> str:
-    """The most important setting, in few letters."""
+    """Return the most important setting, in few letters."""
     if recipe.name == AS_IS:
         return "-"
     if recipe.scheme in ("rope", "mrope"):
@@ -329,7 +329,7 @@ def _set_text(recipe: Recipe) -> str:
 
 
 def _left_out(planned: LengthPlan) -> Iterator[str]:
-    """The reasons why recipes are missing, grouped by reason."""
+    """Yield the reasons why recipes are missing, grouped by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in planned.left_out.items():
         names.setdefault(reason, []).append(name)
@@ -339,7 +339,7 @@ def _left_out(planned: LengthPlan) -> Iterator[str]:
 
 
 def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
-    """The flags with which engines override the config."""
+    """Yield the flags with which engines override the config."""
     for setting in recipe.engines:
         name = f"{recipe.name}, {setting.engine}"
         if setting.flags is None:
