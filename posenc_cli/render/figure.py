@@ -598,11 +598,11 @@ def scales_of(shown: Sequence[Shown]) -> list[Scale]:
         quantities.setdefault(index if name == ANY_VALUE else name, []).append(part)
     scales = {part: scale_of(parts) for parts in quantities.values() for part in map(id, parts)}
     if any(scale.kind == "diverging" for scale in scales.values()):
-        scales = {part: _around_zero(scale) for part, scale in scales.items()}
+        scales = {part: _centered_on_zero(scale) for part, scale in scales.items()}
     return [scales[id(part)] for part in shown]
 
 
-def _around_zero(scale: Scale) -> Scale:
+def _centered_on_zero(scale: Scale) -> Scale:
     """Center a scale on 0, unless it is cyclic."""
     if scale.kind != "sequential":
         return scale
@@ -610,7 +610,7 @@ def _around_zero(scale: Scale) -> Scale:
     return Scale(-high, high, "diverging", scale.unit, scale.only)
 
 
-def _unit_of(maps: Sequence[Reals]) -> float:
+def _log_unit(maps: Sequence[Reals]) -> float:
     """Return the unit of a log scale if some maps are far fainter than others, else 0."""
     sizes = [float(np.abs(values).max()) for values in maps if values.size]
     most, least = max(sizes), min((size for size in sizes if size), default=0.0)
@@ -637,12 +637,12 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     unit = min(part.heatmap.unit for part in shown)
     if not unit and all(part.heatmap.graded for part in shown):
-        unit = _unit_of(finite)
+        unit = _log_unit(finite)
     least, most = sorted((-low, high))
     both = least > (0 if unit else _SEEN_SIGN * most)
     kind: ScaleKind = first.scale or ("diverging" if both else "sequential")
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
-    return _around_zero(scale) if kind == "diverging" else scale
+    return _centered_on_zero(scale) if kind == "diverging" else scale
 
 
 def figure_sentences(figure: Figure, shown: Sequence[Shown]) -> list[str]:

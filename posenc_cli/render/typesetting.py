@@ -40,7 +40,7 @@ def _width(text: str) -> int:
     return len(text) - marks + sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrapped_entry(text: str, width: int) -> list[str]:
     """Wrap a table's entry between words to a width, if possible."""
     if _width(text) <= width:
         return [text]
@@ -56,7 +56,7 @@ def _row_lines(
     row: Sequence[str], widths: Sequence[int], *, lowered: bool = False
 ) -> Iterator[str]:
     """Yield the lines of a row of a table, with entries aligned at the bottom if ``lowered``."""
-    entries = [_wrapped(text, width) for text, width in zip(row, widths, strict=True)]
+    entries = [_wrapped_entry(text, width) for text, width in zip(row, widths, strict=True)]
     if lowered:
         lines = max(map(len, entries))
         entries = [[""] * (lines - len(entry)) + entry for entry in entries]

@@ -92,13 +92,13 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
     values = np.array(
         [scale.low, *_round_values(scale, max(2, int(lines / _APART_ON_SCALE))), scale.high]
     )
-    apart = 1.2 / max(lines, 1)  # between labels: a line and a little
+    least_distance = 1.2 / max(lines, 1)  # between labels: a line and a little
     kept: dict[float, str] = {}
     for place, value in sorted(
         zip(scale.places(values).tolist(), values.tolist(), strict=True),
         key=lambda pair: (0 < pair[0] < 1, pair[1] != 0, -abs(pair[1])),
     ):  # the ends first, then 0, then the largest
-        if all(abs(place - other) > apart for other in kept):
+        if all(abs(place - other) > least_distance for other in kept):
             kept[place] = minus(number(value))
     bar.set_ticks(sorted(kept), labels=[kept[place] for place in sorted(kept)])
 
@@ -144,10 +144,13 @@ def draw_map(
     cells = table[levels(scale.places(shown.values))]  # (rows, columns, 3)
     rows, columns = shown.values.shape
     bands = shown.column_bands or (Band("", 0, columns),)
-    across = (width - _gap(style) * (len(bands) - 1)) / columns
+    across = (width - _gap_in_pixels(style) * (len(bands) - 1)) / columns
     column_ticks: list[tuple[float, str]] = []
     for index, band in enumerate(bands):
-        count, start = band.stop - band.start, left + band.start * across + index * _gap(style)
+        count, start = (
+            band.stop - band.start,
+            left + band.start * across + index * _gap_in_pixels(style),
+        )
         axes.imshow(
             cells[:, band.start : band.stop],
             extent=(start, start + count * across, top + height, top),
@@ -175,8 +178,8 @@ def draw_map(
         longest = max(style.text_width(name, TICK_SIZE) for name in map(number, longest_of(points)))
         most = max(1, int(count * across / (longest + _APART_ACROSS * style.line)))
         column_ticks += [(start + (i + 0.5) * across, name) for i, name in ticks(points, most)]
-    apart = _APART_OF_WORDS if isinstance(shown.rows[0], str) else _APART_DOWN
-    row_ticks = ticks(shown.rows, max(2, int(height / (apart * style.line))))
+    least_distance = _APART_OF_WORDS if isinstance(shown.rows[0], str) else _APART_DOWN
+    row_ticks = ticks(shown.rows, max(2, int(height / (least_distance * style.line))))
     return column_ticks, [(top + (i + 0.5) * height / rows, name) for i, name in row_ticks]
 
 
@@ -203,8 +206,7 @@ def name_places(
     axes.set_yticks([y for y, _ in rows], [minus(name) for _, name in rows])
 
 
-def _gap(style: Style) -> int:
-    """Return the pixels between two bands."""
+def _gap_in_pixels(style: Style) -> int:
     return max(2, round(0.35 * style.line))
 
 
@@ -319,7 +321,7 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
         labelspacing=0.25,
     )
     legend.set_in_layout(False)  # its height is that of the title's pad
-    return below + _LINE_OF_NAMES * _lines_of(texts, columns)
+    return below + _LINE_OF_NAMES * _height_in_lines(texts, columns)
 
 
 def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
@@ -365,16 +367,15 @@ def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[
             style.wrapped_text(name, room, most=1 + (parts == 1), size=TICK_SIZE) for name in names
         ]
         columns = _columns_that_fit(texts, style, width)
-        if _lines_of(texts, columns) <= most and len({*texts}) == len({*names}):
+        if _height_in_lines(texts, columns) <= most and len({*texts}) == len({*names}):
             return texts, columns, len(names)
     fitting = (
-        n for n in range(len(texts) - 1, 1, -1) if _lines_of(texts[: n + 1], columns) <= most
+        n for n in range(len(texts) - 1, 1, -1) if _height_in_lines(texts[: n + 1], columns) <= most
     )
     return texts, columns, next(fitting, 1)
 
 
-def _lines_of(texts: Sequence[str], columns: int) -> int:
-    """Return the height of names in columns, in lines of text."""
+def _height_in_lines(texts: Sequence[str], columns: int) -> int:
     return -(-len("\n".join(texts).split("\n")) // columns)
 
 
@@ -396,8 +397,10 @@ def name_values(axes: Axes, curves: Curves, style: Style) -> None:
     axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
     drawn = [x[np.isfinite(x)] for x, _ in map(_finite_points, curves.curves)]
     whole = all(np.array_equal(x, np.rint(x)) for x in drawn)
-    _locate(axes.xaxis, curves.x_scale, most=width / (_TICKS_ACROSS * style.line), whole=whole)
-    _locate(axes.yaxis, curves.y_scale, most=height / (_TICKS_DOWN * style.line))
+    _set_tick_locator(
+        axes.xaxis, curves.x_scale, most=width / (_TICKS_ACROSS * style.line), whole=whole
+    )
+    _set_tick_locator(axes.yaxis, curves.y_scale, most=height / (_TICKS_DOWN * style.line))
 
 
 def _finite_points(curve: Curve) -> Points:
@@ -407,7 +410,7 @@ def _finite_points(curve: Curve) -> Points:
     return np.where(finite, x, np.nan), np.where(finite, y, np.nan)
 
 
-def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False) -> None:
+def _set_tick_locator(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False) -> None:
     """Let matplotlib choose round values for an axis with room for ``most`` labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 

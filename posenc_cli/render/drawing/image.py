@@ -114,7 +114,7 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    content, style = io.BytesIO(), _readable(figure, style)
+    content, style = io.BytesIO(), _style_that_fits(figure, style)
     with _settings(style), warnings.catch_warnings(record=True) as caught:
         _import_without_help()
         warnings.simplefilter("always")
@@ -150,7 +150,7 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    style = _readable(figure, style)
+    style = _style_that_fits(figure, style)
     with _settings(style):
         drawing = Drawing(style)
         drawing.add(figure)
@@ -244,7 +244,7 @@ def _least_panel(figures: Sequence[Figure]) -> float:
     return _LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))
 
 
-def _readable(figure: Figure, style: Style) -> Style:
+def _style_that_fits(figure: Figure, style: Style) -> Style:
     """Return the style, with smaller text if all panels in separate axes fit only then."""
     panels = () if _is_sheet(figure) else getattr(figure, "panels", ())
     least, most = _least_panel(panels), 1 if style.fixed[1] else _MOST_GROWTH
@@ -284,26 +284,25 @@ class Drawing:
         self._title = self.page.suptitle("", x=left, ha="left")
         self._notes = self.page.supxlabel("", x=left, ha="left", color=self.style.palette.faint)
         self._texts = figure.title, ""
-        self._write()
+        self._write_title_and_notes()
         self._notes.set_text("\n")  # two lines reserve the space until the notes are known
         if not isinstance(figure, Panels):
-            self._separate_panels([figure])
+            self._draw_separate_panels([figure])
         elif not _is_sheet(figure):
-            self._separate_panels(figure.panels, figure)
+            self._draw_separate_panels(figure.panels, figure)
         elif heatmaps_of(figure):
-            self._maps(figure)
+            self._draw_maps(figure)
         else:
-            self._circles(figure)
-        self._cut()
+            self._draw_circles(figure)
+        self._shrink_to_content()
 
-    def _write(self) -> None:
-        """Write the title and the notes, in as many lines as they need in this width."""
+    def _write_title_and_notes(self) -> None:
         room, (title, notes) = self.width - self.style.line, self._texts
         wrapped = self.style.wrapped_text
         self._title.set_text(wrapped(title, room, most=_LINES_OF_TITLE, size=TITLE_SIZE))
         self._notes.set_text(wrapped(notes, room, most=_LINES_OF_NOTES, size=NOTE_SIZE))
 
-    def _maps(self, panels: Panels) -> None:
+    def _draw_maps(self, panels: Panels) -> None:
         """Draw many heatmaps with one color scale, in one axes, whose units are pixels.
 
         Laying out hundreds of axes takes a minute.
@@ -329,7 +328,7 @@ class Drawing:
         scale = scale_of(self.shown)
         colors = self._colors(scale)
         name_scale(bar, chosen[0].value_label, scale, colors, style)
-        self._note(panels, len(chosen))
+        self._set_notes(panels, len(chosen))
         self._set_units(axes, sheet.size(cell))
         columns, rows = [], []
         for index, shown in enumerate(self.shown):
@@ -359,7 +358,7 @@ class Drawing:
                 break
         return size
 
-    def _circles(self, panels: Panels) -> None:
+    def _draw_circles(self, panels: Panels) -> None:
         """Draw many circles, to be read like clock faces, in one axes without labels."""
         from matplotlib.transforms import Affine2D
 
@@ -369,7 +368,7 @@ class Drawing:
         sheet = _Sheet(*grid, _HEAD * line, _GAP * line)
         axes = self.page.add_subplot()
         axes.axis("off")
-        self._note(panels, len(chosen))
+        self._set_notes(panels, len(chosen))
         self._lay_out()
         side = min(sheet.room(axes))
         self._set_units(axes, sheet.size((side, side)))
@@ -382,7 +381,7 @@ class Drawing:
             draw_lines(axes, figure, style, transform=place + axes.transData, clip_on=False)
             name_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
 
-    def _separate_panels(
+    def _draw_separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
     ) -> None:
         """Draw figures of any kind, each in separate axes; each of many has a title.
@@ -434,8 +433,10 @@ class Drawing:
             self._share_height()
         for axes, figure in curves:
             name_values(axes, figure, style)
-        self._fill(maps, bars)
-        self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
+        self._fill_maps(maps, bars)
+        self._set_notes(
+            panels, len(chosen), [note for _, figure in curves for note in figure.notes]
+        )
 
     def _name_panels(self) -> None:
         """Write the names of curves, and titles as wide as a panel with its scale above them."""
@@ -443,7 +444,7 @@ class Drawing:
             head = name_curves(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
             bands = isinstance(figure, Heatmap) and bool(figure.columns.bands)
             axes.set_title("")
-            room = _box_of(axes).x1 - axes.get_window_extent().x0
+            room = _bounding_box(axes).x1 - axes.get_window_extent().x0
             text = self.style.wrapped_text(title, room, most=3)
             blank = bands or (head and not text)  # a line below or instead of the title
             lines = max(0.0, head - 1) + 0.3 if blank else head + 0.3
@@ -464,7 +465,7 @@ class Drawing:
             slot, drawn, named = (
                 axes.get_position(original=True).transformed(self.page.transFigure),
                 axes.get_window_extent(),
-                _box_of(axes),
+                _bounding_box(axes),
             )
             row = spec.rowspan.start
             height[row] = slot.height
@@ -487,7 +488,7 @@ class Drawing:
             self._set_size(int(self.width - free * (not self.style.fixed[0])), int(high))
         self._lay_out()
 
-    def _fill(self, maps: Sequence[tuple[Axes, Heatmap]], bars: Sequence[Colorbar]) -> None:
+    def _fill_maps(self, maps: Sequence[tuple[Axes, Heatmap]], bars: Sequence[Colorbar]) -> None:
         """Draw as much of each map as its axes have pixels for, and label the color scales."""
         sizes = [axes.bbox.size for axes, _ in maps]
         self.shown = [
@@ -536,7 +537,7 @@ class Drawing:
         axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
         axes.set_aspect(aspect, anchor="NW")
 
-    def _cut(self) -> None:
+    def _shrink_to_content(self) -> None:
         """Shrink sides that are not fixed by the space that panels of a fixed shape leave free."""
         panels = self._panels
         grid = next(iter(panels.values())).get_gridspec()
@@ -554,13 +555,13 @@ class Drawing:
             if size == (self.width, self.height):
                 break
             self._set_size(*size)
-            self._write()
+            self._write_title_and_notes()
             self._name_panels()
         else:
             self._lay_out()
-        self._trim()
+        self._trim_margins()
 
-    def _trim(self) -> None:
+    def _trim_margins(self) -> None:
         """Remove unused margins, or add missing ones, and keep the layout."""
         pad = _PAD * self.style.line
         self.page.set_layout_engine(None)
@@ -571,7 +572,7 @@ class Drawing:
             bar.set_box_aspect(None)
             bar.set_position((place.x0, low, place.width, high - low))
         texts = [text for text in (self._title, self._notes) if text.get_text()]
-        boxes = [_box_of(part) for part in (*self.page.axes, *texts)]
+        boxes = [_bounding_box(part) for part in (*self.page.axes, *texts)]
         right, bottom = max(box.x1 for box in boxes), min(box.y0 for box in boxes)
         free = np.array([self.width - right - pad, bottom - pad])
         free = np.where(free < -pad, free, np.maximum(free, 0))
@@ -601,7 +602,6 @@ class Drawing:
         return {axes: spec for axes, spec in specs if spec}
 
     def _set_size(self, width: int, height: int) -> None:
-        """Set the size of the page in pixels."""
         self.width, self.height = width, height
         self.page.set_size_inches(width / self.style.dpi, height / self.style.dpi)
 
@@ -611,12 +611,11 @@ class Drawing:
             axes.apply_aspect()
 
     def _colors(self, scale: Scale) -> Srgb:
-        """Return the colors of a scale: those requested, or the default ones."""
         dark = self.style.theme == "dark"
         return color_map(self.style.cmap or default_map(scale.kind, dark=dark))
 
-    def _note(self, panels: Panels | None, count: int, more: Sequence[str] = ()) -> None:
-        """Write the notes below the figure, for a reader who sees ``count`` panels."""
+    def _set_notes(self, panels: Panels | None, count: int, more: Sequence[str] = ()) -> None:
+        """Set the notes below the figure, for a reader who sees ``count`` panels."""
         notes = dict.fromkeys((*panels.missing_notes(count), *panels.notes) if panels else ())
         notes |= dict.fromkeys([*more, *(note for shown in self.shown for note in shown.notes)])
         if any(shown.undersampled for shown in self.shown):
@@ -627,11 +626,11 @@ class Drawing:
             notes["gray: not finite"] = None
         self._texts = self._texts[0], "; ".join(notes)
         self._notes.set_in_layout(bool(notes))
-        self._write()
+        self._write_title_and_notes()
 
 
-def _box_of(part: Artist) -> BboxBase:
-    """Return the box of what is drawn of axes or a text, in pixels."""
+def _bounding_box(part: Artist) -> BboxBase:
+    """Return the bounding box of axes or a text as drawn, in pixels."""
     box = part.get_tightbbox()
     assert box is not None  # only invisible artists have none
     return box

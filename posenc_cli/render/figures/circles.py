@@ -112,7 +112,7 @@ class RotatedPairs(Record):
 
         return clocks_of(self.request.encoding.bound.rotation.waves, self.pairs, self.reach)
 
-    def _place_of_last(self, index: int) -> float:
+    def _last_position(self, index: int) -> float:
         """Return the last position, or its coordinate on the axis that the pair follows."""
         coordinates = self.request.encoding.bound.rotation.waves.coordinates
         if coordinates is None:
@@ -124,19 +124,19 @@ class RotatedPairs(Record):
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
-        turns = self._place_of_last(index) / float(self.wavelengths[index])  # full turns included
+        turns = self._last_position(index) / float(self.wavelengths[index])  # full turns included
         turns_text = number(turns if abs(turns) < 1000 else round(turns), 3)
         points = self.points[:, index]
         radii = [abs(float(waves.scale))]
         if waves.growth is not None:  # the second circle contains all points, so sizes are equal
             sizes = np.abs(self.points)
             radii.append(float(sizes[np.isfinite(sizes)].max(initial=0.0)))
-        dots = replace(_curve(points[1:-1]), joined=False, color=1)
+        dots = replace(_curve_in_plane(points[1:-1]), joined=False, color=1)
         return Curves(
             (
-                *(replace(_curve(radius * _CIRCLE), faint=True) for radius in radii),
-                replace(_curve(points[:1], start=0), faint=True),
-                replace(_curve(points[-1:], start=0), color=0),
+                *(replace(_curve_in_plane(radius * _CIRCLE), faint=True) for radius in radii),
+                replace(_curve_in_plane(points[:1], start=0), faint=True),
+                replace(_curve_in_plane(points[-1:], start=0), color=0),
                 *[dots] * (len(points) > 2),
             ),
             f"pair {self.pairs[index]}: {turns_text} rotations",
@@ -204,7 +204,7 @@ def _visibly_rotating_pairs(request: Request) -> list[int]:
     return [moving[i] for i in spread(len(moving), _PAIRS)]
 
 
-def _curve(points: Complexes, *, start: complex | None = None) -> Curve:
+def _curve_in_plane(points: Complexes, *, start: complex | None = None) -> Curve:
     """Return points of a plane as a curve, beginning at ``start`` if given."""
     points = points if start is None else np.insert(points, 0, start)
     return Curve(tuple(points.real.tolist()), tuple(points.imag.tolist()))

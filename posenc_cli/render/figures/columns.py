@@ -84,10 +84,10 @@ def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figu
         return replace(figure, panels=panels, shared=False)
     if not isinstance(figure, Heatmap):
         return figure
-    return _column_curves(figure if all_of_them else _smooth(figure, most), most)
+    return _column_curves(figure if all_of_them else _smooth_columns(figure, most), most)
 
 
-def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
+def _smooth_columns(heatmap: Heatmap, most: int) -> Heatmap:
     """Keep a few columns of the first band whose waves have many points each and visibly change.
 
     Returns the whole heatmap if there are not enough of them.
@@ -196,7 +196,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
     plan, content = request.plan(), request.content
     positions, count = settled_positions(request), content.heads or 0
     by_key = content.by != "offset"
-    among = positions if by_key else _offsets(positions)
+    among = positions if by_key else _offsets_between(positions)
     points, places = Points(among), PositionAxis(among)
     query = points[positions.count // 2] if content.by == "pair" else None
     heads = range(count) if request.head is None else [request.head]
@@ -231,7 +231,7 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
     return curves if by_key else replace(curves, x_label="offset n − m, key − query")
 
 
-def _offsets(positions: Positions) -> Positions:
+def _offsets_between(positions: Positions) -> Positions:
     """Return the offsets between positions with a single step.
 
     Raises: InvalidInput if they have several.

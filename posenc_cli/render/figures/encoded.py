@@ -169,7 +169,7 @@ def figure_of(
     on_grid = content.waves is not None and isinstance(grid, tuple)
     whole = request.positions is None and request.table is None and dims is None
     if on_grid and whole and len(grid or ()) > 1:
-        return _maps(request, grid or (), engine_for)
+        return _similarity_maps(request, grid or (), engine_for)
     plan = request.plan()
     if request.table == "inv-freq":
         check_no_dims(dims, request, "the table inv-freq")
@@ -188,10 +188,10 @@ def figure_of(
             return score_cells(replace(request, head=head), points, engine_for)
 
         return heads_figure(request, scores)
-    columns = _columns(request, plan.shape[-1])
+    columns = _drawn_columns(request, plan.shape[-1])
     if not split and request.table != "complex":
-        columns = _columns_in_order(columns)
-    return _rows(request, columns, engine_for, dims)
+        columns = _sorted_columns(columns)
+    return _rows_figure(request, columns, engine_for, dims)
 
 
 def title_of(request: Request, what: str) -> str:
@@ -251,7 +251,7 @@ def settled_positions(request: Request) -> Positions:
     return Positions.contiguous(0, capacity.positions)  # type: ignore[union-attr]
 
 
-def _rows(
+def _rows_figure(
     request: Request, every: _DrawnColumns, engine_for: EngineFor, dims: range | None
 ) -> Heatmap:
     """Return the heatmap of the rows of an absolute, rotary or relative scheme."""
@@ -294,7 +294,7 @@ def _rows(
         across,
         title_of(request, size),
         value_label="radians" if angles else "value",
-        limits=(-math.pi, math.pi) if angles else _limits(waves),
+        limits=(-math.pi, math.pi) if angles else _wave_limits(waves),
         scale="cyclic" if angles else None,
         wavelengths=wavelengths,
         row_means=means,
@@ -303,7 +303,7 @@ def _rows(
     )
 
 
-def _limits(waves: Waves | None) -> tuple[float, float] | None:
+def _wave_limits(waves: Waves | None) -> tuple[float, float] | None:
     """Return the range of waves, if it is known beforehand."""
     if waves is None or waves.growth is not None:
         return None
@@ -311,7 +311,7 @@ def _limits(waves: Waves | None) -> tuple[float, float] | None:
     return (-scale, scale) if scale > 0 else None
 
 
-def _columns(request: Request, width: int) -> _DrawnColumns:
+def _drawn_columns(request: Request, width: int) -> _DrawnColumns:
     """Return the columns of a table, with sines and cosines separated."""
     content, table = request.encoding.bound.content, request.table
     if content.waves is None:
@@ -327,18 +327,18 @@ def _columns(request: Request, width: int) -> _DrawnColumns:
 def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:
     """Group columns by content: a band for each function, or for each function of an axis."""
     groups: dict[str, list[tuple[int, int]]] = {}
-    apart = len(placements) <= _MOST_BANDS
+    separate = len(placements) <= _MOST_BANDS
     for placement in placements:
         columns = range(width)[placement.columns]
         zero = placement.function == "zero"
         of = [waves.count] * len(columns) if zero else range(waves.count)[placement.waves]
-        axis = _axis_of(waves, of) if apart and not zero else ""
+        axis = _axis_name(waves, of) if separate and not zero else ""
         groups.setdefault(f"{placement.function} {axis}".strip(), []).extend(
             zip(columns, of, strict=False)
         )
     by_label = {label: sorted(pairs) for label, pairs in groups.items() if pairs}
     bands = (
-        _bands({label: len(pairs) for label, pairs in by_label.items()})
+        _consecutive_bands({label: len(pairs) for label, pairs in by_label.items()})
         if len(by_label) > 1
         else ()
     )
@@ -346,21 +346,21 @@ def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -
     return _DrawnColumns(points, bands, column_waves)
 
 
-def _bands(sizes: Mapping[str, int]) -> tuple[Band, ...]:
+def _consecutive_bands(sizes: Mapping[str, int]) -> tuple[Band, ...]:
     """Return consecutive bands with the given numbers of columns; leave out empty bands."""
     ends = [0, *accumulate(sizes.values())]
     bands = map(Band, sizes, ends, ends[1:])
     return tuple(band for band in bands if band.start < band.stop)
 
 
-def _columns_in_order(columns: _DrawnColumns) -> _DrawnColumns:
+def _sorted_columns(columns: _DrawnColumns) -> _DrawnColumns:
     """Sort columns by number, without bands."""
     order = sorted(range(len(columns.points)), key=columns.points.__getitem__)
     waves = columns.waves and [columns.waves[i] for i in order]
     return _DrawnColumns([columns.points[i] for i in order], (), waves)
 
 
-def _axis_of(waves: Waves, chosen: Sequence[int]) -> str:
+def _axis_name(waves: Waves, chosen: Sequence[int]) -> str:
     """Return the name of the axis that all chosen waves follow, or "" if there is no single one."""
     if waves.coordinates is None or not len(chosen):
         return ""
@@ -387,7 +387,7 @@ def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     sizes = {band.label: sum(band.start <= i < band.stop for i in kept) for band in columns.bands}
     return _DrawnColumns(
         [columns.points[i] for i in kept],
-        _bands(sizes),
+        _consecutive_bands(sizes),
         columns.waves and [columns.waves[i] for i in kept],
         columns.computed and [columns.computed[i] for i in kept],
     )
@@ -427,7 +427,7 @@ def heads_figure(
     return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head", total=count)
 
 
-def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
+def _similarity_maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
     """Return maps of the similarity of some positions of a grid to all others.
 
     For an image: two corners, an edge and the middle. For a video: the middle, plane by plane.
@@ -531,7 +531,6 @@ def figure_of_array(
 
 
 def _matrix_index_text(index: int, leading: Sequence[int]) -> str:
-    """Return the position of a matrix in an array, as indices along the leading axes."""
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
 
 

@@ -72,18 +72,22 @@ def profile_figures(
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """
     groups = grouped(judged, lambda item: item.similarity.measure)
-    figures = [_profiles(group, most) for group in groups]
-    return figures + [figure for group in groups * bounded for figure in _bounds(group, most)]
+    figures = [_profile_figure(group, most) for group in groups]
+    return figures + [
+        figure for group in groups * bounded for figure in _bound_figures(group, most)
+    ]
 
 
-def _profiles(group: Sequence[Judged], most: int) -> Curves:
+def _profile_figure(group: Sequence[Judged], most: int) -> Curves:
     check_looks([item.place for item in group])
     mirrored = not all(item.verdict.symmetric for item in group)
     several = len({item.similarity.detail for item in group}) > 1
     curves: list[Curve] = []
     notes: dict[str, None] = {}
     for item in group:
-        drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
+        drawn, more = _profile_curves(
+            item, most, item.short if group[1:] else "", mirrored=mirrored
+        )
         curves += drawn
         if group[1:]:
             described = (item.label, item.similarity.detail * several)
@@ -104,7 +108,7 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
     )
 
 
-def _curves_of(
+def _profile_curves(
     item: Judged, most: int, label: str, *, mirrored: bool
 ) -> tuple[list[Curve], list[str]]:
     """Return the curve of one similarity with its envelope, and its notes."""
@@ -112,7 +116,7 @@ def _curves_of(
     shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
     offsets = verdict.offsets[shown]
     if similarity.deviation(offsets[:1]) is not None:
-        return _curves_of_deviation(item, offsets, most, label)
+        return _deviation_curves(item, offsets, most, label)
     looked = looked_offsets(item)
     notes = [looked] if looked else [] if verdict.measured_all else [sample_size(verdict)]
     values, least, highest = (
@@ -120,8 +124,8 @@ def _curves_of(
     )
     breaks = np.zeros(0, np.int64)
     if not verdict.measured_all:
-        apart = np.diff(offsets)
-        breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
+        steps = np.diff(offsets)
+        breaks = np.flatnonzero(steps > steps.min(initial=steps.max(initial=0))) + 1
     if len(offsets) <= most:
         between = "" if verdict.toeplitz else "lowest to highest at each offset"
     else:
@@ -144,7 +148,7 @@ def _curves_of(
     return [curve], notes
 
 
-def _curves_of_deviation(
+def _deviation_curves(
     item: Judged, offsets: Integers, most: int, label: str
 ) -> tuple[list[Curve], list[str]]:
     """Return the mean of independent q and k, which is 0, with its standard deviation."""
@@ -161,7 +165,7 @@ def _curves_of_deviation(
     return [replace(curve, envelope=envelope, color=item.place)], notes
 
 
-def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
+def _bound_figures(group: Sequence[Judged], most: int) -> list[Curves]:
     """Return RoFormer's bounds for one measure, or their shape if the content is unknown."""
     mirrored = not all(item.verdict.symmetric for item in group)
     measure = group[0].similarity.measure
@@ -250,7 +254,7 @@ def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> l
     return judged
 
 
-def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
+def _similarity_maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
     shown = [item for item in judged if not item.is_mean]
     if len(judged) == 1:
         return tuple(replace(matrix_figure(item.similarity), title=item.title) for item in judged)
@@ -273,7 +277,7 @@ def similarity_figure(
     ``bounded`` adds RoFormer's bounds in separate axes.
     """
     curves = profile_figures(judged, bounded=bounded)
-    maps = () if profile_alone else _maps(judged)
+    maps = () if profile_alone else _similarity_maps(judged)
     if len(curves) == 1 and not maps:
         return curves[0]
     names = ", ".join(dict.fromkeys(item.short for item in judged))
@@ -454,14 +458,13 @@ def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
     """Return how each similarity but the first differs from the first of its measure."""
     return [
         profile_difference(
-            *((each.similarity, each.verdict) for each in (_reference(judged, item), item))
+            *((each.similarity, each.verdict) for each in (_first_of_measure(judged, item), item))
         )
         for item in judged[1:]
     ]
 
 
-def _reference(judged: Sequence[Judged], item: Judged) -> Judged:
-    """Return the first similarity of the same measure."""
+def _first_of_measure(judged: Sequence[Judged], item: Judged) -> Judged:
     return next(each for each in judged if each.similarity.measure == item.similarity.measure)
 
 
@@ -469,12 +472,14 @@ def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
     """Return the rows of a table with `COLUMNS`."""
     differences = [None, *differences_of(judged)]
     return [
-        _row(item, _reference(judged, item), difference)
+        _verdict_row(item, _first_of_measure(judged, item), difference)
         for item, difference in zip(judged, differences, strict=True)
     ]
 
 
-def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) -> list[str]:
+def _verdict_row(
+    item: Judged, reference: Judged, difference: ProfileDifference | None
+) -> list[str]:
     verdict = item.verdict
     answer = f"{'yes' if verdict.toeplitz else 'no'}, {_EVIDENCE[evidence_of(verdict)]}"
     half = "never" if verdict.half_distance is None else str(verdict.half_distance)
@@ -541,7 +546,7 @@ def compared_fields_of(
 def _difference_fields(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     fields = []
     for item, difference in zip(judged[1:], differences_of(judged), strict=True):
-        reference = _reference(judged, item)
+        reference = _first_of_measure(judged, item)
         entry: dict[str, Any] = {"first": reference.place, "other": item.place}
         if difference is None or reference is item:
             fields.append({**entry, "compared": False})

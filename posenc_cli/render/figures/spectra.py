@@ -303,11 +303,12 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
     first = subjects[0].spectrum
     differences = [wave_difference(first, other.spectrum) for other in subjects[1:]]
     not_comparable = [f"–: not comparable with {names[0]}"] * (None in differences)
-    picture = _picture(subjects)
-    picture = replace(picture, title=_finding(names, differences) or picture.title)
-    rows = [_row(subjects[0], None, first=True)]
+    picture = _combined_figure(subjects)
+    picture = replace(picture, title=_difference_finding(names, differences) or picture.title)
+    rows = [_compared_row(subjects[0], None, first=True)]
     rows += [
-        _row(other, difference) for other, difference in zip(subjects[1:], differences, strict=True)
+        _compared_row(other, difference)
+        for other, difference in zip(subjects[1:], differences, strict=True)
     ]
     return SpectrumReport(
         ["", "context", "before", "longest", "longer", "differing", "largest ratio"],
@@ -332,7 +333,7 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
     )
 
 
-def _finding(names: Sequence[str], differences: Sequence[WaveDifference | None]) -> str:
+def _difference_finding(names: Sequence[str], differences: Sequence[WaveDifference | None]) -> str:
     """Return the difference between the waves of two encodings in a few words; empty for more."""
     difference = differences[0]
     if len(names) != 2 or difference is None:
@@ -349,7 +350,7 @@ def _ratio_text(difference: WaveDifference) -> str:
     return "endless" if math.isinf(difference.ratio) else f"×{label(difference.ratio)}"
 
 
-def _picture(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
+def _combined_figure(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
     """Return the curves in one set of axes if they can share it, otherwise side by side."""
     figures: list[Curves] = []
     for places in grouped(range(len(subjects)), lambda place: subjects[place].spectrum.along):
@@ -361,7 +362,7 @@ def _picture(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
     return Panels(tuple(figures), title=title, shared=False)
 
 
-def _row(
+def _compared_row(
     subject: SpectrumSubject, difference: WaveDifference | None, *, first: bool = False
 ) -> list[str]:
     spectrum = subject.spectrum
@@ -385,12 +386,12 @@ def _difference_texts(difference: WaveDifference | None) -> tuple[str, str]:
     if not difference.differing:
         return "none", ""
     return (
-        f"{_ranges(difference.differing)} ({len(difference.differing)})",
-        f"{_ratio_text(difference)} at {_ranges(difference.at)}",
+        f"{_ranges_text(difference.differing)} ({len(difference.differing)})",
+        f"{_ratio_text(difference)} at {_ranges_text(difference.at)}",
     )
 
 
-def _ranges(pairs: Sequence[int]) -> str:
+def _ranges_text(pairs: Sequence[int]) -> str:
     texts = list(range_texts(pairs))
     more = len(texts) - _MOST_RANGES
     return ", ".join([*texts[:_MOST_RANGES], *([f"{more} more runs"] if more > 0 else ())])

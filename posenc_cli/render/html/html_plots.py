@@ -96,12 +96,12 @@ class _Plot:
         return (
             f'<figure data-panel="{index}"{" class=square" * self.square}>\n'
             f'{tag("figcaption", self.title)}<div class="frame">\n'
-            f'<div class="above">{_spans(self.above, "left")}</div>\n'
+            f'<div class="above">{_label_spans(self.above, "left")}</div>\n'
             f'<div class="name-y">{text_of(self.names[1])}</div>\n'
-            f'<div class="down"><i>{text_of(longest)}</i>{_spans(self.down, "top")}</div>\n'
+            f'<div class="down"><i>{text_of(longest)}</i>{_label_spans(self.down, "top")}</div>\n'
             f'<div class="plot" role="application" aria-label="{text_of(description)}; arrow keys '
             f'read values">{self.inside}</div>\n'
-            f'<div class="along">{_spans(self.across, "left")}</div>\n'
+            f'<div class="along">{_label_spans(self.across, "left")}</div>\n'
             f'<div class="name-x">{text_of(self.names[0])}</div>\n</div>\n'
             f'{self.after}<output aria-live="polite"></output>\n'
             f"{self.table() if table else ''}</figure>\n"
@@ -112,7 +112,7 @@ class _Plot:
         raise NotImplementedError
 
 
-def _spans(named: Iterable[tuple[float, str]], side: str) -> str:
+def _label_spans(named: Iterable[tuple[float, str]], side: str) -> str:
     return "".join(
         f'<span style="{side}:{100 * place:.2f}%">{text_of(name)}</span>' for place, name in named
     )
@@ -163,10 +163,10 @@ class MapPlot(_Plot):
         self.across = [
             ((band.start + i + 0.5) / columns, minus(name))
             for band in bands
-            for i, name in _ticks_of(band, shown.columns, most)
+            for i, name in _band_ticks(band, shown.columns, most)
         ]
         self.above = [((band.start + band.stop) / 2 / columns, band.label) for band in bands]
-        cuts = "".join(_line(band.start / columns, "cut") for band in bands[1:])
+        cuts = "".join(_straight_line(band.start / columns, "cut") for band in bands[1:])
         if shown.faded:
             self.notes = (*self.notes, f"hatched: {TOO_FAST}")
         colors = _FEW_COLORS if small else 255
@@ -211,7 +211,7 @@ class MapPlot(_Plot):
         )
 
 
-def _ticks_of(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
+def _band_ticks(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
     """Return the ticks of a band: as many as fit on a phone."""
     points = columns[band.start : band.stop]
     longest = max(len(number(point)) for point in (points[0], points[-1]))
@@ -219,7 +219,7 @@ def _ticks_of(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, 
     return ticks(points, max(1, most * len(points) // len(columns)))
 
 
-def _line(place: float, kind: str, *, level: bool = False) -> str:
+def _straight_line(place: float, kind: str, *, level: bool = False) -> str:
     at = round(_UNITS * (1 - place if level else place))
     return (
         f'<path class="{kind}" d="M0 {at}H{_UNITS}"/>'
@@ -306,17 +306,20 @@ class CurvePlot(_Plot):
             if math.isfinite(place)
         ]
         ends = self.x.places([end for _, end, _ in curves.spans[:-1]]).tolist()
-        drawn = [self._drawn(place, curve) for place, curve in enumerate(self._curves)]
+        drawn = [self._curve_path(place, curve) for place, curve in enumerate(self._curves)]
         content = [
-            *(_line(place, "grid") for place, _ in self.across),
-            *(_line(1 - place, "grid", level=True) for place, _ in self.down),
-            *(_line(place, "cut") for place in ends),
-            *(_line(place, "level", level=True) for place, _ in levels),
+            *(_straight_line(place, "grid") for place, _ in self.across),
+            *(_straight_line(1 - place, "grid", level=True) for place, _ in self.down),
+            *(_straight_line(place, "cut") for place in ends),
+            *(_straight_line(place, "level", level=True) for place, _ in levels),
             *(path for path, _ in drawn),
         ]
         description = f"{title or curves.title}: {curves.y_label} by {curves.x_label}"
         self.inside = _svg(description, "".join(content))
-        keys = [*(key for _, key in drawn), *(_key('class="level"', name) for _, name in levels)]
+        keys = [
+            *(key for _, key in drawn),
+            *(_legend_entry('class="level"', name) for _, name in levels),
+        ]
         if any(keys):
             self.after = f'<ul class="legend">{"".join(dict.fromkeys(keys))}</ul>\n'
         self.data = {
@@ -358,7 +361,7 @@ class CurvePlot(_Plot):
             between = replace(between, **sides)
         return replace(curve, x=x, y=y, envelope=between)
 
-    def _drawn(self, place: int, curve: Curve) -> tuple[str, str]:
+    def _curve_path(self, place: int, curve: Curve) -> tuple[str, str]:
         """Return the path of a curve, and its legend entry."""
         x, y = self.x.places(curve.x), self.y.places(curve.y)
         if curve.faint:
@@ -369,15 +372,15 @@ class CurvePlot(_Plot):
         dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[look % 4].dashes)
         dash = f' stroke-dasharray="{dashes}"' if dashes and joined else ""
         drawn = f'class="{kind}" style="stroke:var(--c{look % _COLORS})"{dash}'
-        parts = [_path(x, y)] if joined else map(_dot, x.tolist(), y.tolist())
+        parts = [_path(x, y)] if joined else map(_point_path, x.tolist(), y.tolist())
         path = f'<path {drawn} d="{"".join(parts)}"/>'
-        key = _key(drawn, curve.name, dot=not joined) if curve.name else ""
+        key = _legend_entry(drawn, curve.name, dot=not joined) if curve.name else ""
         if curve.envelope is not None:
             low, high = (self.y.places(getattr(curve.envelope, side)) for side in _SIDES)
             area = _path(np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]]))
             shade = f'class="area" style="fill:var(--c{look % _COLORS})"'
             path = f'<path {shade} d="{area}Z"/>{path}'
-            key += _key(f'{shade} stroke-width="8"', curve.envelope.name, area=True)
+            key += _legend_entry(f'{shade} stroke-width="8"', curve.envelope.name, area=True)
         return path, key
 
     def table(self) -> str:
@@ -414,14 +417,13 @@ def _path(x: RealRows, y: RealRows) -> str:
     return "".join(parts)
 
 
-def _dot(x: float, y: float) -> str:
-    """Return a single point: a line of zero length, whose round caps keep their shape."""
+def _point_path(x: float, y: float) -> str:
+    """Return the path of a point: a line of zero length, whose round caps keep their shape."""
     seen = math.isfinite(x) and math.isfinite(y)
     return f"M{_UNITS * x:.0f} {_UNITS * (1 - y):.0f}h0" if seen else ""
 
 
-def _key(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:
-    """Return an entry of a legend."""
+def _legend_entry(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:
     shape = "M0 1H22V9H0Z" if area else "M11 5h0" if dot else "M0 5H22"
     path = f'<path {drawn} d="{shape}"/>'
     return f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{path}</svg>{text_of(name)}</li>'

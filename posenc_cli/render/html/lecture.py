@@ -43,8 +43,8 @@ def lecture_of(choice: Choice) -> list[Section]:
         heading = f"{len(sections) + 1}. The wavelengths"
         sections.append(Section(report.picture, heading, words, ladder_of(choice)))
     if choice.scheme.kind == "rotary":
-        sections.append(_rotation(choice, f"{len(sections) + 1}. The rotation"))
-    sections.append(_similarity(choice, f"{len(sections) + 1}. Similarity by distance"))
+        sections.append(_rotation_section(choice, f"{len(sections) + 1}. The rotation"))
+    sections.append(_similarity_section(choice, f"{len(sections) + 1}. Similarity by distance"))
     return sections
 
 
@@ -62,7 +62,7 @@ _ROTATION = (
 )
 
 
-def _rotation(choice: Choice, heading: str) -> Section:
+def _rotation_section(choice: Choice, heading: str) -> Section:
     """Show some pairs as clocks, with positions up to the context."""
     encoding = choice.encoding()
     count = encoding.bound.rotation.waves.count
@@ -72,7 +72,7 @@ def _rotation(choice: Choice, heading: str) -> Section:
     return Section(rotated.figure, heading, _ROTATION if clocks else "", clocks)
 
 
-def _similarity(choice: Choice, heading: str) -> Section:
+def _similarity_section(choice: Choice, heading: str) -> Section:
     """Show S by position and by offset, with the verdict."""
     if choice.positions is None:
         choice = choice.at_first(_OFFSETS)

@@ -184,8 +184,8 @@ def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
         with np.errstate(divide="ignore"):
             return np.abs(2 * np.pi / np.asarray(bound.content.waves.frequencies(np)))
 
-    bases, base = _stops(params.get("base"), _BASES)
-    factors, factor = _stops(params.get("factor"), _FACTORS)
+    bases, base = _slider_stops(params.get("base"), _BASES)
+    factors, factor = _slider_stops(params.get("factor"), _FACTORS)
     own = [rungs(bases[base], each) for each in factors]
     if all(np.array_equal(each, own[0]) for each in own):
         factors, factor = (params.get("factor"),), 0
@@ -199,7 +199,7 @@ def _numbers(stops: Iterable[float | None]) -> tuple[float, ...]:
     return tuple(1.0 if stop is None else float(stop) for stop in stops)
 
 
-def _stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
+def _slider_stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
     """Return the values of a slider, including the requested one, and its index."""
     if own is None:
         return (None,), 0

@@ -65,7 +65,7 @@ class CiReport(Record):
         listed = ET.SubElement(suite, "properties")
         for name, value in self.properties.items():
             ET.SubElement(listed, "property", {"name": name, "value": _xml(value)})
-        where = {name: _xml(value) for name, value in _place(place).items()}
+        where = {name: _xml(value) for name, value in _place_attributes(place).items()}
         for case in self.cases:
             attributes = {
                 "classname": _xml(f"posenc.{self.command}.{case.group}"),
@@ -116,8 +116,7 @@ def failed_report(command: str, subject: str, error: PosencError, seconds: float
     )
 
 
-def _place(place: SourcePlace | None) -> dict[str, str]:
-    """Return a file, and a line in it if known, as attributes."""
+def _place_attributes(place: SourcePlace | None) -> dict[str, str]:
     if place is None:
         return {}
     line = {} if place.line is None else {"line": str(place.line)}
@@ -139,7 +138,7 @@ def annotation(level: str, title: str, message: str, place: SourcePlace | None =
     >>> annotation("error", "a: b, c", "50%\nmore")
     '::error title=a%3A b%2C c::50%25%0Amore'
     """
-    values = {**_place(place), "title": title}
+    values = {**_place_attributes(place), "title": title}
     properties = ",".join(
         f"{name}={_escaped(value, _UNESCAPED_IN_PROPERTIES)}" for name, value in values.items()
     )

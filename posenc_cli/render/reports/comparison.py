@@ -242,7 +242,7 @@ def _rotation_answer(result: RotationComparison) -> Answer:
             f"{verdict if unlike else 'equal'}: all {difference.count} frequencies agree{where}"
             f"{f', but not the {unlike}' if unlike and not ok else ''}"
         )
-        return Answer(ok, agreement, _cause(result), next=None if ok else step)
+        return Answer(ok, agreement, _cause_text(result), next=None if ok else step)
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     pair = difference.worst
     differ = (
@@ -250,10 +250,10 @@ def _rotation_answer(result: RotationComparison) -> Answer:
         f"differ{'s' * (len(difference.pairs) == 1)}{where}, "
         f"pair {pair.index} the most (wavelength B/A {size_text(pair.ratio)})"
     )
-    return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)
+    return Answer(ok, f"{verdict}: {differ}", _cause_text(result), next=None if ok else step)
 
 
-def _cause(result: RotationComparison) -> str | None:
+def _cause_text(result: RotationComparison) -> str | None:
     """Return the parameters that differ, in one line; None if the comparison succeeds."""
     rows = [] if result.ok else _parameter_rows(result, sourced=False)
     more = f"; {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
@@ -265,9 +265,9 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
     """Yield both sides, and the differences besides frequencies."""
     worst = result.worst
     difference = worst.difference
-    scales = _side_by_side(*difference.scales)
-    logits = _side_by_side(*(scale * scale for scale in difference.scales))
-    softmax = _side_by_side(*result.softmax_factors)
+    scales = _distinct_texts(*difference.scales)
+    logits = _distinct_texts(*(scale * scale for scale in difference.scales))
+    softmax = _distinct_texts(*result.softmax_factors)
     for key, side, bound, layout, scale, squared, factor in zip(
         *("AB", result.sides, worst.bounds, difference.layouts, scales, logits, softmax),
         strict=True,
@@ -323,12 +323,12 @@ def _value_text(name: str, value: Any, sources: Mapping[str, str]) -> str:
 def _pair_row(pair: Pair) -> list[str]:
     lengths = [
         text if math.isfinite(length) else "∞"
-        for text, length in zip(_side_by_side(*pair.wavelengths), pair.wavelengths, strict=True)
+        for text, length in zip(_distinct_texts(*pair.wavelengths), pair.wavelengths, strict=True)
     ]
     return [str(pair.index), *lengths, size_text(pair.ratio)]
 
 
-def _side_by_side(a: float, b: float) -> tuple[str, str]:
+def _distinct_texts(a: float, b: float) -> tuple[str, str]:
     """Format two numbers to six digits, or to as many as distinguish them."""
     return distinct_digits(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
 
@@ -377,10 +377,10 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
         typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
         for name, why in result.unknown.items()
     ]
-    told, compared_lines = (
+    model_lines, compared_lines = (
         [typesetter.paragraph(line, whole=True) for line in part] for part in (lines, compared)
     )
-    head = [losses_answer(result).text(typesetter), *told, *unknown, *compared_lines]
+    head = [losses_answer(result).text(typesetter), *model_lines, *unknown, *compared_lines]
     if result.ok:
         return "\n".join(head)
     rows = [

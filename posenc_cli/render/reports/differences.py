@@ -45,7 +45,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
     Raises: InvalidInput if there are too many entries to read once more.
     """
     if not isinstance(result, ArrayComparison):
-        return _ratios(result)
+        return _ratio_curve(result)
     shape, at = result.difference.shape, result.difference.at
     check_size("A − B", math.prod(shape), _MOST_CELLS, "values in a picture", hint="--positions")
     rows, columns = (1, 1, *shape)[-2:] if len(shape) != 1 else (shape[0], 1)
@@ -71,7 +71,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
             notes=sampled if len(shown) < rows else (),
             joined=False,
         )
-    down, across = _axes(result.sides, rows, columns)
+    down, across = _matrix_axes(result.sides, rows, columns)
     return Heatmap(
         cells,
         down,
@@ -127,7 +127,7 @@ def _differences(left: NumberArray, right: NumberArray) -> Reals:
     return np.asarray(np.where(equal, 0.0, differences))
 
 
-def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
+def _matrix_axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
     """Return the axes of the rows and columns, if a side defines them."""
     for side in sides:
         if side.scheme is None or side.positions is None:
@@ -150,7 +150,6 @@ def _largest_text(result: ArrayComparison) -> str:
 
 
 def _side_text(side: Side) -> str:
-    """Return a side with its parameters."""
     if side.scheme is None:
         return side.title
     last = None if side.positions is None else side.positions.length - 1
@@ -159,7 +158,7 @@ def _side_text(side: Side) -> str:
     return f"{side.title} ({named})" if named else side.title
 
 
-def _ratios(result: RotationComparison) -> Curves:
+def _ratio_curve(result: RotationComparison) -> Curves:
     """Return the ratio of each pair's wavelength in B to A, at the length that differs most."""
     worst = result.worst
     ratios = dict.fromkeys(range(worst.difference.count), 1.0)

@@ -52,14 +52,14 @@ def engine_views_text(
         head.append(f"  next: {answer.next}")
     parts = ["\n".join(head)]
     parts += [typesetter.paragraph(f"Warning: {text}", hanging=2) for text in result.own.headlines]
-    for kinds in grouped(result.kinds, _alike):
+    for kinds in grouped(result.kinds, _reads_alike):
         lines = [typesetter.paragraph(name(kind.layers), hanging=2) for kind in kinds]
         first, *others = zip(ascii_uppercase, kinds[0].views, strict=False)
         for letter, view in (*others, first):
             lines += _view_lines(letter, view, result, typesetter)
         parts.append("\n".join(lines))
     for heading, otherwise in ((_ROTATES_OTHER_LAYERS, True), (_NOT_COMPARED, False)):
-        if silent := list(_silent(result, otherwise=otherwise)):
+        if silent := list(_uncompared_engines(result, otherwise=otherwise)):
             paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
             parts.append("\n".join([heading, *paragraphs]))
     having = [reading.runtime for reading in result.readings if reading.resolved]
@@ -71,14 +71,14 @@ def engine_views_text(
 
 def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Answer:
     """Return the engines that differ, the largest difference, and the command that shows it."""
-    worst = _worst(result)
+    worst = _largest_difference(result)
     cause = worst and f"largest difference, {worst[0]}: {worst[1]}"
     return Answer(
-        True, f"{title}: {_verdict(result)}", cause, next=worst and f"{compare} {worst[0]}"
+        True, f"{title}: {_verdict_text(result)}", cause, next=worst and f"{compare} {worst[0]}"
     )
 
 
-def _alike(one: LayerViews, other: LayerViews) -> bool:
+def _reads_alike(one: LayerViews, other: LayerViews) -> bool:
     """Return whether every engine reads two kinds of layers the same way."""
     both = zip(one.views, other.views, strict=False)
     return [view.engines for view in one.views] == [view.engines for view in other.views] and all(
@@ -86,7 +86,7 @@ def _alike(one: LayerViews, other: LayerViews) -> bool:
     )
 
 
-def _verdict(result: EngineViews) -> str:
+def _verdict_text(result: EngineViews) -> str:
     """Name the engines that differ from the first, or say that all agree."""
     having = [reading.runtime.name for reading in result.readings if reading.resolved]
     others = [reading.runtime.name for reading in result.readings if reading.otherwise]
@@ -106,15 +106,17 @@ def _verdict(result: EngineViews) -> str:
     return f"{count} from {having[0]}: {', '.join(differing)}"
 
 
-def _worst(result: EngineViews) -> tuple[str, str] | None:
+def _largest_difference(result: EngineViews) -> tuple[str, str] | None:
     """Return the engine whose frequencies differ most, and how; else the first that differs."""
-    apart = [
+    differing = [
         (view, view.apart) for kind in result.kinds for view in kind.views if view.apart is not None
     ]
-    if not apart:
+    if not differing:
         return None
-    view, worst = max(apart, key=lambda each: getattr(each[1].worst.difference.worst, "apart", 0.0))
-    return view.engines[0], next(_numbers(worst))
+    view, worst = max(
+        differing, key=lambda each: getattr(each[1].worst.difference.worst, "apart", 0.0)
+    )
+    return view.engines[0], next(_number_differences(worst))
 
 
 def _view_lines(
@@ -123,7 +125,7 @@ def _view_lines(
     """Yield the engines of a view, its encoding, and the reasons why it differs from the first."""
     yield typesetter.paragraph(f"{letter}  {', '.join(view.engines)}", hanging=3)
     if view.apart is None and not view.why_not:
-        texts = [_encoding_text(view.layers), *_strength(view.layers)]
+        texts = [_encoding_text(view.layers), *_factor_texts(view.layers)]
     else:
         texts = [*_differences(view), *_reasons(view, result)]
     for text in texts:
@@ -135,7 +137,7 @@ def _encoding_text(layers: Layers) -> str:
     return f"{layers.scheme}: {values}" if values else layers.scheme
 
 
-def _strength(layers: Layers) -> Iterator[str]:
+def _factor_texts(layers: Layers) -> Iterator[str]:
     if "attention_factor" in layers.derived:
         yield f"attention factor {layers.derived['attention_factor'].value:.10g}"
     if "softmax_multiplier" in layers.derived:
@@ -162,18 +164,18 @@ def _differences(view: EngineView) -> Iterator[str]:
                 yield f"{name} {kept}, whatever the length"
             else:
                 yield f"{name} {one}, not {other}"
-    yield from _numbers(view.apart)
+    yield from _number_differences(view.apart)
 
 
-def differing_parameters(apart: RotationComparison) -> list[str]:
+def differing_parameters(comparison: RotationComparison) -> list[str]:
     """Return the parameters that differ between two rotations."""
-    first, own = (bound.params for bound in apart.worst.bounds)
+    first, own = (bound.params for bound in comparison.worst.bounds)
     return [name for name in dict.fromkeys([*first, *own]) if first.get(name) != own.get(name)]
 
 
-def _numbers(apart: RotationComparison) -> Iterator[str]:
+def _number_differences(comparison: RotationComparison) -> Iterator[str]:
     """Yield the differences of two rotations at the length that differs most."""
-    worst = apart.worst
+    worst = comparison.worst
     difference = worst.difference
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     if difference.worst is not None:
@@ -182,21 +184,21 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
             f"differ{'s' * (len(difference.pairs) == 1)}{where}, by up to "
             f"×{size_text(difference.worst.apart)} (pair {difference.worst.index})"
         )
-    elif apart.goes_on:
+    elif comparison.goes_on:
         yield "frequencies equal A's at the compared lengths; other lengths were not compared"
     else:
         yield "every frequency equals A's"
     if not difference.within(SAME) and difference.scales[0] != difference.scales[1]:
         first, own = difference.scales
         yield f"attention factor {own:.10g}{where}, not {first:.10g}"
-    if not apart.same_softmax:
-        first, own = apart.softmax_factors
+    if not comparison.same_softmax:
+        first, own = comparison.softmax_factors
         yield f"logits × {own:.10g} by the softmax scale, not × {first:.10g}"
-    if not difference.alike or not apart.same_axes:
+    if not difference.alike or not comparison.same_axes:
         yield "the layout, or the axes that pairs follow, differs"
     if equal := [
         str(length.seq_len)
-        for length in apart.lengths
+        for length in comparison.lengths
         if length.seq_len and length.difference.within(SAME)
     ]:
         yield f"equal to A for sequences of {', '.join(equal)} positions"
@@ -225,7 +227,7 @@ def short_place(evidence: str) -> str:
     return evidence.removeprefix("https://github.com/")
 
 
-def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
+def _uncompared_engines(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
     """Group engines that refuse the config, or read it differently (``otherwise``), by reason."""
     reasons: dict[str, list[str]] = {}
     for reading in result.readings:
@@ -295,20 +297,20 @@ def _view_fields(view: EngineView) -> dict[str, Any]:
     }
 
 
-def _apart_fields(apart: RotationComparison) -> dict[str, Any]:
-    worst = apart.worst
+def _apart_fields(comparison: RotationComparison) -> dict[str, Any]:
+    worst = comparison.worst
     pair = worst.difference.worst
     return {
-        "of": apart.sides[0].runtime,
-        "params": differing_parameters(apart),
+        "of": comparison.sides[0].runtime,
+        "params": differing_parameters(comparison),
         "seq_len": worst.seq_len,
-        "all_lengths": not apart.goes_on,
+        "all_lengths": not comparison.goes_on,
         "differing": len(worst.difference.pairs),
         "count": worst.difference.count,
         "largest_factor": pair.apart if pair and math.isfinite(pair.apart) else None,
         "pair": None if pair is None else pair.index,
         "attention_factors": list(worst.difference.scales),
-        "softmax_factors": list(apart.softmax_factors),
+        "softmax_factors": list(comparison.softmax_factors),
         "layouts": list(worst.difference.layouts),
-        "same_axes": worst.difference.alike and apart.same_axes,
+        "same_axes": worst.difference.alike and comparison.same_axes,
     }

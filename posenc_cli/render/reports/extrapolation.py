@@ -91,10 +91,10 @@ class ExperimentReport(Record):
         """Yield the tables of a task: a title, a header and rows for each."""
         task, trained = TASKS[summaries[0].task], summaries[0].trained
         last = last_places(self.request, task.name)
-        names = _name_columns(summaries)
+        names = _naming_columns(summaries)
         lengths = [item.length for item in summaries[0].lengths]
         longest = lengths[-1]
-        ranges = _ranges(summaries[0].lengths)
+        ranges = _table_ranges(summaries[0].lengths)
         first = names.pop(0)
         several = any(len(item.seeds) > 1 for item in summaries)
         interval = ", with half its 95% interval over seeds" if several else ""
@@ -332,14 +332,14 @@ def check_pictured(counts: Sequence[tuple[str, int]]) -> None:
         check_looks(range(sum(count for name, count in counts if name == task)))
 
 
-def _name_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:
+def _naming_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:
     """Return the header of the columns that name a row, then the names of each row."""
     if all(item.stretch == "none" for item in summaries):
         return [["encoding"], *([item.encoding] for item in summaries)]
     return [["encoding", "stretch"], *([item.encoding, item.stretch] for item in summaries)]
 
 
-def _ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
+def _table_ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
     """Return parts of the longest length's axis: up to the first length, and between lengths."""
     extents = sorted({length.extent for length in lengths})
     if len(extents) > 1:

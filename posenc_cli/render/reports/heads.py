@@ -119,19 +119,22 @@ def heads_text(
     ]
     names = _names_by_head(results)
     head = [*(_finding_text(finding, names) for finding in findings)]
-    head += [_answer([r for r in results if r.head.target.name == target]) for target in targets]
+    head += [
+        _attention_sentence([r for r in results if r.head.target.name == target])
+        for target in targets
+    ]
     blocks = ["\n".join(map(typesetter.paragraph, head)), *blocks]
     lines = map(typesetter.paragraph, _legend(results, pictured=pictured))
     return "\n\n".join([*blocks, "\n".join(lines)])
 
 
-def _answer(results: Sequence[HeadResult]) -> str:
+def _attention_sentence(results: Sequence[HeadResult]) -> str:
     """Describe the attention on a target at the longest length.
 
     For many encodings, only the most and the least are named.
     """
     texts: dict[str, float] = {}
-    for name, result in zip(_names(results), results, strict=True):
+    for name, result in zip(_head_names(results), results, strict=True):
         stretch, mass = f", {result.stretch}" * (result.stretch != NONE), result.lengths[-1].mass
         if mass is not None:
             texts[f"{name}{stretch} {_share_text(mass)}"] = mass
@@ -147,12 +150,12 @@ def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
     lengths = [str(result.length) for result in results[0].lengths]
     stretched = any(result.stretch != NONE for result in results)
     header = ["scheme", *(["stretch"] if stretched else []), *lengths]
-    names = _names(results)
+    names = _head_names(results)
     rows = [
         [
             name,
             *([result.stretch] if stretched else []),
-            *map(_cell, result.lengths),
+            *map(_entry_text, result.lengths),
         ]
         for name, result in zip(names, results, strict=True)
     ]
@@ -181,13 +184,12 @@ def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
     }
 
 
-def _names(results: Sequence[HeadResult]) -> list[str]:
-    """Return the name of the head of each result."""
+def _head_names(results: Sequence[HeadResult]) -> list[str]:
     by_head = _names_by_head(results)
     return [by_head[id(result.head)] for result in results]
 
 
-def _cell(result: LengthResult) -> str:
+def _entry_text(result: LengthResult) -> str:
     if result.mass is None or result.right is None:
         return "-"
     right = str(int(result.right)) if result.right in (0, 1) else _share_text(result.right)
@@ -231,12 +233,11 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
     untrained = [_untrained_text(result, names[id(result.head)]) for result in results]
-    rest = [] if pictured else _fit_lines(results)
+    rest = [] if pictured else _fit_notes(results)
     return [*dict.fromkeys(filter(None, [meaning, *rest, *untrained, *drawn]))]
 
 
-def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
-    """Describe how the heads were fitted."""
+def _fit_notes(results: Sequence[HeadResult]) -> list[str]:
     head, names = results[0].head, _names_by_head(results)
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"{stretches}: applied at test time, with the factor length / {head.trained}"
@@ -279,9 +280,9 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     longest = max(length.length for length in results[0].lengths)
     curves = [
         _score_curves(name, result, longest)
-        for name, result in zip(_names(results), results, strict=True)
+        for name, result in zip(_head_names(results), results, strict=True)
     ]
-    kernel = _kernel_figure([*chain.from_iterable(curves)], results, longest)
+    kernel = _scores_figure([*chain.from_iterable(curves)], results, longest)
     pairs = _amplitude_figure(results, [0, *accumulate(map(len, curves))])
     if pairs is None:
         return kernel
@@ -289,7 +290,7 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     return Panels((scores, pairs), title=kernel.title, shared=False, notes=kernel.notes)
 
 
-def _label(head: FittedHead) -> str:
+def _head_label(head: FittedHead) -> str:
     """Return the text that identifies a head: model or config, scheme and parameters."""
     tables = head.basis.buckets is not None
     parameters = parameters_text(
@@ -300,9 +301,8 @@ def _label(head: FittedHead) -> str:
     return sourced(f"{head.scheme} ({parameters})".removesuffix(" ()"), head.source)
 
 
-def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
-    """Return the scores of results by offset."""
-    names, heads, head = _names(results), _distinct_heads(results), results[0].head
+def _scores_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
+    names, heads, head = _head_names(results), _distinct_heads(results), results[0].head
     check_looks(range(len(curves)))
     notes = [f"fitted on positions below {head.trained}, l2 = {head.l2:g}"]
     if longest > _MOST_OFFSETS:
@@ -311,8 +311,8 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
         notes.append(f"extended by {longest / head.trained:g}")
     if len(heads) > 1:
         by_head = _names_by_head(results)
-        notes += [by_head[id(each)].removesuffix(each.name) + _label(each) for each in heads]
-    subject = ", ".join(dict.fromkeys(names)) if len(heads) > 1 else _label(head)
+        notes += [by_head[id(each)].removesuffix(each.name) + _head_label(each) for each in heads]
+    subject = ", ".join(dict.fromkeys(names)) if len(heads) > 1 else _head_label(head)
     return Curves(
         tuple(curves),
         f"{subject}: scores of a head that attends to {head.target.name}",
@@ -349,7 +349,7 @@ def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> C
     curves: list[Curve] = []
     drawn: set[int] = set()
     wavelengths: list[float] = []
-    for place, name, result in zip(places, _names(results), results, strict=False):
+    for place, name, result in zip(places, _head_names(results), results, strict=False):
         pairs = [pair for pair in result.head.pairs if math.isfinite(pair.wavelength)]
         if pairs and id(result.head) not in drawn:
             drawn.add(id(result.head))

@@ -78,9 +78,9 @@ def inspection_text(
     answer = inspection_answer(inspections, judgements).verdict.splitlines()
     head = "\n".join(map(typesetter.paragraph, answer))
     if len(inspections) > 1:
-        blocks = [head, *_several(inspections, typesetter, verbose=verbose)]
+        blocks = [head, *_several_inspections(inspections, typesetter, verbose=verbose)]
     else:
-        about, *blocks = _one(inspections[0], typesetter, verbose=verbose)
+        about, *blocks = _one_inspection(inspections[0], typesetter, verbose=verbose)
         blocks = [f"{head}\n{about}", *blocks]
     return typesetter.report(*blocks)
 
@@ -116,7 +116,7 @@ def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
     ]
 
 
-def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[str]:
+def _one_inspection(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[str]:
     header = ["property", "holds", "value", "what the value is"]
     rows = [
         [
@@ -178,20 +178,22 @@ def _decay_note(known: Inspection) -> str:
         return note
     distances = decay.details["distances"]
     deviation = decay.details["independent"]["deviation"]
-    ends = f"{_short(deviation[0])} at 0 and {_short(deviation[-1])} at {distances[-1]}"
+    ends = (
+        f"{_short_number(deviation[0])} at 0 and {_short_number(deviation[-1])} at {distances[-1]}"
+    )
     note += f"; independent q and k: mean 0, deviation {ends}"
     if "bound" in decay.details:
         bound = decay.details["bound"]
-        note += f"; RoFormer's bound there {_short(bound[0])} and {_short(bound[-1])}"
+        note += f"; RoFormer's bound there {_short_number(bound[0])} and {_short_number(bound[-1])}"
     negative = decay.details["negative_from"]
     return note if negative is None else f"{note}; first negative at {negative}"
 
 
-def _short(value: float | None) -> str:
+def _short_number(value: float | None) -> str:
     return "past float64" if value is None else f"{value:.3g}"
 
 
-def _several(
+def _several_inspections(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, verbose: bool
 ) -> list[str]:
     labels = ["", "positions", *PROPERTIES]
@@ -207,7 +209,7 @@ def _several(
 
 def _column(known: Inspection) -> list[str]:
     """Return the column of one of several inspections, from its name down."""
-    cells = [_cell(known.property(name)) for name in PROPERTIES]
+    cells = [_entry_text(known.property(name)) for name in PROPERTIES]
     count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
     return [known.name, count, *cells]
 
@@ -228,7 +230,7 @@ def _legend(
     return ["\n".join(map(typesetter.paragraph, lines))]
 
 
-def _cell(known: Property) -> str:
+def _entry_text(known: Property) -> str:
     if known.holds is None:
         return "-"
     proved = "*" if known.evidence == "proved" else ""

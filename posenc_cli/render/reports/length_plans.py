@@ -158,9 +158,9 @@ def plan_text(
         return "\n".join([*lines, *required])
     shown = shown_recipe(planned, recipe)
     rows = [own for own in planned.recipes if recipe is None or own.name in (AS_IS, recipe)]
-    lines += [_table(rows, typesetter), *required]
+    lines += [_recipe_table(rows, typesetter), *required]
     notes = [typesetter.paragraph(note) for note in _notes(planned, recipe)]
-    notes += [] if shown is None else ["", *_flags(shown, typesetter)]
+    notes += [] if shown is None else ["", *_flag_lines(shown, typesetter)]
     if recipe is None and height is not None and "\n".join([*lines, *notes]).count("\n") >= height:
         named = shown.name if shown else AS_IS
         notes = [f"{CAVEAT} Notes, and flags for engines: --recipe {named}."]
@@ -263,7 +263,7 @@ def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
     if planned.bases is not None:
         yield _bases_line(planned.bases)
     if recipe is None:
-        yield from _left_out(planned)
+        yield from _left_out_note(planned)
     yield CAVEAT
 
 
@@ -284,17 +284,17 @@ def _bases_line(bases: QualifyingBases) -> str:
     tried = f"of {bases.tried} bases tried from {bases.low:g} to {bases.high:g} keep the sum ≥ 0"
     if not count:
         return f"None {tried}."
-    shown = [_interval(interval) for interval in bases.intervals[:_SHOWN_INTERVALS]]
+    shown = [_interval_text(interval) for interval in bases.intervals[:_SHOWN_INTERVALS]]
     if len(bases.intervals) > len(shown):
-        shown[-1:] = ["…", _interval(bases.intervals[-1])]
+        shown[-1:] = ["…", _interval_text(bases.intervals[-1])]
     return f"{count} {tried}: {', '.join(shown)}; bases between were not tried."
 
 
-def _interval(interval: BaseInterval) -> str:
+def _interval_text(interval: BaseInterval) -> str:
     """Return the text of an interval from its ends.
 
     >>> from posenc_cli.analysis.planning.cosine_sums import BaseInterval
-    >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
+    >>> _interval_text(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
     '4293.51'
     """
     if interval.count == 1:
@@ -304,7 +304,7 @@ def _interval(interval: BaseInterval) -> str:
     return f"{interval.first:.6g} to {interval.last:.6g}"
 
 
-def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
+def _recipe_table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
     columns = ["recipe", "set", "logits ×", "pairs with unseen angles", "sum < 0 at"]
     rows = [
         [
@@ -328,7 +328,7 @@ def _set_text(recipe: Recipe) -> str:
     return f"factor {recipe.params['factor']:.5g}"
 
 
-def _left_out(planned: LengthPlan) -> Iterator[str]:
+def _left_out_note(planned: LengthPlan) -> Iterator[str]:
     """Yield the reasons why recipes are missing, grouped by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in planned.left_out.items():
@@ -338,7 +338,7 @@ def _left_out(planned: LengthPlan) -> Iterator[str]:
         yield f"Not planned: {'; '.join(texts)}."
 
 
-def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
+def _flag_lines(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
     """Yield the flags with which engines override the config."""
     for setting in recipe.engines:
         name = f"{recipe.name}, {setting.engine}"

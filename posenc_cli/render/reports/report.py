@@ -142,7 +142,7 @@ def verdict(report: Report) -> str:
     several = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
     if report.ok:
         match = "match" if several else "matches"
-        sample = f", at {_places(report)}" if report.count and report.of is not None else ""
+        sample = f", at {_positions_text(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
         details = f"{sample}{unchecked}{_call_notes(report)}{_layout_note(report)}"
         match = f"{match} {report.title}" if _rotates(report) else "but depends on m − n alone"
@@ -191,7 +191,7 @@ def _subject(report: Report) -> str:
 def scope(report: Report) -> str:
     """Return the scope of the check, on one line."""
     pairs = [counted(report.pairs, "frequency pair")] * bool(report.pairs)
-    return ", ".join([_places(report), *pairs, str(report.subject["dtype"])])
+    return ", ".join([_positions_text(report), *pairs, str(report.subject["dtype"])])
 
 
 def largest_error(report: Report) -> str | None:
@@ -202,7 +202,7 @@ def largest_error(report: Report) -> str | None:
     return None
 
 
-def _places(report: Report) -> str:
+def _positions_text(report: Report) -> str:
     """Return the number of positions examined, and the number in all if they are a sample."""
     if not report.count:
         return "no position" if report.pairs else "any positions, by the form of the scheme"
@@ -246,7 +246,7 @@ def ci_report(report: Report) -> CiReport:
         "subject": _subject(report),
         "reference": report.title,
         "positions": report.positions,
-        "looked at": _places(report),
+        "looked at": _positions_text(report),
         "tolerance": report.tolerance,
     }
     return CiReport(

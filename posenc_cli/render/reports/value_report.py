@@ -54,7 +54,7 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     ``verbose`` adds the reference, the positions, the tolerance and the calls that failed.
     """
     text = typesetter.paragraph
-    rows, blocks = _rows(report), [value_answer(report).text(typesetter)]
+    rows, blocks = _worst_rows(report), [value_answer(report).text(typesetter)]
     if not report.ok and rows:
         blocks.append(typesetter.table(_COLUMNS, rows))
         blocks.append("\n".join(text(f"{name}: {where}") for name, where in report.where.items()))
@@ -73,7 +73,7 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     return typesetter.report(*blocks)
 
 
-def _rows(report: ValueReport) -> list[list[str]]:
+def _worst_rows(report: ValueReport) -> list[list[str]]:
     """Return the worst value as a row of a table; empty if nothing was compared."""
     worst = report.worst
     if worst is None:
@@ -84,7 +84,7 @@ def _rows(report: ValueReport) -> list[list[str]]:
 
 def value_ci_report(report: ValueReport) -> CiReport:
     """Return the report for CI systems: one test case."""
-    rows = [] if report.ok else _rows(report)
+    rows = [] if report.ok else _worst_rows(report)
     paragraphs = [*value_answer(report).lines(), *(f"note: {note}" for note in report.notes)]
     paragraphs += [f"{name}: {where}" for name, where in report.where.items()] if rows else []
     worst = [f"{name}: {cell}" for row in rows for name, cell in zip(_COLUMNS, row, strict=True)]

@@ -138,7 +138,10 @@ def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Med
     if len(pixels) % 2:
         pixels = np.concatenate([pixels, np.full((1, pixels.shape[1]), GAP, pixels.dtype)])
     rows = pixels.tolist()
-    return [_line(upper, lower, codes) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
+    return [
+        _half_block_line(upper, lower, codes)
+        for upper, lower in zip(rows[::2], rows[1::2], strict=True)
+    ]
 
 
 def width_of(text: str) -> int:
@@ -173,7 +176,7 @@ def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
     return [*codes, ""]
 
 
-def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str]) -> str:
+def _half_block_line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str]) -> str:
     """Return a line of cells, with an escape code only where the colors change."""
     text: list[str] = []
     now: tuple[str, str] = ("", "")

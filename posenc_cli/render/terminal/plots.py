@@ -103,7 +103,9 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     inked = np.zeros((height * _DOWN, width * _ACROSS), np.bool_)
     for run in stroke.runs:
         places = (np.array(run) + 0.5) * (_ACROSS, _DOWN) - 0.5  # (points, 2), in dots
-        dots = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
+        dots = np.floor((_dots_between(places) if stroke.joined else places) + _HALF).astype(
+            np.int64
+        )
         dots = np.clip(dots, 0, (inked.shape[1] - 1, len(inked) - 1))
         if stroke.pen.dash:
             dots = dots[_drawn_dots(len(dots), stroke.pen.dash)]
@@ -113,12 +115,12 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     return ["".join(map(chr, line)) for line in codes.tolist()]
 
 
-def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
+def _dots_between(places: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return points on the lines from each place to the next, at most one dot apart.
 
     Shape: (points, 2) → (places, 2).
 
-    >>> _joined(np.array([[0.0, 0.0], [1.0, 3.0]])).tolist()
+    >>> _dots_between(np.array([[0.0, 0.0], [1.0, 3.0]])).tolist()
     [[0.0, 0.0], [0.3333333333333333, 1.0], [0.6666666666666666, 2.0], [1.0, 3.0]]
     """
     gaps = np.diff(places, axis=0)
@@ -195,12 +197,12 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     Raises: InvalidInput if no value is finite.
     """
     medium = page.medium
-    shown = [_runs(curve.x, curve.y, curves) for curve in curves.curves]
+    shown = [_drawable_runs(curve.x, curve.y, curves) for curve in curves.curves]
     sides = [
         [
             run
             for side in (curve.envelope.low, curve.envelope.high)
-            for run in _runs(curve.x, side, curves)
+            for run in _drawable_runs(curve.x, side, curves)
         ]
         if curve.envelope
         else []
@@ -291,7 +293,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     ]
 
 
-def _runs(
+def _drawable_runs(
     x: Sequence[float], y: Sequence[float], curves: Curves
 ) -> list[list[tuple[float, float]]]:
     """Return the points that the axes can show, split where points are left out."""
@@ -322,7 +324,7 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
     faint = "" if medium.depth == "none" else _FAINT
     fine = medium.braille and (medium.depth != "none" or len({*styles}) == len(styles))
     markers = [medium.spelled(marker)[:1] for marker in _MARKERS]
-    colors, place = _colors(medium), 0
+    colors, place = _curve_colors(medium), 0
     pens = []
     for curve in curves.curves:
         if curve.faint:
@@ -348,7 +350,7 @@ def _side_pen(pen: Pen) -> Pen:
     return Pen(_SIDE, _SIDE, pen.color)
 
 
-def _colors(medium: Medium) -> list[str]:
+def _curve_colors(medium: Medium) -> list[str]:
     """Return the colors of curves, as in figures: parameters of escape sequences."""
     if medium.depth == "none":
         return [""]
