@@ -89,8 +89,8 @@ class _Plot:
     after = ""
     names: tuple[str, str]
 
-    def html(self, index: int, *, table: bool) -> str:
-        """Return the panel; ``index`` selects its numbers in the script."""
+    def html(self, index: int, table: str) -> str:
+        """Return the panel above a ``table``; ``index`` selects its numbers in the script."""
         longest = max((name for _, name in self.down), key=len, default="")
         description = f"{self.title or 'plot'}: {self.names[1]} by {self.names[0]}"
         return (
@@ -104,12 +104,8 @@ class _Plot:
             f'<div class="along">{_label_spans(self.across, "left")}</div>\n'
             f'<div class="name-x">{text_of(self.names[0])}</div>\n</div>\n'
             f'{self.after}<output aria-live="polite"></output>\n'
-            f"{self.table() if table else ''}</figure>\n"
+            f"{table}</figure>\n"
         )
-
-    def table(self) -> str:
-        """Return a table of some values, for readers without pictures and scripts."""
-        raise NotImplementedError
 
 
 def _label_spans(named: Iterable[tuple[float, str]], side: str) -> str:

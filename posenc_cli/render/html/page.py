@@ -167,7 +167,7 @@ class _HtmlWriter:
     def _panel(self, plot: MapPlot | CurvePlot) -> str:
         index = len(self.panels)
         self.panels.append(plot.data)
-        return plot.html(index, table=index < _TABLES)
+        return plot.html(index, plot.table() if index < _TABLES else "")
 
     def _live_part(self, live: Live) -> str:
         """Write an interactive part with its sliders, hidden without script."""
