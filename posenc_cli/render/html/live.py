@@ -167,8 +167,6 @@ def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ..
 
 def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
     """Return the wavelengths of an encoding by base and factor; empty if it has neither."""
-    if choice.parts:
-        return ()
     encoding = choice.encoding()
     waves, params = encoding.bound.content.waves, encoding.bound.params
     if waves is None or waves.coordinates is not None or waves.count > _MOST_WAVES:
