@@ -60,7 +60,8 @@ _MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
 """The most heads of a bias in one picture: each panel computes the coefficients of all heads."""
 _LONGEST_VALUE = 24  # letters of a parameter's value in a title
-_PARAMETERS_IN_SIZES = ("dim", "heads", "grid")
+PARAMETERS_IN_SIZES = ("dim", "heads", "grid")
+"""Parameters that a title gives as the sizes of what is shown."""
 _ALWAYS_SHOWN = ("dim", "base", "factor")
 _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
@@ -199,7 +200,7 @@ def title_of(request: Request, what: str) -> str:
     bound = request.encoding.bound
     table = f" {request.table}" if request.table else ""
     last = None if request.positions is None else request.positions.length - 1
-    parameters = parameters_text(bound, last=last, apart_from=_PARAMETERS_IN_SIZES)
+    parameters = parameters_text(bound, last=last, apart_from=PARAMETERS_IN_SIZES)
     return f"{bound.scheme.name}{table}: {what}" + (f" ({parameters})" if parameters else "")
 
 

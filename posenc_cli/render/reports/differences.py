@@ -24,7 +24,7 @@ from posenc_cli.render.figure import (
     Figure,
     Heatmap,
 )
-from posenc_cli.render.figures.encoded import parameters_text
+from posenc_cli.render.figures.encoded import PARAMETERS_IN_SIZES, parameters_text
 from posenc_cli.render.reports.comparison import place_text, size_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 1 << 30
 """Entries that are read once more for a picture: about twenty seconds."""
-_PARAMETERS_IN_SIZES = ("dim", "heads", "grid")
 
 
 def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
@@ -154,7 +153,7 @@ def _side_text(side: Side) -> str:
         return side.title
     last = None if side.positions is None else side.positions.length - 1
     bound = side.encoding(side.seq_len).bound
-    named = parameters_text(bound, last=last, apart_from=_PARAMETERS_IN_SIZES)
+    named = parameters_text(bound, last=last, apart_from=PARAMETERS_IN_SIZES)
     return f"{side.title} ({named})" if named else side.title
 
 
@@ -171,7 +170,7 @@ def _ratio_curve(result: RotationComparison) -> Curves:
     )
     length = f", {worst.seq_len} positions" if worst.seq_len else ""
     names = [
-        f"{side.title} ({parameters_text(bound, apart_from=_PARAMETERS_IN_SIZES)})"
+        f"{side.title} ({parameters_text(bound, apart_from=PARAMETERS_IN_SIZES)})"
         for side, bound in zip(result.sides, worst.bounds, strict=True)
     ]
     return Curves(
