@@ -1,4 +1,4 @@
-"""Return color maps: 256 colors from one end of a scale to the other.
+"""Provide color maps: 256 colors from one end of a scale to the other.
 
 ``colormaps.csv`` has the maps that posenc chooses by default. So the terminal and files show the
 same colors, and the terminal needs no plotting library. ``viridis`` and ``gray`` are matplotlib's.

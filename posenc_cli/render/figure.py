@@ -1,4 +1,4 @@
-"""A figure before it is drawn: values, axes and titles.
+"""Define figures before they are drawn: values, axes and titles.
 
 A :class:`Heatmap` may compute its values on demand, for chosen rows and columns. The drawing code
 asks only for the rows and columns that fit. So a picture of a long encoding costs as much as one of
@@ -321,7 +321,7 @@ class Curve(Record):
         broken_x, broken_y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
         return cls(tuple(broken_x.tolist()), tuple(broken_y.tolist()), name, **look)
 
-    def look(self, place: int) -> int:
+    def style_index(self, place: int) -> int:
         """Return the index of the color and dashes for the curve with index ``place``."""
         return place if self.color is None else self.color
 
@@ -350,9 +350,8 @@ class Curves(Record):
 class Panels(Record):
     """Several figures side by side: small multiples, or heatmaps with a ``shared`` color scale.
 
-    ``noun`` names a panel when not all of them fit. ``total`` counts the panels before some were
-    dropped because there were too many. Groups of ``across`` panels belong together, in one row if
-    it fits.
+    ``noun`` names a panel when not all of them fit. ``total`` is the number of panels before some
+    were dropped. Groups of ``across`` panels belong together, in one row if it fits.
     """
 
     panels: tuple[Heatmap | Curves, ...]
@@ -715,7 +714,7 @@ def _curve_text(curve: Curve) -> str:
 
 Grouped = TypeVar("Grouped")
 
-_LOOKS = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
+_STYLES = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
 """The number of curves that differ in color or dashes."""
 
 
@@ -743,13 +742,13 @@ def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> lis
     return [*groups.values()]
 
 
-def check_looks(places: Sequence[int]) -> None:
+def check_distinguishable(places: Sequence[int]) -> None:
     """Refuse more curves in one set of axes than colors and dashes can distinguish.
 
     Raises: InvalidInput.
     """
-    if len({place % _LOOKS for place in places}) < len(places):
+    if len({place % _STYLES for place in places}) < len(places):
         raise InvalidInput(
-            f"{len(places)} encodings share one set of axes, which shows at most {_LOOKS}",
+            f"{len(places)} encodings share one set of axes, which shows at most {_STYLES}",
             hint="--json has all of them",
         )

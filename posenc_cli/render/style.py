@@ -66,7 +66,7 @@ LINE_STYLES = (
     LineStyle((1.2, 1.5), (1, 2), "^", "┈┈"),
     LineStyle((6, 2, 1.2, 2), (6, 2, 1, 2), "D", "─·"),
 )
-"""By the order of curves, like their colors."""
+"""The styles of curves, in order; curve n + 4 has the dashes of curve n."""
 
 
 class Style(Record):

@@ -43,17 +43,17 @@ _APART_OF_WORDS = 0.9
 """Lines between two row words: none can be inferred from its neighbours, so all are needed."""
 
 
-def name_axes(axes: Axes, heatmap: Heatmap) -> None:
+def label_axes(axes: Axes, heatmap: Heatmap) -> None:
     """Label axes, and reserve a tick label as wide as any that they may get."""
     axes.spines[:].set_visible(False)
     points = heatmap.rows.points
     names = [number(points[i]) for i in spread(len(points), _MEASURED_LABELS)]
     axes.set_ylabel(heatmap.rows.label)
     axes.set_xlabel(heatmap.columns.label)
-    name_places(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
+    label_cells(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
 
 
-def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
+def add_scale(all_axes: Sequence[Axes]) -> Colorbar:
     """Add a color scale to the right of axes; for single axes it has their height."""
     from matplotlib.cm import ScalarMappable
 
@@ -70,7 +70,7 @@ def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
     return bar
 
 
-def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Style) -> None:
+def label_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Style) -> None:
     """Set the colors of a scale, and label it, its ends and round values between them."""
     from matplotlib.colors import ListedColormap
 
@@ -159,7 +159,7 @@ def draw_map(
         frame = Rectangle((start, top), count * across, height, fill=False, clip_on=False)
         frame.set(edgecolor=style.palette.faint, linewidth=0.6)
         axes.add_patch(frame)
-        name_above(axes, band.label, (start, top), style)
+        write_above(axes, band.label, (start, top), style)
         for first, stop in runs_of(shown.faded, band):
             hatched = Rectangle((start + first * across, top), (stop - first) * across, height)
             hatched.set(facecolor=style.palette.page, edgecolor=style.palette.faint, hatch="///")
@@ -183,7 +183,7 @@ def draw_map(
     return column_ticks, [(top + (i + 0.5) * height / rows, name) for i, name in row_ticks]
 
 
-def name_above(
+def write_above(
     axes: Axes, name: str, at: tuple[float, float], style: Style, size: float = HEAD_SIZE
 ) -> None:
     """Write a name above a position of axes whose units are pixels."""
@@ -198,7 +198,7 @@ def name_above(
         )
 
 
-def name_places(
+def label_cells(
     axes: Axes, columns: Sequence[tuple[float, str]], rows: Sequence[tuple[float, str]]
 ) -> None:
     """Label columns below axes, and rows to their left."""
@@ -236,7 +236,7 @@ _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
 
 
 def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
-    """Draw curves, levels and spans; `name_curves` labels them.
+    """Draw curves, levels and spans; `write_legend` labels them.
 
     Raises: InvalidInput if no point is finite.
     """
@@ -254,7 +254,7 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
     axes.set_aspect("equal" if curves.square else "auto")
     axes.grid()
-    name_values(axes, curves, style)
+    label_values(axes, curves, style)
 
 
 def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
@@ -265,8 +265,8 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
         if curve.faint:
             axes.plot(x, y, color=style.palette.faint, linewidth=0.8, alpha=0.5, **placed)
             continue
-        look, place = curve.look(place), place + 1
-        how, color = LINE_STYLES[look % len(LINE_STYLES)], lines[look % len(lines)]
+        index, place = curve.style_index(place), place + 1
+        how, color = LINE_STYLES[index % len(LINE_STYLES)], lines[index % len(lines)]
         if curve.envelope is not None:
             between = None if curve.envelope.name in shades else curve.envelope.name
             shades.add(curve.envelope.name)
@@ -288,7 +288,7 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
         )
 
 
-def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
+def write_legend(axes: Axes, curves: Curves, style: Style) -> float:
     """Write the names of curves above axes, in as many columns as fit, and of spans below them.
 
     Names without room are left out and counted. Returns the height of all names, in lines of text.
@@ -390,7 +390,7 @@ def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
     return 1
 
 
-def name_values(axes: Axes, curves: Curves, style: Style) -> None:
+def label_values(axes: Axes, curves: Curves, style: Style) -> None:
     """Label axes and round values along them as space allows, whole numbers if points are whole."""
     width, height = axes.bbox.size
     axes.set_xlabel(style.wrapped_text(curves.x_label, width, most=2))

@@ -26,16 +26,16 @@ from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map, load_matplotlib
 from posenc_cli.render.drawing.axes import (
+    add_scale,
     draw_curves,
     draw_lines,
     draw_map,
-    name_above,
-    name_axes,
-    name_curves,
-    name_places,
-    name_scale,
-    name_values,
-    scale_beside,
+    label_axes,
+    label_cells,
+    label_scale,
+    label_values,
+    write_above,
+    write_legend,
 )
 from posenc_cli.render.figure import (
     TOO_FAST,
@@ -81,7 +81,7 @@ _NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _MARGINS = 9.0, 6.5
 """Approximate margins around all panels, across and down, in lines of text, to see how many fit."""
 _LEAST_MAP, _LEAST_PANEL, _OWN_SCALE = 4.0, 10.0, 4.0
-"""Sides of the smallest of many maps, and of a panel with its own axes, in lines of text.
+"""Sides of the smallest of many maps, and of a panel with separate axes, in lines of text.
 
 ``_OWN_SCALE`` is added if a panel has a separate color scale, or curves.
 """
@@ -313,8 +313,8 @@ class Drawing:
         square = heatmaps[0].square
         chosen, grid = self._grid(heatmaps, self._least_map(titles, square=square), panels.across)
         axes = self.page.add_subplot()
-        name_axes(axes, chosen[0])
-        bar = scale_beside([axes])
+        label_axes(axes, chosen[0])
+        bar = add_scale([axes])
         self._lay_out()
         longest = max(style.text_width(title, HEAD_SIZE) for title in titles)
         for lines in (1, 2):
@@ -327,7 +327,7 @@ class Drawing:
         self.shown = [heatmap.sample(int(cell[1]), int(cell[0])) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
-        name_scale(bar, chosen[0].value_label, scale, colors, style)
+        label_scale(bar, chosen[0].value_label, scale, colors, style)
         self._set_notes(panels, len(chosen))
         self._set_units(axes, sheet.size(cell))
         columns, rows = [], []
@@ -338,8 +338,8 @@ class Drawing:
             rows += beside * (not left)
             title = shown.heatmap.title
             title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
-            name_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
-        name_places(axes, columns, rows)
+            write_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
+        label_cells(axes, columns, rows)
 
     def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
         """Return the size of the smallest of many maps.
@@ -379,7 +379,7 @@ class Drawing:
             place = Affine2D().scale(side / 2 / radius, -side / 2 / radius)
             place.translate(left + side / 2, top + side / 2)
             draw_lines(axes, figure, style, transform=place + axes.transData, clip_on=False)
-            name_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
+            write_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
 
     def _draw_separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
@@ -416,12 +416,12 @@ class Drawing:
                 draw_curves(axes, figure, style)
                 curves.append((axes, figure))
             else:
-                name_axes(axes, figure)
+                label_axes(axes, figure)
                 maps.append((axes, figure))
         if one_quantity(chosen):
-            bars = [scale_beside(all_axes)]
+            bars = [add_scale(all_axes)]
         else:
-            bars = [scale_beside([axes]) for axes, _ in maps]
+            bars = [add_scale([axes]) for axes, _ in maps]
             if maps and grid[1] > 1:
                 self._engine.set(w_pad=_APART * line / style.dpi)
         if panels or curves:  # their names depend on the room
@@ -432,7 +432,7 @@ class Drawing:
             self._boxed = boxed
             self._share_height()
         for axes, figure in curves:
-            name_values(axes, figure, style)
+            label_values(axes, figure, style)
         self._fill_maps(maps, bars)
         self._set_notes(
             panels, len(chosen), [note for _, figure in curves for note in figure.notes]
@@ -441,7 +441,7 @@ class Drawing:
     def _name_panels(self) -> None:
         """Write the names of curves, and titles as wide as a panel with its scale above them."""
         for axes, (title, figure) in self._heads.items():
-            head = name_curves(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
+            head = write_legend(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
             bands = isinstance(figure, Heatmap) and bool(figure.columns.bands)
             axes.set_title("")
             room = _bounding_box(axes).x1 - axes.get_window_extent().x0
@@ -482,9 +482,8 @@ class Drawing:
             if len(self._boxed) == grid.nrows:  # equal rows never get lower
                 wanted = max(wanted, self.height)
             high = min(wanted, _MOST_GROWTH * self.style.height)
-            free = (
-                grid.ncols * side * (wanted - high) / sum(heights)
-            )  # the width that lower maps leave free
+            # Lower maps leave this width free.
+            free = grid.ncols * side * (wanted - high) / sum(heights)
             self._set_size(int(self.width - free * (not self.style.fixed[0])), int(high))
         self._lay_out()
 
@@ -497,11 +496,11 @@ class Drawing:
         ]
         scales = scales_of(self.shown)
         for bar, scale, shown in zip(bars, scales, self.shown, strict=False):
-            name_scale(bar, shown.heatmap.value_label, scale, self._colors(scale), self.style)
+            label_scale(bar, shown.heatmap.value_label, scale, self._colors(scale), self.style)
         for (axes, _), shown, scale, size in zip(maps, self.shown, scales, sizes, strict=True):
             self._set_units(axes, size, aspect="auto")
             places = draw_map(axes, shown, scale, self._colors(scale), size, style=self.style)
-            name_places(axes, *places)
+            label_cells(axes, *places)
 
     def _grid(
         self, figures: Sequence[AnyFigure], least: Size, multiple: int = 1, *, filled: bool = False

@@ -26,7 +26,7 @@ from posenc_cli.render.figure import (
     Heatmap,
     Panels,
     Shown,
-    check_looks,
+    check_distinguishable,
     distinct_names,
     grouped,
 )
@@ -143,7 +143,7 @@ def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
         for name, panel in group
         for curve in panel.curves
     ]
-    check_looks(range(len(curves)))
+    check_distinguishable(range(len(curves)))
     names, first = dict.fromkeys(name for name, _ in group), group[0][1]
     return replace(
         first,

@@ -268,7 +268,7 @@ def _rows_figure(
     cells = row_cells(table, points, columns.computed or columns.points, engine_for)
     waves = content.waves
     wavelengths, means, of_waves = wavelengths_by_values(cells, rows.points), None, None
-    # Along the positions themselves, or along one axis that runs with them.
+    # Waves along the positions, or along a single axis.
     alike = waves is not None and {0} == set(waves.coordinates.axes if waves.coordinates else [0])
     if waves is not None and alike and columns.waves is not None:
         of_column = np.append(wavelengths_of(waves), math.inf)[np.asarray(columns.waves)]
@@ -482,7 +482,7 @@ def check_no_dims(dims: range | None, request: Request, what: str) -> None:
 
 
 _MOST_COUNTED = 1 << 24
-"""The most values of an array whose values that are not finite are counted, even if not drawn."""
+"""The largest array, in values, in which all values that are not finite are counted."""
 
 
 def figure_of_array(

@@ -1,4 +1,4 @@
-"""Similarities as a map, as a curve over offsets, in words, and as JSON."""
+"""Report similarities as a map, as a curve over offsets, in words, and as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posenc_cli.render.figure import (
     Figure,
     Heatmap,
     Panels,
-    check_looks,
+    check_distinguishable,
     distinct_names,
     grouped,
 )
@@ -79,7 +79,7 @@ def profile_figures(
 
 
 def _profile_figure(group: Sequence[Judged], most: int) -> Curves:
-    check_looks([item.place for item in group])
+    check_distinguishable([item.place for item in group])
     mirrored = not all(item.verdict.symmetric for item in group)
     several = len({item.similarity.detail for item in group}) > 1
     curves: list[Curve] = []
@@ -117,8 +117,8 @@ def _profile_curves(
     offsets = verdict.offsets[shown]
     if similarity.deviation(offsets[:1]) is not None:
         return _deviation_curves(item, offsets, most, label)
-    looked = looked_offsets(item)
-    notes = [looked] if looked else [] if verdict.measured_all else [sample_size(verdict)]
+    examined = examined_offsets(item)
+    notes = [examined] if examined else [] if verdict.measured_all else [sample_size(verdict)]
     values, least, highest = (
         values[shown] for values in (verdict.profile, verdict.least, verdict.most)
     )
@@ -155,7 +155,7 @@ def _deviation_curves(
     count = len(offsets)
     offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
-    notes += filter(None, [looked_offsets(item)])
+    notes += filter(None, [examined_offsets(item)])
     deviation = item.similarity.deviation(offsets)
     assert deviation is not None
     low, high = tuple((-deviation).tolist()), tuple(deviation.tolist())
@@ -192,7 +192,7 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
     return replace(Curve.of(offsets, values, item.short), color=item.place)
 
 
-def looked_offsets(item: Judged) -> str:
+def examined_offsets(item: Judged) -> str:
     """Return the number of offsets examined, if some were left out of a profile."""
     count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
     if item.verdict.proof is None or every is None or count == every:

@@ -26,7 +26,14 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names, grouped
+from posenc_cli.render.figure import (
+    Curve,
+    Curves,
+    Panels,
+    check_distinguishable,
+    distinct_names,
+    grouped,
+)
 from posenc_cli.render.figures.encoded import label_of
 from posenc_cli.render.ticks import label
 
@@ -354,7 +361,7 @@ def _combined_figure(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
     """Return the curves in one set of axes if they can share it, otherwise side by side."""
     figures: list[Curves] = []
     for places in grouped(range(len(subjects)), lambda place: subjects[place].spectrum.along):
-        check_looks(places)
+        check_distinguishable(places)
         figures.append(wave_figure([subjects[place] for place in places], places))
     if len(figures) < 2:
         return figures[0]

@@ -362,19 +362,19 @@ class CurvePlot(_Plot):
         x, y = self.x.places(curve.x), self.y.places(curve.y)
         if curve.faint:
             return f'<path class="faint" d="{_path(x, y)}"/>', ""
-        look = curve.look(place)
+        index = curve.style_index(place)
         joined = self._joined and curve.joined
         kind = "curve" + " thin" * curve.thin + " dots" * (not joined)
-        dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[look % 4].dashes)
+        dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[index % 4].dashes)
         dash = f' stroke-dasharray="{dashes}"' if dashes and joined else ""
-        drawn = f'class="{kind}" style="stroke:var(--c{look % _COLORS})"{dash}'
+        drawn = f'class="{kind}" style="stroke:var(--c{index % _COLORS})"{dash}'
         parts = [_path(x, y)] if joined else map(_point_path, x.tolist(), y.tolist())
         path = f'<path {drawn} d="{"".join(parts)}"/>'
         key = _legend_entry(drawn, curve.name, dot=not joined) if curve.name else ""
         if curve.envelope is not None:
             low, high = (self.y.places(getattr(curve.envelope, side)) for side in _SIDES)
             area = _path(np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]]))
-            shade = f'class="area" style="fill:var(--c{look % _COLORS})"'
+            shade = f'class="area" style="fill:var(--c{index % _COLORS})"'
             path = f'<path {shade} d="{area}Z"/>{path}'
             key += _legend_entry(f'{shade} stroke-width="8"', curve.envelope.name, area=True)
         return path, key

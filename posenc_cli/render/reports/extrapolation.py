@@ -20,7 +20,7 @@ from posenc_cli.experiments.summary import (
 )
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.records import Record
-from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_looks, grouped
+from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_distinguishable, grouped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -250,7 +250,7 @@ class ExperimentReport(Record):
         """
         panels = []
         for items in self._by_task:
-            check_looks(range(len(items)))
+            check_distinguishable(range(len(items)))
             task = f"{items[0].task}: " if len(self._by_task) > 1 else ""
             panels += [self._by_position(items, task), self._by_length(items, task)]
         request = self.request
@@ -329,7 +329,7 @@ def check_pictured(counts: Sequence[tuple[str, int]]) -> None:
     Raises: InvalidInput.
     """
     for task in dict.fromkeys(task for task, _ in counts):
-        check_looks(range(sum(count for name, count in counts if name == task)))
+        check_distinguishable(range(sum(count for name, count in counts if name == task)))
 
 
 def _naming_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:

@@ -22,7 +22,7 @@ from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names
+from posenc_cli.render.figure import Curve, Curves, Panels, check_distinguishable, distinct_names
 from posenc_cli.render.figures.encoded import parameters_text, sourced
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _head_label(head: FittedHead) -> str:
 
 def _scores_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
     names, heads, head = _head_names(results), _distinct_heads(results), results[0].head
-    check_looks(range(len(curves)))
+    check_distinguishable(range(len(curves)))
     notes = [f"fitted on positions below {head.trained}, l2 = {head.l2:g}"]
     if longest > _MOST_OFFSETS:
         notes.append(f"the first {_MOST_OFFSETS} of {longest} offsets")

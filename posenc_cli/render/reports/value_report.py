@@ -61,7 +61,7 @@ def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = F
     elif report.worst is not None:
         error = abs(report.worst.found - report.worst.expected)
         blocks.append(text(f"farthest from exact: {error:.2g} at {rows[0][0]}"))
-    # Unless verbose, the note on calls that raised an error only says that there are some.
+    # Unless verbose, shorten the note on calls that raised an error.
     few = "some further calls failed (--verbose lists them)"
     blocks += [
         text(f"note: {few if note.startswith('not tried: ') and not verbose else note}")

@@ -318,7 +318,7 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
     """
     shown = [curve for curve in curves.curves if not curve.faint]
     styles = [
-        _THIN if curve.thin else LINE_STYLES[curve.look(place) % len(LINE_STYLES)]
+        _THIN if curve.thin else LINE_STYLES[curve.style_index(place) % len(LINE_STYLES)]
         for place, curve in enumerate(shown)
     ]
     faint = "" if medium.depth == "none" else _FAINT
@@ -332,7 +332,7 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
             pens.append(Pen(BRAILLE if fine else _FAINT_MARKER, "", faint, dash))
             continue
         style, marker = styles[place], markers[place % len(markers)]
-        color = colors[curve.look(place) % len(colors)]
+        color = colors[curve.style_index(place) % len(colors)]
         place += 1
         if fine and curves.joined and curve.joined:
             pens.append(Pen(BRAILLE, style.key, color, style.dots))

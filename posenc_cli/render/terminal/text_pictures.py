@@ -60,7 +60,7 @@ class Frame(Record):
     headings: bool = True
 
 
-class Plate(Record):
+class TextMap(Record):
     """The cells of a heatmap, sized for some columns and lines of text."""
 
     shown: Shown
@@ -69,8 +69,8 @@ class Plate(Record):
     cell: tuple[int, int]
 
     @classmethod
-    def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
-        """Return the plate that fills a page, including its frame."""
+    def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> TextMap:
+        """Return the text_map that fills a page, including its frame."""
         medium, bands = page.medium, heatmap.columns.bands
         columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
         rows = max(1, page.height - 2 * frame.column_labels - frame.headings)
@@ -232,16 +232,16 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
         reserved = len(notes)
         room = page.part(page.width, page.height - len(title) - reserved - 1)
         frame = frame_of(heatmap, room)
-        plate = Plate.of(heatmap, room, frame)
-        notes = page.wrapped_lines(notes_of([plate.shown], page.medium))
-    scale = scale_of([plate.shown])
+        text_map = TextMap.of(heatmap, room, frame)
+        notes = page.wrapped_lines(notes_of([text_map.shown], page.medium))
+    scale = scale_of([text_map.shown])
     lines = [
         *title,
-        *plate.lines(scale, page.colors(scale)),
-        scale_line([plate.shown], scale, page, margin=frame.margin),
+        *text_map.lines(scale, page.colors(scale)),
+        scale_line([text_map.shown], scale, page, margin=frame.margin),
         *notes,
     ]
-    return [line.rstrip() for line in lines], plate.shown.warnings
+    return [line.rstrip() for line in lines], text_map.shown.warnings
 
 
 def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = ()) -> str:
@@ -320,29 +320,32 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
         few, multiple = heatmaps[panels.across - 1 :: panels.across], 1  # the last shows most
     chosen = [few[i] for i in spread(len(few), down * across)]
     size = (page.width - inset + _GAP) // across - _GAP, height // down
-    plates = []
+    text_maps = []
     for index, heatmap in enumerate(chosen):
         left, lowest = index % across == 0, index // across == (len(chosen) - 1) // across
         frame = Frame(inset - 1 if left else 0, left, lowest, names=False, headings=False)
         part = page.part(size[0] + inset * left, size[1] - 1 + 2 * lowest)
-        plates.append(Plate.of(heatmap, part, frame))
-    shown = [plate.shown for plate in plates]
+        text_maps.append(TextMap.of(heatmap, part, frame))
+    shown = [text_map.shown for text_map in text_maps]
     scale = scale_of(shown)
     colors = page.colors(scale)
     wide = max(
-        max(plate.width - inset * plate.frame.row_labels, min(len(heatmap.title), size[0]))
-        for plate, heatmap in zip(plates, chosen, strict=True)
+        max(text_map.width - inset * text_map.frame.row_labels, min(len(heatmap.title), size[0]))
+        for text_map, heatmap in zip(text_maps, chosen, strict=True)
     )
     lines = []
-    for begin in range(0, len(plates), across):
-        row = plates[begin : begin + across]
-        widths = [wide + inset * plate.frame.row_labels for plate in row]
+    for begin in range(0, len(text_maps), across):
+        row = text_maps[begin : begin + across]
+        widths = [wide + inset * text_map.frame.row_labels for text_map in row]
         titles = [
             page.part(size[0], 1).wrapped_lines(each.title, most=1) for each in chosen[begin:]
         ]
         pictures = [
-            [" " * inset * plate.frame.row_labels + "".join(title), *plate.lines(scale, colors)]
-            for plate, title in zip(row, titles, strict=False)
+            [
+                " " * inset * text_map.frame.row_labels + "".join(title),
+                *text_map.lines(scale, colors),
+            ]
+            for text_map, title in zip(row, titles, strict=False)
         ]
         lines += side_by_side(pictures, widths)
     missing = panels.missing_notes(len(chosen))
@@ -391,19 +394,19 @@ def _separate_lines(
     first += panels.missing_notes(len(figures))
     width = (page.width + _GAP) // across - _GAP
     part = page.part(width, max(least[1], size[1] // down))
-    plates = {
-        index: _plate_with_title(figure, part)
+    text_maps = {
+        index: _map_with_title(figure, part)
         for index, figure in enumerate(figures)
         if isinstance(figure, Heatmap)
     }
-    shown = [plate.shown for plate, _ in plates.values()]
+    shown = [text_map.shown for text_map, _ in text_maps.values()]
     notes = page.wrapped_lines(notes_of(shown, page.medium, first=first))
     if len(notes) > reserved:
         return _separate_lines(panels, page, len(notes))
-    scales = dict(zip(plates, scales_of(shown), strict=True))
+    scales = dict(zip(text_maps, scales_of(shown), strict=True))
     shared = one_quantity(figures)
     pictures = [
-        _framed_lines(*plates[index], scales[index], part, scaled=not shared)
+        _framed_lines(*text_maps[index], scales[index], part, scaled=not shared)
         if isinstance(figure, Heatmap)
         else curves_lines(replace(figure, notes=()), part)
         for index, figure in enumerate(figures)
@@ -412,11 +415,11 @@ def _separate_lines(
     for begin in range(0, len(pictures), across):
         lines += side_by_side(pictures[begin : begin + across], [width] * across)
     if shared:
-        lines.append(scale_line(shown, scales[0], page, margin=plates[0][0].frame.margin))
+        lines.append(scale_line(shown, scales[0], page, margin=text_maps[0][0].frame.margin))
     return [*lines, *notes], warnings_of(shown)
 
 
-def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
+def _map_with_title(heatmap: Heatmap, page: Page) -> tuple[TextMap, list[str]]:
     """Return the cells of one of several maps, and the lines above them."""
     title = page.wrapped_lines(heatmap.title, most=_TITLE_LINES_OF_MAP)
     room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
@@ -425,15 +428,17 @@ def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
         names=False,
         headings=bool(heatmap.columns.bands),
     )
-    return Plate.of(heatmap, room, frame), title
+    return TextMap.of(heatmap, room, frame), title
 
 
 def _framed_lines(
-    plate: Plate, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
+    text_map: TextMap, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
 ) -> list[str]:
     """Return one of several maps, line by line, and its scale if ``scaled``."""
-    bar = [scale_line([plate.shown], scale, page, margin=plate.frame.margin)] if scaled else []
-    return [*title, *plate.lines(scale, page.colors(scale)), *bar]
+    bar = (
+        [scale_line([text_map.shown], scale, page, margin=text_map.frame.margin)] if scaled else []
+    )
+    return [*title, *text_map.lines(scale, page.colors(scale)), *bar]
 
 
 def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
@@ -445,7 +450,7 @@ def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> li
 
 
 NARROWEST, LOWEST = 20, 8
-"""Columns and lines below which no picture is drawn."""
+"""The fewest columns and lines of a picture; a smaller page is extended."""
 
 
 def picture_text(figure: Figure, page: Page) -> Picture[str]:
