@@ -283,7 +283,7 @@ def similarity_figure(
     names = ", ".join(dict.fromkeys(item.short for item in judged))
     title = judged[0].title if len(judged) == 1 else f"similarity of positions: {names}"
     if len(judged) == 1:
-        maps = tuple(replace(only, title="by position") for only in maps)
+        maps = tuple(replace(heatmap, title="by position") for heatmap in maps)
         titles = ["by offset", *(curve.y_label for curve in curves[1:])]
         curves = [replace(each, title=title) for each, title in zip(curves, titles, strict=True)]
     return Panels((*maps, *curves), title=title, shared=False)
