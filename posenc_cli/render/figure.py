@@ -17,7 +17,7 @@ from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 from posenc_cli.render.style import LINE_STYLES, PALETTES
-from posenc_cli.render.ticks import digits_apart, finite_or_null, label, number, round_step
+from posenc_cli.render.ticks import counted, digits_apart, finite_or_null, label, number, round_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -706,7 +706,7 @@ def _curve_text(curve: Curve) -> str:
         "highest": max(points, key=lambda point: point[1]),
     }
     extremes = (f"{word} {number(y)} at {number(x)}" for word, (x, y) in places.items())
-    count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
+    count = counted(len(points), "point")
     if len(points) < len(curve.x):
         count += f" and {len(curve.x) - len(points)} that are not finite"
     return f"{name}{count}, {', '.join(extremes)}"

@@ -21,6 +21,7 @@ from posenc_cli.experiments.summary import (
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.records import Record
 from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_distinguishable, grouped
+from posenc_cli.render.ticks import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,12 +157,11 @@ class ExperimentReport(Record):
         notes = [RULE] if any(item.judged for item in self.summaries) else []
         notes += [text for item in self.summaries if (text := _untrained_text(item))]
         notes += self._unchanged_encodings()
-        request, seeds = self.request, self.request.seeds
-        models = f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
+        request, seeds = self.request, counted(self.request.seeds, "seed")
         drawn = "" if request.positions is None else f", positions drawn below {request.positions}"
         notes.append(
             f"Each model: {request.size} (layers, heads, columns of a head), {request.steps} "
-            f"steps of {request.batch} sequences; {models}{drawn}. Encodings are not ranked."
+            f"steps of {request.batch} sequences; {seeds}{drawn}. Encodings are not ranked."
         )
         return [*dict.fromkeys(notes)]
 
@@ -256,7 +256,7 @@ class ExperimentReport(Record):
         request = self.request
         names = ", ".join(item.label for item in request.encodings)
         tasks = ", ".join(f"{name} at {trained_length(request, name)}" for name in request.tasks)
-        seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+        seeds = counted(request.seeds, "seed")
         notes = [
             f"transformers of {request.size}, {request.steps} steps of {request.batch}, {seeds}",
             *(_untrained_text(item).removesuffix(".") for item in self.summaries),

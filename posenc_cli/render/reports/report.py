@@ -297,6 +297,6 @@ def _notes(report: Report, *, verbose: bool) -> Sequence[str]:
         return report.notes
     others = [note for note in report.notes if not note.startswith(_NOTES_ON_CALLS)]
     untried, ways = len(call["untried"]), 1 + len(call["patterns"])
-    tried = f"tried {'all ' * (ways > 1 and not untried)}{ways} call form{'s' * (ways > 1)}"
+    tried = f"tried {'all ' * (ways > 1 and not untried)}{counted(ways, 'call form')}"
     rest = f"; {untried} not tried" * (untried > 0)
     return [*others, f"{tried}{rest} (--verbose lists them)"]
