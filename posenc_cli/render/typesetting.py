@@ -1,4 +1,4 @@
-"""Set paragraphs and tables as text of a given width, and the first lines of a report."""
+"""Format paragraphs and tables as text of a given width, and the first lines of a report."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def _row_lines(
 
 
 class Typesetter(Record):
-    """The settings for text: the width in columns, bold or not, and ``spelled`` for the stream.
+    """The settings for text: its width in columns, and what the stream can show.
+
+    ``colored`` allows escape sequences. ``spelled`` replaces characters that the stream cannot
+    write.
 
     >>> print(Typesetter(20).paragraph("one, two, three, four and five"))
     one, two, three,

@@ -151,7 +151,7 @@ def _profile_curves(
 def _deviation_curves(
     item: Judged, offsets: Integers, most: int, label: str
 ) -> tuple[list[Curve], list[str]]:
-    """Return the mean of independent q and k, which is 0, with its standard deviation."""
+    """Return the curve of the mean of independent q and k, 0, with its standard deviation."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
@@ -166,7 +166,7 @@ def _deviation_curves(
 
 
 def _bound_figures(group: Sequence[Judged], most: int) -> list[Curves]:
-    """Return RoFormer's bounds for one measure, or their shape if the content is unknown."""
+    """Return RoFormer's bounds for one measure, or the mean of |S_i| if the content is unknown."""
     mirrored = not all(item.verdict.symmetric for item in group)
     measure = group[0].similarity.measure
     known = [item for item in group if item.similarity.bound is not None and not item.is_mean]

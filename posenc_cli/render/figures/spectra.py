@@ -110,7 +110,7 @@ def _request_of_waves(choice: Choice) -> Request:
 
 
 def choice_report(choice: Choice) -> SpectrumReport:
-    """Report the waves of an encoding.
+    """Return the report on the waves of an encoding.
 
     Raises: InvalidInput if it does not consist of waves, has too many of them, or its positions are
         not whole.
@@ -204,7 +204,7 @@ def stretch_finding(stretch: Stretch) -> str:
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
-    """Return the contexts, also those before an extension, each once, with their owners."""
+    """Return each context once, also before an extension, with the names of its encodings."""
     owners: dict[int, list[str]] = {}
     alone = len(subjects) == 1
     for subject in subjects:
@@ -261,7 +261,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
 
 
 def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
-    """Describe the findings on the waves of an encoding."""
+    """Describe the waves of an encoding in sentences."""
     pairs = len(spectrum.wavelengths)
     where = (
         f"{spectrum.context} {spectrum.along} ({origin})"
@@ -295,7 +295,7 @@ _MOST_RANGES = 3
 
 
 def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
-    """Report several spectra together: a figure, a table of differences, and all in JSON.
+    """Return the report on several spectra: a figure, a table of differences, and all in JSON.
 
     Raises: InvalidInput if more of them share axes than can be distinguished.
     """

@@ -63,7 +63,7 @@ _ROTATION = (
 
 
 def _rotation_section(choice: Choice, heading: str) -> Section:
-    """Show some pairs as clocks, with positions up to the context."""
+    """Return a section with some pairs as clocks, at positions up to the context."""
     encoding = choice.encoding()
     count = encoding.bound.rotation.waves.count
     pairs = Positions.parse(",".join(map(str, spread(count, _CLOCKS))))
@@ -73,7 +73,7 @@ def _rotation_section(choice: Choice, heading: str) -> Section:
 
 
 def _similarity_section(choice: Choice, heading: str) -> Section:
-    """Show S by position and by offset, with the verdict."""
+    """Return a section with S by position and by offset, and the verdict."""
     if choice.positions is None:
         choice = choice.at_first(_OFFSETS)
     parts = parts_of({0: choice})

@@ -258,7 +258,7 @@ def _unseen_text(planned: LengthPlan, shown: Recipe | None) -> str:
 
 
 def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
-    """Yield notes that no column of the table has."""
+    """Yield notes on the sum, the bases and the recipes that were left out, and the caveat."""
     yield _sum_note(planned)
     if planned.bases is not None:
         yield _bases_line(planned.bases)

@@ -110,7 +110,7 @@ def answer(report: Report) -> Answer:
 
 
 def _next_step(report: Report) -> str | None:
-    """Return the next step after a failure, or None after a success."""
+    """Return the next step after a failure, if there is one."""
     if report.ok:
         return None
     if report.accepted_by is not None:
@@ -263,7 +263,7 @@ def ci_report(report: Report) -> CiReport:
 
 
 CURVE_LINES = 14
-"""Lines of the curve, if they fit."""
+"""The height of the error curve, in lines of text."""
 
 
 def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False) -> str:

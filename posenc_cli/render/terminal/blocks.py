@@ -38,7 +38,7 @@ _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 class Medium(Record):
     """The capabilities of the output: how many colors, and whether more than ASCII.
 
-    There are no colors without half-blocks. ``spelled`` writes non-ASCII text for the stream.
+    There are no colors without half-blocks. ``spelled`` replaces characters that are not ASCII.
     ``braille`` is true if it can show Braille dots.
     """
 

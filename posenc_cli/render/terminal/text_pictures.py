@@ -70,7 +70,7 @@ class TextMap(Record):
 
     @classmethod
     def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> TextMap:
-        """Return the text_map that fills a page, including its frame."""
+        """Return the map that fills a page, including its frame."""
         medium, bands = page.medium, heatmap.columns.bands
         columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
         rows = max(1, page.height - 2 * frame.column_labels - frame.headings)
@@ -420,7 +420,7 @@ def _separate_lines(
 
 
 def _map_with_title(heatmap: Heatmap, page: Page) -> tuple[TextMap, list[str]]:
-    """Return the cells of one of several maps, and the lines above them."""
+    """Return one of several maps, and the lines above it."""
     title = page.wrapped_lines(heatmap.title, most=_TITLE_LINES_OF_MAP)
     room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
     frame = Frame(
