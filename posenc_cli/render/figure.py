@@ -40,9 +40,9 @@ FARTHEST = "the value farthest from 0"
 TOO_FAST = "too fast to show, half a rotation a row and more"
 """The note on columns whose rows are means over half a rotation or more."""
 
-_FAINTER = 10
+_LOG_SCALE_RATIO = 10
 """The ratio of two maps' largest values from which the colors use a log scale."""
-_SEEN_SIGN = 0.05
+_SIGN_SHARE = 0.05
 """The share of the largest magnitude from which values of the other sign count.
 
 If they count, the colors diverge from 0. On a log scale, values of any magnitude count.
@@ -613,7 +613,7 @@ def _log_unit(maps: Sequence[Reals]) -> float:
     """Return the unit of a log scale if some maps are far fainter than others, else 0."""
     sizes = [float(np.abs(values).max()) for values in maps if values.size]
     most, least = max(sizes), min((size for size in sizes if size), default=0.0)
-    if not least or most < _FAINTER * least:
+    if not least or most < _LOG_SCALE_RATIO * least:
         return 0.0
     return max(least / _UNITS_OF_FAINTEST, most * _FAINTEST)
 
@@ -638,7 +638,7 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
     if not unit and all(part.heatmap.graded for part in shown):
         unit = _log_unit(finite)
     least, most = sorted((-low, high))
-    both = least > (0 if unit else _SEEN_SIGN * most)
+    both = least > (0 if unit else _SIGN_SHARE * most)
     kind: ScaleKind = first.scale or ("diverging" if both else "sequential")
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
     return _centered_on_zero(scale) if kind == "diverging" else scale

@@ -27,7 +27,7 @@ _MARKED = (
 _BETWEEN = "   "
 """The separator between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
-"""The last character before those that combine, or are two columns wide."""
+"""The last character before those that combine with others or are two columns wide."""
 
 
 def _width(text: str) -> int:

@@ -35,11 +35,11 @@ _MEASURED_LABELS = 64
 """The number of row labels from which the widest is estimated."""
 _WIDEST_NUMBER = "−1.234e−05"
 """A placeholder for the labels of a color scale until they are known."""
-_OF_WIDTH = 0.05
+_SCALE_WIDTH = 0.05
 """The largest share of the maps' width for a shared scale."""
-_APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
+_LABEL_GAP_DOWN, _LABEL_GAP_ACROSS, _LABEL_GAP_ON_SCALE = 2.6, 1.2, 2.4
 """Least distance of labels in lines of text: between rows, between columns, and on a scale."""
-_APART_OF_WORDS = 0.9
+_LABEL_GAP_OF_WORDS = 0.9
 """Lines between two row words: none can be inferred from its neighbours, so all are needed."""
 
 
@@ -59,7 +59,12 @@ def add_scale(all_axes: Sequence[Axes]) -> Colorbar:
 
     page, (first, *others) = all_axes[0].figure, all_axes
     if others:
-        place: dict[str, Any] = {"ax": all_axes, "pad": 0.02, "fraction": _OF_WIDTH, "aspect": 28}
+        place: dict[str, Any] = {
+            "ax": all_axes,
+            "pad": 0.02,
+            "fraction": _SCALE_WIDTH,
+            "aspect": 28,
+        }
     else:
         spec = first.get_subplotspec()
         share = spec.get_gridspec().ncols if spec else 1
@@ -90,7 +95,7 @@ def label_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: St
         shapes.set_rasterized(True)
     lines = height / style.line
     values = np.array(
-        [scale.low, *_round_values(scale, max(2, int(lines / _APART_ON_SCALE))), scale.high]
+        [scale.low, *_round_values(scale, max(2, int(lines / _LABEL_GAP_ON_SCALE))), scale.high]
     )
     least_distance = 1.2 / max(lines, 1)  # between labels: a line and a little
     kept: dict[float, str] = {}
@@ -176,9 +181,9 @@ def draw_map(
         )
         points = shown.columns[band.start : band.stop]
         longest = max(style.text_width(name, TICK_SIZE) for name in map(number, longest_of(points)))
-        most = max(1, int(count * across / (longest + _APART_ACROSS * style.line)))
+        most = max(1, int(count * across / (longest + _LABEL_GAP_ACROSS * style.line)))
         column_ticks += [(start + (i + 0.5) * across, name) for i, name in ticks(points, most)]
-    least_distance = _APART_OF_WORDS if isinstance(shown.rows[0], str) else _APART_DOWN
+    least_distance = _LABEL_GAP_OF_WORDS if isinstance(shown.rows[0], str) else _LABEL_GAP_DOWN
     row_ticks = ticks(shown.rows, max(2, int(height / (least_distance * style.line))))
     return column_ticks, [(top + (i + 0.5) * height / rows, name) for i, name in row_ticks]
 

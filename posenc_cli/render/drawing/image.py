@@ -99,7 +99,7 @@ _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.25
 """Padding around axes, legends and notes, in lines of text."""
-_APART = 0.5
+_SCALE_PAD = 0.5
 """Padding beside axes with separate color scales, whose labels are next to others' labels."""
 _MOST_GROWTH = 2
 """How many times its usual height a page may reach, so that no panels are left out."""
@@ -423,7 +423,7 @@ class Drawing:
         else:
             bars = [add_scale([axes]) for axes, _ in maps]
             if maps and grid[1] > 1:
-                self._engine.set(w_pad=_APART * line / style.dpi)
+                self._engine.set(w_pad=_SCALE_PAD * line / style.dpi)
         if panels or curves:  # their names depend on the room
             self._lay_out()
         self._name_panels()

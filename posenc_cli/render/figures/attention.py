@@ -89,7 +89,7 @@ def weight_cells(
 _LONGEST = 24
 """The most letters of a sentence that a title contains."""
 _ORDERS = "forward", "backward", "change"
-_EXACT = 12
+_CHANGE_DECIMALS = 12
 """Decimals of a change, so that rounding errors of a zero change disappear."""
 
 
@@ -107,7 +107,7 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         Heatmap(scores, *axes, f"{name} {order}", value_label="score", square=True, graded=True)
         for name, both in rows
         for order, scores in zip(
-            _ORDERS, [*both, np.round(both[1] - both[0], _EXACT) + 0.0], strict=True
+            _ORDERS, [*both, np.round(both[1] - both[0], _CHANGE_DECIMALS) + 0.0], strict=True
         )
     )
     drawn = "".join(

@@ -47,8 +47,8 @@ FIRST_OF_CURVES = 100
 _POINTS_A_WAVE, _MOST_WAVES, _ROWS_A_WAVE = 12, 10, 4
 """Limits for smooth curves that visibly change.
 
-They are the points per wave from which joined points look smooth, the most waves over all rows that
-a reader can follow, and the longest wavelength, in multiples of all rows.
+The points per wave from which joined points look smooth; the most waves that a reader can follow;
+the longest wavelength, in multiples of all rows.
 """
 _FEW, _MOST_CURVES = 4, 12
 """Curves in one set of axes by default, and the most that can be followed."""

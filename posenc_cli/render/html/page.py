@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     Live: TypeAlias = Clocks | Ladder
 
-_BYTES, _OF_CURVES = 240_000, 120_000
+_BYTES, _CURVE_BYTES = 240_000, 120_000
 """Bytes of all panels within a page's 300 kB, and of curve points when there are also maps."""
-_OF_PANEL, _OF_TABLE, _OF_CELL, _OF_POINT = 1_700, 2_600, 7, 20
+_PANEL_BYTES, _TABLE_BYTES, _CELL_BYTES, _POINT_BYTES = 1_700, 2_600, 7, 20
 """Bytes of a panel without its values, of its table, of a map cell and of a point."""
 _MOST_PANELS = 64
 """The most panels of a figure; with more, some are shown."""
@@ -102,14 +102,14 @@ class _HtmlWriter:
         curves = [curve for each in panels if isinstance(each, Curves) for curve in each.curves]
         maps = sum(not isinstance(each, Curves) for each in panels)
         tables = min(len(panels), _TABLES)
-        free = _BYTES - _OF_PANEL * len(panels) - _OF_TABLE * tables
+        free = _BYTES - _PANEL_BYTES * len(panels) - _TABLE_BYTES * tables
         longest = max((len(curve.x) for curve in curves), default=0)
-        room = (min(free, _OF_CURVES) if maps else free) // _OF_POINT
+        room = (min(free, _CURVE_BYTES) if maps else free) // _POINT_BYTES
         self._points = longest
         while sum(min(self._points, len(curve.x)) for curve in curves) > room:
             self._points = max(1, self._points * 9 // 10)
         points = sum(min(self._points, len(curve.x)) for curve in curves)
-        self._cells = (free - _OF_POINT * points) // (_OF_CELL * max(1, maps))
+        self._cells = (free - _POINT_BYTES * points) // (_CELL_BYTES * max(1, maps))
         self._cmap = cmap
         self.panels: list[dict[str, Any]] = []
         self.live: list[dict[str, Any]] = []

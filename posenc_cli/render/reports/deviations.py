@@ -20,9 +20,9 @@ from posenc_cli.render.terminal.plots import curves_lines
 if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report
 
-_FEWEST = 2
+_FEWEST_POSITIONS = 2
 """The least number of positions for a curve."""
-_LEAST = 1e-3
+_LEAST_SHARE = 1e-3
 """The least share of the tolerance that a curve shows; the title says if errors are smaller."""
 
 
@@ -52,16 +52,18 @@ def _title(report: Report) -> str:
 def error_curve(report: Report) -> Curves | None:
     """Return the largest error at each position; None if there are too few positions to draw."""
     shares = np.array(report.shares, np.float64)  # (points, pairs)
-    if len(shares) < _FEWEST or not np.isfinite(shares).any():
+    if len(shares) < _FEWEST_POSITIONS or not np.isfinite(shares).any():
         return None
     positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore"):
         largest = shares.max(axis=1)
     smaller = (
-        f"; errors below {_LEAST:g} are drawn at {_LEAST:g}" if (largest < _LEAST).any() else ""
+        f"; errors below {_LEAST_SHARE:g} are drawn at {_LEAST_SHARE:g}"
+        if (largest < _LEAST_SHARE).any()
+        else ""
     )
     return Curves(
-        (Curve.of(np.array(positions), np.maximum(largest, _LEAST)),),
+        (Curve.of(np.array(positions), np.maximum(largest, _LEAST_SHARE)),),
         f"the largest error at each position{smaller}",
         "position",
         "error / tolerance",

@@ -230,14 +230,16 @@ def plan_answer(
     why = _unseen_text(planned, shown)
     if planned.longer and recipe is None and shown is planned.recipes[0]:
         good = not shown.unseen and shown.negative_from is None
-        no_better = _SERVES if serves else _NO_BETTER
+        no_better = _SCALING_SUFFICES if serves else _NO_BETTER
         why += "; the sum of cosines is never negative" if good else no_better
     return Answer(True, verdict, why, next=step)
 
 
 _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without worsening the other"
 
-_SERVES = "; the config's own scaling reaches this length: only its stated context is shorter"
+_SCALING_SUFFICES = (
+    "; the config's own scaling reaches this length: only its stated context is shorter"
+)
 
 
 def _unseen_text(planned: LengthPlan, shown: Recipe | None) -> str:

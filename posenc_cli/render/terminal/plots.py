@@ -183,7 +183,7 @@ _LOWEST = 6
 """Lines for names and notes, at most a third of a page."""
 _FEWEST = 3
 """The least lines of a grid."""
-_APART_ACROSS, _APART_DOWN = 12, 2
+_LABEL_GAP_ACROSS, _LABEL_GAP_DOWN = 12, 2
 """The least columns between labels of the axis below, and lines between those at the left."""
 _FRAME = 2
 """Lines of the axis below and of its labels."""
@@ -243,7 +243,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     while True:
         places = (most - 1) * up.places(heights)
         labels = {
-            **{round((most - 1) * at): name for at, name in up.ticks(most // _APART_DOWN)},
+            **{round((most - 1) * at): name for at, name in up.ticks(most // _LABEL_GAP_DOWN)},
             **{round(at): label(height, 3) for at, height in zip(places, heights, strict=True)},
         }
         margin = max(map(len, labels.values()))
@@ -273,7 +273,9 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
         strokes.append(Stroke([*map(placed, runs)], pen, curves.joined and curve.joined))
     lines = stroke_lines(strokes, width, most)
-    marks = {round(last * at): name for at, name in across.ticks(max(2, width // _APART_ACROSS))}
+    marks = {
+        round(last * at): name for at, name in across.ticks(max(2, width // _LABEL_GAP_ACROSS))
+    }
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(width)]
     values = " " * (margin + 1)
     for column, name in sorted(marks.items()):
