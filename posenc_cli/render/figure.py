@@ -421,14 +421,16 @@ def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
 def warnings_of(shown: Sequence[Shown]) -> tuple[str, ...]:
     """Return a warning about the ``shown`` values that are not finite, if there are any."""
     gaps, size = sum(part.gaps for part in shown), sum(part.values.size for part in shown)
-    whole = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
-    in_all = sum(part.heatmap.gaps for part in shown)
-    if size < whole and in_all:
-        be = "is" if in_all == 1 else "are"
-        return (f"{in_all} of {whole} values {be} not finite; drawn as gaps: {gaps or 'none'}",)
+    total = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
+    gaps_in_all = sum(part.heatmap.gaps for part in shown)
+    if size < total and gaps_in_all:
+        be = "is" if gaps_in_all == 1 else "are"
+        return (
+            f"{gaps_in_all} of {total} values {be} not finite; drawn as gaps: {gaps or 'none'}",
+        )
     if not gaps:
         return ()
-    drawn = " drawn" if size < whole else ""
+    drawn = " drawn" if size < total else ""
     places = "is not finite, shown as a gap" if gaps == 1 else "are not finite, shown as gaps"
     return (f"{gaps} of {size} values{drawn} {places}",)
 

@@ -252,9 +252,9 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
         faint = style.palette.faint
         axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
-    named = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
+    span_names = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
     for start, stop, name in curves.spans:
-        color = lines[(named.index(name) + 1) % len(lines)]
+        color = lines[(span_names.index(name) + 1) % len(lines)]
         axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0)
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
     axes.set_aspect("equal" if curves.square else "auto")
@@ -271,7 +271,7 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
             axes.plot(x, y, color=style.palette.faint, linewidth=0.8, alpha=0.5, **placed)
             continue
         index, place = curve.style_index(place), place + 1
-        how, color = LINE_STYLES[index % len(LINE_STYLES)], lines[index % len(lines)]
+        line_style, color = LINE_STYLES[index % len(LINE_STYLES)], lines[index % len(lines)]
         if curve.envelope is not None:
             between = None if curve.envelope.name in shades else curve.envelope.name
             shades.add(curve.envelope.name)
@@ -285,8 +285,8 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
             x,
             y,
             color=color,
-            linestyle=(0, how.dashes or None) if joined else "none",
-            marker=how.marker if len(x) <= _MARKED or not joined else None,
+            linestyle=(0, line_style.dashes or None) if joined else "none",
+            marker=line_style.marker if len(x) <= _MARKED or not joined else None,
             markersize=2.6 if joined else 3.4,
             label=curve.name or None,
             **placed,

@@ -196,8 +196,8 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
     plan, content = request.plan(), request.content
     positions, count = settled_positions(request), content.heads or 0
     by_key = content.by != "offset"
-    among = positions if by_key else _offsets_between(positions)
-    points, places = Points(among), PositionAxis(among)
+    axis_positions = positions if by_key else _offsets_between(positions)
+    points, places = Points(axis_positions), PositionAxis(axis_positions)
     query = points[positions.count // 2] if content.by == "pair" else None
     heads = range(count) if request.head is None else [request.head]
 
@@ -218,12 +218,12 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
     rows = Axis("key" if by_key else "offset", places)
     size = f"{positions.count} positions"
     of_query = "" if query is None else f" for query {query}"
-    named = f"{count} heads" if request.head is None else f"head {request.head} of {count}"
+    heads_text = f"{count} heads" if request.head is None else f"head {request.head} of {count}"
     heatmap = Heatmap(
         cells,
         rows,
         Axis("head", heads),
-        title_of(request, f"{named}, score by {rows.label}{of_query}, {size}"),
+        title_of(request, f"{heads_text}, score by {rows.label}{of_query}, {size}"),
         value_label="score",
         wavelengths=wavelengths_by_values(cells, places),
     )

@@ -253,7 +253,7 @@ def settled_positions(request: Request) -> Positions:
 
 
 def _rows_figure(
-    request: Request, every: _DrawnColumns, engine_for: EngineFor, dims: range | None
+    request: Request, all_columns: _DrawnColumns, engine_for: EngineFor, dims: range | None
 ) -> Heatmap:
     """Return the heatmap of the rows of an absolute, rotary or relative scheme."""
     content = request.encoding.bound.content
@@ -263,14 +263,16 @@ def _rows_figure(
         Axis("offset" if relative else "position", PositionAxis(positions)),
         Points(positions),
     )
-    columns = _crop(every, dims)
+    columns = _crop(all_columns, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, points, columns.computed or columns.points, engine_for)
     waves = content.waves
     wavelengths, means, of_waves = wavelengths_by_values(cells, rows.points), None, None
     # Waves along the positions, or along a single axis.
-    alike = waves is not None and {0} == set(waves.coordinates.axes if waves.coordinates else [0])
-    if waves is not None and alike and columns.waves is not None:
+    along_positions = waves is not None and {0} == set(
+        waves.coordinates.axes if waves.coordinates else [0]
+    )
+    if waves is not None and along_positions and columns.waves is not None:
         of_column = np.append(wavelengths_of(waves), math.inf)[np.asarray(columns.waves)]
         if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
             by_row = 2 * math.pi * positions.ranges[0].step / positions.denominator / of_column
@@ -284,9 +286,9 @@ def _rows_figure(
 
     noun = "pair" if request.table in ("complex", "angles") else "dimension"
     across = Axis(noun, columns.points, columns.bands)
-    whole, shown = len(set(every.points)), len(set(columns.points))
-    noun = "complex" if request.table == "complex" else noun if whole == 1 else across.plural
-    count = f"{whole}" if shown == whole else f"{shown} of {whole}"
+    total, shown = len(set(all_columns.points)), len(set(columns.points))
+    noun = "complex" if request.table == "complex" else noun if total == 1 else across.plural
+    count = f"{total}" if shown == total else f"{shown} of {total}"
     size = f"{rows.size_text} × {count} {noun}"
     angles = request.table == "angles"
     return Heatmap(
@@ -422,8 +424,8 @@ def heads_figure(
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))
-    asked = f"heads={count} of {request.encoding.bound.scheme.name}"
-    check_size(asked, count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
+    subject = f"heads={count} of {request.encoding.bound.scheme.name}"
+    check_size(subject, count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
     panels = tuple(panel(head, f"head {head}") for head in spread(count, MOST_PANELS))
     return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head", total=count)
 
@@ -435,8 +437,8 @@ def _similarity_maps(request: Request, grid: tuple[int, ...], engine_for: Engine
     """
     *planes, height, width = grid
     columns = request.plan().shape[-1]
-    asked = f"dim={columns} of {request.encoding.bound.scheme.name}"
-    check_size(asked, columns, REPEATED_COLUMNS, "columns in maps of a grid")
+    subject = f"dim={columns} of {request.encoding.bound.scheme.name}"
+    check_size(subject, columns, REPEATED_COLUMNS, "columns in maps of a grid")
     area, count = height * width, math.prod(planes)
     corners = [(0, 0), (0, width // 2), (height // 2, width // 2), (height - 1, width - 1)]
     middle = (count // 2) * area + (height // 2) * width + width // 2
@@ -504,16 +506,16 @@ def figure_of_array(
     leading = values.shape[:-2]
     size = sizes_text(values.shape, " × ")
     title = f"{quoted_name(loaded.path)}: {size} {loaded.dtype}"
-    for flag, wanted, there, noun in (
+    for flag, selected, available, noun in (
         ("--rows", rows, stack.shape[1], "rows"),
         ("--dims", dims, stack.shape[2], "columns"),
     ):
-        if wanted is None:
+        if selected is None:
             continue
-        if wanted.stop > there:
-            asked = f"{flag} {wanted.start}:{wanted.stop}"
-            raise InvalidInput(f"{asked}: {quoted_name(loaded.path)} has {there} {noun}")
-        title += f", {len(wanted)} of {there} {noun}"
+        if selected.stop > available:
+            asked = f"{flag} {selected.start}:{selected.stop}"
+            raise InvalidInput(f"{asked}: {quoted_name(loaded.path)} has {available} {noun}")
+        title += f", {len(selected)} of {available} {noun}"
     rows, dims = rows or range(stack.shape[1]), dims or range(stack.shape[2])
     matrix = partial(_matrix, rows=rows, wanted=dims)
     if head is not None:

@@ -97,10 +97,10 @@ def _profile_figure(group: Sequence[Judged], most: int) -> Curves:
     measure, verdict = first.similarity.measure, first.verdict
     halved = not first.similarity.of_scores and verdict.peak > 0
     alone = len(group) == 1
-    whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
+    subject = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
     return Curves(
         tuple(curves),
-        title=f"{whose}: {measure if several else first.similarity.quantity}, by offset",
+        title=f"{subject}: {measure if several else first.similarity.quantity}, by offset",
         x_label="offset m − n, query − key" if measure == "bias" else "offset m − n",
         y_label=measure,
         levels=((verdict.peak / 2, "half"),) if halved and alone else (),
@@ -169,11 +169,11 @@ def _bound_figures(group: Sequence[Judged], most: int) -> list[Curves]:
     """Return RoFormer's bounds for one measure, or the mean of |S_i| if the content is unknown."""
     mirrored = not all(item.verdict.symmetric for item in group)
     measure = group[0].similarity.measure
-    known = [item for item in group if item.similarity.bound is not None and not item.is_mean]
-    labels = {item.label for item in known}
+    with_bound = [item for item in group if item.similarity.bound is not None and not item.is_mean]
+    labels = {item.label for item in with_bound}
     unknown = [item for item in group if item.is_mean and item.label not in labels]
     figures = []
-    for items, name in ((known, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
+    for items, name in ((with_bound, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
         if items:
             curves = [_bound_curve(item, most, mirrored=mirrored) for item in items]
             if len(curves) == 1:
@@ -194,10 +194,10 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
 
 def examined_offsets(item: Judged) -> str:
     """Return the number of offsets examined, if some were left out of a profile."""
-    count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
-    if item.verdict.proof is None or every is None or count == every:
+    count, total = len(item.verdict.offsets), item.similarity.offsets_in_all
+    if item.verdict.proof is None or total is None or count == total:
         return ""
-    return f"the {count} of {every} offsets nearest to 0"
+    return f"the {count} of {total} offsets nearest to 0"
 
 
 def sample_size(verdict: Verdict) -> str:
@@ -356,8 +356,8 @@ def similarity_fields(
     """
     shown = matrix_figure(similarity, averaged=False).sample(_IN_JSON, _IN_JSON)
     # Every n-th offset, including 0.
-    every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
-    listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)
+    stride = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
+    listed = slice(int(np.searchsorted(verdict.offsets, 0)) % stride, None, stride)
     deviation = similarity.deviation(verdict.offsets[listed])
     bound, extremes = similarity.bound, None
     if not verdict.toeplitz:
@@ -511,11 +511,11 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
     if any(item.similarity.of_scores for item in judged):
         lines.append("half at: the offset where S halves (for a bias: the attention weight)")
     if differences:
-        of = "values" if all(difference.exact for difference in differences) else "means"
+        statistic = "values" if all(difference.exact for difference in differences) else "means"
         where = "all offsets of both"
         if not all(difference.complete for difference in differences):
             where = "the offsets looked at, a sample"
-        lines.append(f"farthest from the first of its measure: {of} by offset, at {where}")
+        lines.append(f"farthest from the first of its measure: {statistic} by offset, at {where}")
     if bounded:
         lines += dict.fromkeys(
             f"{item.short}: {sentence}"

@@ -211,14 +211,16 @@ def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, s
         spectrum = subject.spectrum
         if spectrum.axes:
             continue
-        own = "the original context" if subject.original == spectrum.context else "the context"
-        owners.setdefault(spectrum.context, []).append(own if alone else subject.short)
+        context_name = (
+            "the original context" if subject.original == spectrum.context else "the context"
+        )
+        owners.setdefault(spectrum.context, []).append(context_name if alone else subject.short)
         if subject.original is not None and subject.original != spectrum.context:
             before = "the original context" if alone else f"{subject.short} (original)"
             owners.setdefault(subject.original, []).append(before)
-    along, whose = subjects[0].spectrum.along, "" if alone else "context of "
+    along, prefix = subjects[0].spectrum.along, "" if alone else "context of "
     return tuple(
-        (float(context), f"{whose}{', '.join(names)}, {context} {along}")
+        (float(context), f"{prefix}{', '.join(names)}, {context} {along}")
         for context, names in owners.items()
     )
 
@@ -277,8 +279,8 @@ def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
         zones: dict[str, list[int]] = {}
         for pair, zone in enumerate(spectrum.stretch.zones):
             zones.setdefault(zone, []).append(pair)
-        named = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
-        lines.append(f"zones by pair: {'; '.join(named)}")
+        zone_texts = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
+        lines.append(f"zones by pair: {'; '.join(zone_texts)}")
     return lines
 
 

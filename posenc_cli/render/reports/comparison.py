@@ -231,16 +231,16 @@ def _rotation_answer(result: RotationComparison) -> Answer:
     step = "run posenc explain CONFIG to see where each value comes from" if configs else None
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
-        alike = {
+        agrees = {
             "attention factor": difference.scales[0] == difference.scales[1],
             "softmax scale": result.same_softmax,
             "pairs or axes": difference.alike and result.same_axes,
         }
-        unlike = " and ".join(name for name, same in alike.items() if not same)
+        differing = " and ".join(name for name, same in agrees.items() if not same)
         where = " at the lengths compared" if result.goes_on else ""
         agreement = (
-            f"{verdict if unlike else 'equal'}: all {difference.count} frequencies agree{where}"
-            f"{f', but not the {unlike}' if unlike and not ok else ''}"
+            f"{verdict if differing else 'equal'}: all {difference.count} frequencies agree{where}"
+            f"{f', but not the {differing}' if differing and not ok else ''}"
         )
         return Answer(ok, agreement, _cause_text(result), next=None if ok else step)
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""

@@ -62,8 +62,8 @@ def engine_views_text(
         if silent := list(_uncompared_engines(result, otherwise=otherwise)):
             paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
             parts.append("\n".join([heading, *paragraphs]))
-    having = [reading.runtime for reading in result.readings if reading.resolved]
-    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
+    readers = [reading.runtime for reading in result.readings if reading.resolved]
+    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in readers)
     compared = f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
     parts.append(typesetter.paragraph(compared, hanging=2))
     return "\n\n".join(parts)
@@ -88,10 +88,10 @@ def _reads_alike(one: LayerViews, other: LayerViews) -> bool:
 
 def _verdict_text(result: EngineViews) -> str:
     """Name the engines that differ from the first, or say that all agree."""
-    having = [reading.runtime.name for reading in result.readings if reading.resolved]
+    readers = [reading.runtime.name for reading in result.readings if reading.resolved]
     others = [reading.runtime.name for reading in result.readings if reading.otherwise]
-    alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
-    differing = [name for name in having if name not in alike] + others
+    agreeing = set(readers).intersection(*(kind.views[0].engines for kind in result.kinds))
+    differing = [name for name in readers if name not in agreeing] + others
     if result.agree is None:
         refused = any(
             each.traced
@@ -100,10 +100,10 @@ def _verdict_text(result: EngineViews) -> str:
         )
         return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
     if not differing:
-        return f"{'both' if len(having) == 2 else f'all {len(having)}'} engines agree"
+        return f"{'both' if len(readers) == 2 else f'all {len(readers)}'} engines agree"
     verb = "differs" if len(differing) == 1 else "differ"
-    count = f"{len(differing)} of {len(having) + len(others)} engines {verb}"
-    return f"{count} from {having[0]}: {', '.join(differing)}"
+    count = f"{len(differing)} of {len(readers) + len(others)} engines {verb}"
+    return f"{count} from {readers[0]}: {', '.join(differing)}"
 
 
 def _largest_difference(result: EngineViews) -> tuple[str, str] | None:

@@ -332,8 +332,8 @@ def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
     label = name if result.stretch == NONE else f"{name}, {result.stretch}"
     queries = {longest - 1: label}
     if not head.encoding.at(longest).by_offset:
-        both = head.trained - 1, longest - 1
-        queries = {query: f"{label}, query {query}" for query in dict.fromkeys(both)}
+        last_positions = head.trained - 1, longest - 1
+        queries = {query: f"{label}, query {query}" for query in dict.fromkeys(last_positions)}
     curves = []
     for query, text in queries.items():
         scores = head.last_scores(result.stretch, longest, query)[:_MOST_OFFSETS]
@@ -359,11 +359,11 @@ def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> C
             curves.append(Curve(pair_wavelengths, heights, name, color=place))
     if not curves:
         return None
-    of = f": {curves[0].name}" if len(curves) == 1 < len(_distinct_heads(results)) else ""
+    of_head = f": {curves[0].name}" if len(curves) == 1 < len(_distinct_heads(results)) else ""
     whole_wavelengths = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
     return Curves(
         tuple(curves),
-        f"amplitude of each pair{of}",
+        f"amplitude of each pair{of_head}",
         x_label="wavelength, in positions",
         y_label="amplitude",
         x_scale="log",

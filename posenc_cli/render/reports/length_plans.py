@@ -270,13 +270,13 @@ def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
 
 
 def _sum_note(planned: LengthPlan) -> str:
-    found, whole = planned.negative_from, planned.negative_with_rest
+    negative_from, with_unrotated = planned.negative_from, planned.negative_with_rest
     text = "Sum: of the cosines of all pairs, which should stay ≥ 0 (Men et al. 2024); as is, "
-    if found is None:
+    if negative_from is None:
         return f"{text}it is not negative below distance {planned.to}."
-    text += f"it is negative from distance {found}"
+    text += f"it is negative from distance {negative_from}"
     if planned.at_rest:
-        rest = "never" if whole is None else f"from {whole}"
+        rest = "never" if with_unrotated is None else f"from {with_unrotated}"
         text += f", with the {planned.at_rest} unrotated pairs {rest}"
     return f"{text}."
 

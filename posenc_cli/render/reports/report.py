@@ -116,8 +116,8 @@ def _next_step(report: Report) -> str | None:
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
     option = f"--layout {report.subject['layout']}"
-    whole = [why for why in report.diagnosis if why.residual and not why.residual.rows]
-    if len(report.diagnosis) == 1 and any(option in why.evidence for why in whole):
+    complete = [why for why in report.diagnosis if why.residual and not why.residual.rows]
+    if len(report.diagnosis) == 1 and any(option in why.evidence for why in complete):
         return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = []
     for why in report.diagnosis:
@@ -139,9 +139,9 @@ def _rotates(report: Report) -> bool:
 def verdict(report: Report) -> str:
     """Return the verdict in one sentence."""
     name, rest = _subject(report), ", at text positions" if report.unchecked else ""
-    several = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
+    plural = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
     if report.ok:
-        match = "match" if several else "matches"
+        match = "match" if plural else "matches"
         sample = f", at {_positions_text(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
         details = f"{sample}{unchecked}{_call_notes(report)}{_layout_note(report)}"
@@ -152,7 +152,7 @@ def verdict(report: Report) -> str:
     alone = "q·k does not depend on m − n alone"
     if all(finding.check != FindingName.REFERENCE for finding in report.findings):
         return f"FAILED: {name}{rest}: {alone}"
-    differs = f"{'do' if several else 'does'} not match {report.title}{rest}"
+    differs = f"{'do' if plural else 'does'} not match {report.title}{rest}"
     if report.accepted_by is not None:
         values = "cos and sin" if report.subject["kind"] == SubjectKind.TABLES else "its values"
         return f"FAILED: {name} {differs}: {values} are rounded to {report.accepted_by}"
