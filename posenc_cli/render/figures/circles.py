@@ -43,7 +43,7 @@ _TURN: Reals = np.linspace(0, 2 * np.pi, 97, dtype=np.float64)
 _CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
 
 
-class RotatedPairs(Record):
+class PairCircles(Record):
     """The rotated vector (1, 0) of some pairs, at some positions of ``count``.
 
     ``columns`` are the two dimensions of each pair. ``turns`` is its angle in full rotations,
@@ -146,7 +146,7 @@ class RotatedPairs(Record):
         )
 
 
-def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> RotatedPairs:
+def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> PairCircles:
     """Return the rotated vectors of some pairs at the chosen positions; by default of a few pairs.
 
     Raises: InvalidInput if the encoding does not rotate, or has no such pair.
@@ -178,7 +178,7 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> RotatedPair
         np.concatenate([*blocks_at(table, shown, choice.engine)])[:, chosen]
         for table in (request, replace(request, table="angles"))
     )
-    return RotatedPairs(
+    return PairCircles(
         request,
         choice.source,
         shown,
