@@ -44,7 +44,7 @@ _CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
 
 
 class PairCircles(Record):
-    """The rotated vector (1, 0) of some pairs, at some positions of ``count``.
+    """The rotated vector (1, 0) of some pairs, at the shown ``positions``.
 
     ``columns`` are the two dimensions of each pair. ``turns`` is its angle in full rotations,
     within ±0.5. ``wavelengths`` are positions (or steps along an axis) per full rotation. Clocks of
