@@ -95,7 +95,7 @@ def page_bytes(
 
 
 class _HtmlWriter:
-    """Writes the sections of a page, and collects the numbers for its script."""
+    """A writer of the sections of a page, which collects the numbers for its script."""
 
     def __init__(self, sections: Sequence[Section], cmap: str | None) -> None:
         panels = [panel for section in sections for panel in _panels_of(section.figure)]
