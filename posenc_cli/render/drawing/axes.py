@@ -224,10 +224,7 @@ _LARGEST_SPAN = 1e300
 _IN_DECIMALS = 1e-4
 """The smallest number that is written without an exponent."""
 _KEY, _LINE_OF_NAMES = 3.2, 0.95
-"""Width of a curve's line sample with its spacing, and height of a line of names.
-
-Units: lines of text.
-"""
+"""Width of a curve's line sample, and height of a line of names, in lines of text."""
 _MOST_CUT = 4
 """The most columns for which names are cut."""
 _MOST_OF_HEIGHT = 0.4

@@ -342,10 +342,7 @@ class Drawing:
         label_cells(axes, columns, rows)
 
     def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
-        """Return the size of the smallest of many maps.
-
-        Titles are on one line if all maps then fit.
-        """
+        """Return the least size of many maps, with titles on one line if all maps then fit."""
         style, line = self.style, self.style.line
         longest = max([word for title in titles for word in title.split()], key=len, default="")
         for lines, texts in ((1, titles), (2, [longest])):

@@ -74,10 +74,7 @@ def column_figure(
 
 
 def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figure:
-    """Draw the columns of heatmaps as curves, a few or ``all_of_them``.
-
-    Other figures are unchanged.
-    """
+    """Draw the columns of heatmaps as curves, a few or ``all_of_them``; keep other figures."""
     most = max(1, (_MOST_CURVES if all_of_them else _FEW) // of)
     if isinstance(figure, Panels):
         panels = tuple(curves_of(panel, all_of_them=all_of_them, of=of) for panel in figure.panels)

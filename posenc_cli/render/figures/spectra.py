@@ -187,10 +187,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
 
 
 def stretch_finding(stretch: Stretch) -> str:
-    """Return the effect of an extension on wavelengths in a few words.
-
-    It is empty if no ratio is finite.
-    """
+    """Describe the effect of an extension on wavelengths; empty if no ratio is finite."""
     ratios = stretch.ratio[np.isfinite(stretch.ratio)]
     if not ratios.size:
         return ""

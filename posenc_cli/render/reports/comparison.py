@@ -134,7 +134,6 @@ def _array_fields(result: ArrayComparison) -> dict[str, Any]:
 
 
 def _largest_text(result: ArrayComparison) -> str:
-    """Return the largest difference with its place."""
     difference, dtypes = result.difference, [operand.dtype for operand in result.operands]
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"

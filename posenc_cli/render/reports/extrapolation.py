@@ -140,10 +140,7 @@ class ExperimentReport(Record):
             )
 
     def _verdict_lines(self) -> list[str]:
-        """Return the verdict on each row.
-
-        All extensions of an encoding that has not learned share one.
-        """
+        """Return the verdicts; all extensions of an encoding that has not learned share one."""
         several = len(self.request.tasks) > 1
         lines = [
             f"{f'{item.task}, ' if several else ''}"

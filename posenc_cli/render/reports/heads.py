@@ -129,10 +129,7 @@ def heads_text(
 
 
 def _attention_sentence(results: Sequence[HeadResult]) -> str:
-    """Describe the attention on a target at the longest length.
-
-    For many encodings, only the most and the least are named.
-    """
+    """Describe the attention on a target at the longest length, or the extremes of many."""
     texts: dict[str, float] = {}
     for name, result in zip(_head_names(results), results, strict=True):
         stretch, mass = f", {result.stretch}" * (result.stretch != NONE), result.lengths[-1].mass
@@ -324,10 +321,7 @@ def _scores_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
 
 
 def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
-    """Return the scores of a query by offset.
-
-    If scores depend on more than the offset, return those of two queries.
-    """
+    """Return the scores by offset of a query, or of two if they depend on more than the offset."""
     head = result.head
     label = name if result.stretch == NONE else f"{name}, {result.stretch}"
     queries = {longest - 1: label}

@@ -331,7 +331,6 @@ def _set_text(recipe: Recipe) -> str:
 
 
 def _left_out_note(planned: LengthPlan) -> Iterator[str]:
-    """Yield the reasons why recipes are missing, grouped by reason."""
     names: dict[str, list[str]] = {}
     for name, reason in planned.left_out.items():
         names.setdefault(reason, []).append(name)
