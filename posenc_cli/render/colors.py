@@ -1,10 +1,10 @@
-"""Color maps: 256 colors from one end of a scale to the other.
+"""Provide color maps: 256 colors from one end of a scale to the other.
 
-``colormaps.csv`` has the maps that posenc chooses by itself, so that the terminal and files show
-the same colors, and the terminal needs no plotting library. ``viridis`` and ``gray`` are
-matplotlib's. ``polar``, ``polar-dark`` and ``phase`` are posenc's own. They are perceptually
-uniform: lightness changes in equal steps. Color-blind readers can tell their ends apart, because
-these differ in more than red and green. Any other name is one of matplotlib's.
+``colormaps.csv`` has the maps that posenc chooses by default. So the terminal and files show the
+same colors, and the terminal needs no plotting library. ``viridis`` and ``gray`` are matplotlib's.
+``polar``, ``polar-dark`` and ``phase`` are posenc's. They are perceptually uniform: lightness
+changes in equal steps. Color-blind readers can tell their ends apart, because these differ in more
+than red and green. Any other name is one of matplotlib's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LEVELS = 256
 
 
 def default_map(kind: ScaleKind, *, dark: bool = False) -> str:
-    """The name of the default map for a kind of scale, on a light or a dark page."""
+    """Return the name of the default map for a kind of scale, on a light or a dark page."""
     if kind == "diverging":
         return "polar-dark" if dark else "polar"
     return "phase" if kind == "cyclic" else "viridis"
@@ -41,7 +41,7 @@ def default_map(kind: ScaleKind, *, dark: bool = False) -> str:
 
 @cache
 def color_map(name: str) -> Srgb:
-    """The colors of a map, lowest first; the suffix ``_r`` reverses it.
+    """Return the colors of a map, lowest first; the suffix ``_r`` reverses it.
 
     Shape: (256, 3).
 
@@ -49,13 +49,13 @@ def color_map(name: str) -> Srgb:
     """
     colors = _stored_maps().get(name.removesuffix("_r"))
     if colors is None:
-        return _of_matplotlib(name)
+        return _matplotlib_map(name)
     return colors[::-1] if name.endswith("_r") else colors
 
 
 @cache
 def _stored_maps() -> Mapping[str, Srgb]:
-    """The maps of ``colormaps.csv``: one column per map, one row per color in hexadecimal."""
+    """Return the maps of ``colormaps.csv``: a column per map, a row per color in hexadecimal."""
     text = Path(__file__).with_name("colormaps.csv").read_text("ascii")
     names, *rows = (line.split(",") for line in text.splitlines())
     return {
@@ -64,20 +64,21 @@ def _stored_maps() -> Mapping[str, Srgb]:
     }
 
 
-def _of_matplotlib(name: str) -> Srgb:
-    known = load_matplotlib().colormaps
-    if name not in known:
+def _matplotlib_map(name: str) -> Srgb:
+    available = load_matplotlib().colormaps
+    if name not in available:
         stored = _stored_maps()
         raise InvalidInput(
             f"--cmap {abbreviated(name)}: no color map has that name",
-            hint=nearest(name, [*stored, *known]) or f"{', '.join(stored)}, or one of matplotlib's",
+            hint=nearest(name, [*stored, *available])
+            or f"{', '.join(stored)}, or one of matplotlib's",
         )
-    return np.asarray(known[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])
+    return np.asarray(available[name](np.linspace(0, 1, LEVELS), bytes=True)[:, :3])
 
 
 @cache
 def load_matplotlib() -> Any:
-    """The module matplotlib.
+    """Import and return matplotlib.
 
     During its import, matplotlib reads settings from the current folder, and the name of a window
     system from the environment. Either may be broken, and neither is wanted.
@@ -91,7 +92,7 @@ def load_matplotlib() -> Any:
         found = find_spec("matplotlib")
         if found is None or found.origin is None:
             raise ImportError("it is not installed")
-        with _own_settings(Path(found.origin).parent / "mpl-data"):
+        with _default_settings_first(Path(found.origin).parent / "mpl-data"):
             import matplotlib
 
             return matplotlib
@@ -103,8 +104,8 @@ def load_matplotlib() -> Any:
 
 
 @contextlib.contextmanager
-def _own_settings(folder: Path) -> Iterator[None]:
-    """Make matplotlib find its own default settings first within the block."""
+def _default_settings_first(folder: Path) -> Iterator[None]:
+    """Make matplotlib find its default settings first within the block."""
     backend = os.environ.pop("MPLBACKEND", None)
     try:
         with contextlib.ExitStack() as stack:

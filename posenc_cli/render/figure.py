@@ -1,8 +1,8 @@
-"""A figure before it is drawn: values, axes and titles.
+"""Define figures before they are drawn: values, axes and titles.
 
-A :class:`Heatmap` may compute its values on demand, for chosen rows and columns. The code that
-draws it asks only for those that fit. So a picture of a long encoding costs as much as one of a
-short encoding.
+A :class:`Heatmap` may compute its values on demand, for chosen rows and columns. The drawing code
+asks only for the rows and columns that fit. So a picture of a long encoding costs as much as one of
+a short encoding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from posenc_cli.choice import LETTERS
 from posenc_cli.errors import InvalidInput
 from posenc_cli.records import Record, replace
 from posenc_cli.render.style import LINE_STYLES, PALETTES
-from posenc_cli.render.ticks import digits_apart, finite_or_null, label, number, round_step
+from posenc_cli.render.ticks import counted, digits_apart, finite_or_null, label, number, round_step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -35,22 +35,22 @@ MOST_PANELS = 256
 """The most panels to prepare: more than fit in a picture at a readable size."""
 
 FARTHEST = "the value farthest from 0"
-"""The summary of many values by the largest of either sign, instead of the mean."""
+"""The summary of many values by the one with the largest magnitude, instead of the mean."""
 
 TOO_FAST = "too fast to show, half a rotation a row and more"
 """The note on columns whose rows are means over half a rotation or more."""
 
-_FAINTER = 10
+_LOG_SCALE_RATIO = 10
 """The ratio of two maps' largest values from which the colors use a log scale."""
-_SEEN_SIGN = 0.05
-"""The share of the largest size that values of the other sign exceed where colors diverge from 0.
+_SIGN_SHARE = 0.05
+"""The share of the largest magnitude from which values of the other sign count.
 
-On a log scale, any does.
+If they count, the colors diverge from 0. On a log scale, values of any magnitude count.
 """
 _UNITS_OF_FAINTEST, _FAINTEST = 4, 1e-9
-"""The faintest map's largest value in units of a log scale, and the least unit as a share.
+"""The faintest map's largest value in units of the log scale, and the smallest unit.
 
-The share is that of the largest value of all maps.
+The smallest unit is a share of the largest value of all maps.
 """
 
 
@@ -59,7 +59,7 @@ _MOST_EMPTY = 0.1
 
 
 class Band(Record):
-    """Neighbouring columns (or rows), from ``start`` to ``stop``, that belong together."""
+    """Neighbouring columns (or rows) with a common label, from ``start`` to before ``stop``."""
 
     label: str
     start: int
@@ -70,8 +70,8 @@ class Axis(Record):
     """The rows or columns of a heatmap.
 
     ``points`` are numbers or names, one per row; a range works at any length. ``bands`` separate
-    them in the drawing, and follow one another without gaps. ``even`` allows skipping only at equal
-    steps. ``through`` is the index of a point that is never skipped.
+    them in the drawing, and follow one another without gaps. ``even`` samples only with equal
+    steps. The sample includes the index ``through``.
 
     >>> Axis("query", range(8)).plural
     'queries'
@@ -101,10 +101,10 @@ class Axis(Record):
         return f"{count} {self.label if count == 1 else self.plural}"
 
     def sample(self, most: int) -> tuple[list[int], tuple[Band, ...]]:
-        """At most ``most`` indices, evenly spread, and the bands among them.
+        """Return at most ``most`` indices, evenly spread, and the bands among them.
 
-        Each band keeps its share, and at least one index. Without room for that, there are no
-        bands.
+        Each band keeps its share, and at least one index. If there is no room for that, the bands
+        are left out.
         """
         if not self.bands or most < len(self.bands):
             chosen = spread(len(self.points), most, even=self.even)
@@ -127,12 +127,12 @@ class Axis(Record):
 class Shown(Record):
     """The part of a heatmap that is shown.
 
-    ``values`` are float64, NaN if not finite (``gaps`` of them). ``rows`` and ``columns`` are the
-    shown points of the axes. ``undersampled`` are the indices of columns whose wavelength is under
-    two shown rows. With ``row_means``, a row is the mean of all rows up to the next shown one.
-    ``merged_by`` describes how a value summarizes a block of rows and columns. ``waves`` are the
-    wavelengths of the columns, if each is a sine or a cosine of the rows. ``faded`` are the columns
-    whose means cover half a rotation or more, so that nothing can be seen.
+    ``values`` are float64, with NaN for values that are not finite (``gaps`` of them). ``rows`` and
+    ``columns`` are the shown points of the axes. ``undersampled`` are the indices of columns whose
+    wavelength is under two shown rows. With ``row_means``, a row is the mean of all rows up to the
+    next shown one. ``merged_by`` describes how a value summarizes a block of rows and columns.
+    ``waves`` are the wavelengths of the columns, if each is a sine or a cosine of the rows.
+    ``faded`` are the columns whose means cover half a rotation or more and so show nothing.
 
     Shape: values (rows, columns).
     """
@@ -151,7 +151,7 @@ class Shown(Record):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes for a reader who sees only these values."""
+        """Notes on how rows and columns were sampled or averaged, after those of the heatmap."""
         axes = (self.heatmap.rows, self.rows), (self.heatmap.columns, self.columns)
         fewer = [(axis, len(of)) for axis, of in axes if len(of) < len(axis.points)]
         merged = [
@@ -175,7 +175,7 @@ class Shown(Record):
         return warnings_of([self])
 
     def fields(self) -> Mapping[str, Any]:
-        """The same for JSON: plain values, null for gaps."""
+        """Return the shown part as plain values for JSON, with null for gaps."""
         return {
             "title": self.heatmap.title,
             "shape": [len(self.heatmap.rows.points), len(self.heatmap.columns.points)],
@@ -198,16 +198,16 @@ class Heatmap(Record):
     """Values over two axes, rows from the top down.
 
     ``values`` are an array, or a function of chosen rows and columns (``CellValues``). Without
-    ``limits`` the colors range from the smallest to the largest shown value. Without a ``scale``,
+    ``limits``, the colors range from the smallest to the largest shown value. Without a ``scale``,
     values of both signs diverge from 0, unless those of one sign are tiny. ``square`` gives both
-    axes the same unit. ``wavelengths`` says how fast columns change along the rows. ``notes`` are
-    lines below the picture.
+    axes the same unit. ``wavelengths`` returns the wavelengths of columns along the rows. ``notes``
+    are lines below the picture.
 
-    If rows and columns are skipped, ``averaged`` says that ``values`` are means of those up to the
-    next, and ``farthest`` that they are those farthest from 0. ``row_means`` computes means over
-    rows only. ``waves`` returns the wavelengths of columns that are sines and cosines of the rows.
-    ``graded`` maps get a log color scale if they differ much in size. If all maps have a ``unit``,
-    it is that of their log scale. ``gaps`` of all values are not finite, 0 if that is unknown.
+    ``averaged`` means that ``values`` returns means over skipped rows and columns, and ``farthest``
+    that it returns the values farthest from 0. ``row_means`` computes means over rows only.
+    ``waves`` returns the wavelengths of columns that are sines and cosines of the rows. ``graded``
+    maps get a log color scale if they differ much in size. If all maps have a ``unit``, the log
+    scale uses it. ``gaps`` of all values are not finite, 0 if that is unknown.
     """
 
     values: Cells | CellValues
@@ -229,7 +229,7 @@ class Heatmap(Record):
     gaps: int = 0
 
     def sample(self, most_rows: int, most_columns: int, *, means: bool = True) -> Shown:
-        """The values at no more rows and columns than can be drawn.
+        """Return the values at no more rows and columns than can be drawn.
 
         If rows are skipped, their ``means`` are used when available.
 
@@ -270,7 +270,7 @@ class Heatmap(Record):
 
 
 def runs_of(columns: Sequence[int], band: Band) -> list[tuple[int, int]]:
-    """Start and end of runs of neighbouring columns in a band, counted from the band's start."""
+    """Return start and end of runs of neighbouring columns, counted from the band's start."""
     marked = np.zeros(band.stop - band.start + 2, np.int8)
     inside = [column - band.start + 1 for column in columns if band.start <= column < band.stop]
     marked[inside] = 1
@@ -294,9 +294,9 @@ MOST_POINTS = 1200
 class Curve(Record):
     """A value for each of some points, in order; values that are not finite are left out.
 
-    Points that are not ``joined`` stand alone, like those of a sample. A ``faint`` curve is
+    If not ``joined``, the points are drawn as separate marks, like samples. A ``faint`` curve is
     background for others. A ``thin`` curve is compared with the curve of the same ``color``.
-    ``color`` is the index of its look among those of curves, by default its own index.
+    ``color`` is the index of its color and dashes, by default its index among the curves.
     """
 
     x: tuple[float, ...]
@@ -310,28 +310,28 @@ class Curve(Record):
 
     @classmethod
     def of(cls, x: Reals | Places, y: Reals, name: str = "") -> Curve:
-        """The curve of two arrays, with joined points."""
+        """Return the curve of two arrays, with joined points."""
         return cls(tuple(x.tolist()), tuple(y.tolist()), name)
 
     @classmethod
-    def parted(
+    def with_breaks(
         cls, x: Reals | Places, y: Reals, breaks: Places, name: str = "", **look: Any
     ) -> Curve:
-        """A curve with breaks: the points ``breaks`` are not joined to those before them."""
-        parted_x, parted_y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
-        return cls(tuple(parted_x.tolist()), tuple(parted_y.tolist()), name, **look)
+        """Return a curve whose points ``breaks`` are not joined to the points before them."""
+        broken_x, broken_y = np.insert(x, breaks, x[breaks]), np.insert(y, breaks, np.nan)
+        return cls(tuple(broken_x.tolist()), tuple(broken_y.tolist()), name, **look)
 
-    def look(self, place: int) -> int:
-        """The index of its look, if its own index is ``place``."""
+    def style_index(self, place: int) -> int:
+        """Return the index of the color and dashes for the curve with index ``place``."""
         return place if self.color is None else self.color
 
 
 class Curves(Record):
     """Curves over the same axes.
 
-    ``levels`` are named heights to compare with. Points that are not ``joined`` stand alone, like
-    those of heads. ``spans`` (from, to, name) mark parts of the x axis. ``square`` gives both axes
-    the same unit.
+    ``levels`` are named heights to compare with. If not ``joined``, points are drawn as separate
+    marks, like those of heads. ``spans`` (from, to, name) mark parts of the x axis. ``square``
+    gives both axes the same unit.
     """
 
     curves: tuple[Curve, ...]
@@ -350,8 +350,8 @@ class Curves(Record):
 class Panels(Record):
     """Several figures side by side: small multiples, or heatmaps with a ``shared`` color scale.
 
-    ``noun`` names a panel when not all of them fit. ``total`` is their number, if there were too
-    many to begin with. Groups of ``across`` panels belong together, in one row if it fits.
+    ``noun`` names a panel when not all of them fit. ``total`` is the number of panels before some
+    were dropped. Groups of ``across`` panels belong together, in one row if it fits.
     """
 
     panels: tuple[Heatmap | Curves, ...]
@@ -363,7 +363,7 @@ class Panels(Record):
     across: int = 1
 
     def missing_notes(self, count: int) -> tuple[str, ...]:
-        """Notes for a reader who sees only ``count`` panels."""
+        """Return a note on missing panels, for a reader who sees only ``count`` of them."""
         total = self.total or len(self.panels)
         return (f"shows {count} of {total} {self.noun}s",) if count < total else ()
 
@@ -380,12 +380,13 @@ def grid_of(
     multiple: int = 1,
     filled: bool = False,
 ) -> tuple[int, int]:
-    """Rows and columns of the grid in which ``count`` pictures, or as many as fit, are largest.
+    """Return rows and columns of the grid in which ``count`` pictures are largest.
 
-    ``size`` and ``least`` are the width and height of the whole and of the smallest picture.
-    ``aspect`` is the number of units of width in one of height. A row has a multiple or a divisor
-    of ``multiple`` pictures, if these fit. Grids with at most a tenth of empty cells come first,
-    unless the last picture fills its row (``filled``).
+    If not all pictures fit, the grid holds as many as possible. ``size`` and ``least`` are the
+    width and height of the whole and of the smallest picture. ``aspect`` is the number of units of
+    width in one of height. A row has a multiple or a divisor of ``multiple`` pictures, if these
+    fit. Grids with at most a tenth of empty cells come first, unless the last picture fills its row
+    (``filled``).
 
     >>> grid_of(8, (80, 20), (12, 5), aspect=2), grid_of(100, (80, 20), (12, 5), aspect=2)
     ((2, 4), (4, 6))
@@ -402,38 +403,40 @@ def grid_of(
         return most_down, max(parts) if multiple > 1 else most_across
     fitting = [grid for grid in fitting if 0 in (grid[1] % multiple, multiple % grid[1])] or fitting
 
-    def good(grid: tuple[int, int]) -> tuple[bool, float, int, int]:
-        # Of equally good grids, take the one with fewer empty cells, then the wider one.
+    def goodness(grid: tuple[int, int]) -> tuple[bool, float, int, int]:
+        # Among equally good grids, take the one with fewer empty cells, then the wider one.
         cells = grid[0] * grid[1]
         full = filled or cells - count <= _MOST_EMPTY * cells
         return full, min(size[0] / grid[1], aspect * size[1] / grid[0]), -cells, grid[1]
 
-    return max(fitting, key=good)
+    return max(fitting, key=goodness)
 
 
 def heatmaps_of(figure: Figure) -> tuple[Heatmap, ...]:
-    """The heatmaps among a figure's panels, or the figure itself."""
+    """Return the heatmaps among a figure's panels, or the figure itself."""
     panels = figure.panels if isinstance(figure, Panels) else (figure,)
     return tuple(panel for panel in panels if isinstance(panel, Heatmap))
 
 
 def warnings_of(shown: Sequence[Shown]) -> tuple[str, ...]:
-    """A warning about the ``shown`` values of heatmaps that are not finite, if there are any."""
+    """Return a warning about the ``shown`` values that are not finite, if there are any."""
     gaps, size = sum(part.gaps for part in shown), sum(part.values.size for part in shown)
-    whole = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
-    in_all = sum(part.heatmap.gaps for part in shown)
-    if size < whole and in_all:
-        be = "is" if in_all == 1 else "are"
-        return (f"{in_all} of {whole} values {be} not finite; drawn as gaps: {gaps or 'none'}",)
+    total = sum(len(part.heatmap.rows.points) * len(part.heatmap.columns.points) for part in shown)
+    gaps_in_all = sum(part.heatmap.gaps for part in shown)
+    if size < total and gaps_in_all:
+        be = "is" if gaps_in_all == 1 else "are"
+        return (
+            f"{gaps_in_all} of {total} values {be} not finite; drawn as gaps: {gaps or 'none'}",
+        )
     if not gaps:
         return ()
-    drawn = " drawn" if size < whole else ""
+    drawn = " drawn" if size < total else ""
     places = "is not finite, shown as a gap" if gaps == 1 else "are not finite, shown as gaps"
     return (f"{gaps} of {size} values{drawn} {places}",)
 
 
 def data_of(figure: Figure, shown: Sequence[Shown]) -> dict[str, Any]:
-    """The content of a figure for JSON: its curves, and the shown parts of its heatmaps."""
+    """Return a figure's content for JSON: its curves, and the shown parts of its heatmaps."""
     if isinstance(figure, Heatmap):
         return dict(shown[0].fields())
     if isinstance(figure, Curves):
@@ -492,11 +495,14 @@ class Scale(Record):
     only: tuple[float, ...] = ()
 
     def named(self, quantity: str) -> str:
-        """The name of the quantity, with a note if the scale is logarithmic."""
+        """Return the name of the quantity, with a note if the scale is logarithmic."""
         return f"{quantity}, log scale" if self.unit else quantity
 
     def places(self, values: Cells) -> Cells:
-        """Positions of values between the ends, 0 … 1; NaN for gaps, 0.5 if all are equal."""
+        """Return positions of values between the ends, 0 … 1, or NaN for gaps.
+
+        If the ends are equal, the position is 0.5.
+        """
         if self.high <= self.low:
             return np.where(np.isnan(values), np.nan, 0.5)
         if self.unit:
@@ -523,7 +529,10 @@ class Range(Record):
 
     @classmethod
     def of(cls, values: Iterable[float], *, log: bool, padded: bool = True) -> Range:
-        """The range of the values that can be drawn, with a margin at its ends if ``padded``."""
+        """Return the range of values that can be drawn, with a margin at its ends if ``padded``.
+
+        Raises: InvalidInput if no value can be drawn.
+        """
         finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
         if not finite:
             raise InvalidInput("no value is finite, nothing to show")
@@ -537,7 +546,7 @@ class Range(Record):
         return cls(low - room, high + room)
 
     def places(self, values: Sequence[float]) -> Reals:
-        """Positions of values between the ends, 0 … 1; NaN for values that cannot be drawn."""
+        """Return positions of values between the ends, 0 … 1; NaN if a value cannot be drawn."""
         array = np.asarray(values, np.float64)
         ends = np.array([self.low, self.high])
         if self.log:
@@ -549,7 +558,7 @@ class Range(Record):
         return places
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """Positions and names of about ``most`` round values."""
+        """Return positions and labels of about ``most`` round values."""
         values = [self.low, self.high]
         if self.log:
             powers = range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)
@@ -570,14 +579,14 @@ ANY_VALUE = "value"
 
 
 def one_quantity(figures: Sequence[Figure]) -> bool:
-    """Whether all figures are maps of one quantity, so that they can share a color scale."""
+    """Return whether all figures are maps of one quantity, so that they can share a color scale."""
     labels = {figure.value_label for figure in figures if isinstance(figure, Heatmap)}
     all_maps = all(isinstance(figure, Heatmap) for figure in figures)
     return len(figures) > 1 and all_maps and len(labels) == 1 and ANY_VALUE not in labels
 
 
 def scales_of(shown: Sequence[Shown]) -> list[Scale]:
-    """A scale for each of some heatmaps in one figure.
+    """Return a scale for each heatmap of one figure.
 
     Heatmaps of the same quantity share one. If the values of one diverge from 0, all scales
     diverge.
@@ -590,29 +599,29 @@ def scales_of(shown: Sequence[Shown]) -> list[Scale]:
         quantities.setdefault(index if name == ANY_VALUE else name, []).append(part)
     scales = {part: scale_of(parts) for parts in quantities.values() for part in map(id, parts)}
     if any(scale.kind == "diverging" for scale in scales.values()):
-        scales = {part: _around_zero(scale) for part, scale in scales.items()}
+        scales = {part: _centered_on_zero(scale) for part, scale in scales.items()}
     return [scales[id(part)] for part in shown]
 
 
-def _around_zero(scale: Scale) -> Scale:
-    """A scale with 0 in its middle, except for a cyclic scale."""
+def _centered_on_zero(scale: Scale) -> Scale:
+    """Center a scale on 0, unless it is cyclic."""
     if scale.kind != "sequential":
         return scale
     high = max(-scale.low, scale.high)
     return Scale(-high, high, "diverging", scale.unit, scale.only)
 
 
-def _unit_of(maps: Sequence[Reals]) -> float:
-    """The unit of a log scale if some maps are far fainter than others, else 0."""
+def _log_unit(maps: Sequence[Reals]) -> float:
+    """Return the unit of a log scale if some maps are far fainter than others, else 0."""
     sizes = [float(np.abs(values).max()) for values in maps if values.size]
     most, least = max(sizes), min((size for size in sizes if size), default=0.0)
-    if not least or most < _FAINTER * least:
+    if not least or most < _LOG_SCALE_RATIO * least:
         return 0.0
     return max(least / _UNITS_OF_FAINTEST, most * _FAINTEST)
 
 
 def scale_of(shown: Sequence[Shown]) -> Scale:
-    """The scale for all of some heatmaps.
+    """Return one scale for heatmaps of the same quantity.
 
     Raises: InvalidInput if no value is finite.
     """
@@ -629,16 +638,16 @@ def scale_of(shown: Sequence[Shown]) -> Scale:
         low, high = min(limits[0] for limits in given), max(limits[1] for limits in given)
     unit = min(part.heatmap.unit for part in shown)
     if not unit and all(part.heatmap.graded for part in shown):
-        unit = _unit_of(finite)
+        unit = _log_unit(finite)
     least, most = sorted((-low, high))
-    both = least > (0 if unit else _SEEN_SIGN * most)
+    both = least > (0 if unit else _SIGN_SHARE * most)
     kind: ScaleKind = first.scale or ("diverging" if both else "sequential")
     scale = Scale(low, high, "sequential" if kind == "diverging" else kind, unit, only)
-    return _around_zero(scale) if kind == "diverging" else scale
+    return _centered_on_zero(scale) if kind == "diverging" else scale
 
 
 def figure_sentences(figure: Figure, shown: Sequence[Shown]) -> list[str]:
-    """A description of a figure, line by line, with the ``shown`` parts of its heatmaps."""
+    """Describe a figure line by line, with the ``shown`` parts of its heatmaps."""
     if isinstance(figure, Curves):
         return _curves_sentences(figure)
     if isinstance(figure, Heatmap):
@@ -698,21 +707,21 @@ def _curve_text(curve: Curve) -> str:
         "lowest": min(points, key=lambda point: point[1]),
         "highest": max(points, key=lambda point: point[1]),
     }
-    said = (f"{word} {number(y)} at {number(x)}" for word, (x, y) in places.items())
-    count = f"{len(points)} point{'' if len(points) == 1 else 's'}"
+    extremes = (f"{word} {number(y)} at {number(x)}" for word, (x, y) in places.items())
+    count = counted(len(points), "point")
     if len(points) < len(curve.x):
         count += f" and {len(curve.x) - len(points)} that are not finite"
-    return f"{name}{count}, {', '.join(said)}"
+    return f"{name}{count}, {', '.join(extremes)}"
 
 
 Grouped = TypeVar("Grouped")
 
-_LOOKS = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
+_STYLES = math.lcm(len(PALETTES["light"].lines), len(LINE_STYLES))
 """The number of curves that differ in color or dashes."""
 
 
 def distinct_names(names: Sequence[str]) -> list[str]:
-    """Unique names: repeated ones get the letter, or number, of their place as a prefix.
+    """Return unique names: a repeated name gets the letter, or number, of its place as a prefix.
 
     >>> distinct_names(["rope", "alibi", "rope"])
     ['a: rope', 'alibi', 'c: rope']
@@ -724,7 +733,7 @@ def distinct_names(names: Sequence[str]) -> list[str]:
 
 
 def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> list[list[Grouped]]:
-    """Items with the same key together, in the order of the first of each.
+    """Group items with the same key, in the order of the first of each.
 
     >>> grouped([3, 4, 5], lambda number: number % 2)
     [[3, 5], [4]]
@@ -735,13 +744,13 @@ def grouped(items: Iterable[Grouped], key: Callable[[Grouped], Hashable]) -> lis
     return [*groups.values()]
 
 
-def check_looks(places: Sequence[int]) -> None:
+def check_distinguishable(places: Sequence[int]) -> None:
     """Refuse more curves in one set of axes than colors and dashes can distinguish.
 
     Raises: InvalidInput.
     """
-    if len({place % _LOOKS for place in places}) < len(places):
+    if len({place % _STYLES for place in places}) < len(places):
         raise InvalidInput(
-            f"{len(places)} encodings share one set of axes, which shows at most {_LOOKS}",
+            f"{len(places)} encodings share one set of axes, which shows at most {_STYLES}",
             hint="--json has all of them",
         )

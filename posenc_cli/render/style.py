@@ -1,4 +1,4 @@
-"""The style of figures in files: size, text and colors, as matplotlib settings."""
+"""Define the style of figures in files: size, text and colors, as matplotlib settings."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ LINE_STYLES = (
     LineStyle((1.2, 1.5), (1, 2), "^", "┈┈"),
     LineStyle((6, 2, 1.2, 2), (6, 2, 1, 2), "D", "─·"),
 )
-"""By the order of curves, like their colors."""
+"""The styles of curves, in order; curve n + 4 has the dashes of curve n."""
 
 
 class Style(Record):
-    """The size of a figure in pixels, its resolution in pixels per inch, and its colors by name.
+    """The size of a figure in pixels, its resolution in pixels per inch, and its color names.
 
-    A ``fixed`` side keeps its length. Other sides are cut to what the figure needs, and the height
+    A ``fixed`` side keeps its length. Other sides shrink to what the figure needs, and the height
     grows before panels are left out. ``text`` is the size of text as a share of the usual one.
     """
 
@@ -95,7 +95,7 @@ class Style(Record):
         theme: Theme = "light",
         cmap: str | None = None,
     ) -> Style:
-        """A style with the given sides in pixels, or ``usual`` ones by default.
+        """Return a style with the given sides in pixels, or ``usual`` ones by default.
 
         A usual side is in pixels at the default resolution, and has the same length in inches at
         any other. Text and lines scale with the resolution too, and keep their proportion.
@@ -119,7 +119,7 @@ class Style(Record):
 
     @classmethod
     def resolution_for(cls, line: float) -> int:
-        """The resolution at which a line of text is ``line`` pixels high."""
+        """Return the resolution at which a line of text is ``line`` pixels high."""
         return max(1, round(72 * line / (_LINE * _POINTS)))
 
     @property
@@ -176,7 +176,7 @@ class Style(Record):
             "axes.titlesize": points,
             "axes.titlelocation": "left",
             "axes.titlepad": 0.5 * points,
-            "axes.titley": 1.0,  # no tick stands above axes, so there is nothing to look for
+            "axes.titley": 1.0,  # matplotlib need not look for ticks above axes: there are none
             "axes.prop_cycle": f"cycler('color', {list(palette.lines)})",
             "axes.unicode_minus": True,
             **ticks,
@@ -191,7 +191,7 @@ class Style(Record):
         }
 
     def text_width(self, text: str, size: float = 1.0) -> float:
-        """The width of a line of text in pixels; ``size`` is relative to axis labels."""
+        """Return the width of a line of text in pixels; ``size`` is relative to axis labels."""
         from matplotlib.backends.backend_agg import RendererAgg
         from matplotlib.font_manager import FontProperties
 
@@ -200,7 +200,7 @@ class Style(Record):
         return float(renderer.get_text_width_height_descent(text, font, False)[0])  # type: ignore[no-untyped-call]
 
     def wrapped_text(self, text: str, width: float, *, most: int, size: float = 1.0) -> str:
-        """A text wrapped into at most ``most`` lines of at most ``width`` pixels."""
+        """Wrap a text into at most ``most`` lines of at most ``width`` pixels."""
         letter = max(1.0, self.text_width(text, size) / max(1, len(text)))
         for characters in (*range(int(1.2 * width / letter), _FEWEST, -1), _FEWEST):
             lines = textwrap.wrap(text, characters, max_lines=most, placeholder=" …")

@@ -1,4 +1,4 @@
-"""Ticks: which points of an axis get a label, and how numbers are written."""
+"""Choose which points of an axis get a label, and format numbers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 IN_FULL = 1e7
-"""Whole numbers below it are written without an exponent."""
+"""The limit below which whole numbers are written without an exponent."""
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FEWEST_DIGITS, _MOST_DIGITS = 4, 17
-"""Digits of numbers that are not whole: the usual minimum, and all that a float has."""
+"""Digits of numbers that are not whole: the usual minimum, and the most a float has."""
 _FINE = 2
-"""Points at equal steps up to this are labelled by themselves, not by a round number nearby."""
+"""The largest equal step at which points have exact labels, not a round number nearby."""
 
 
 def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
-    """At most about ``most`` of the points: the index and the label of each.
+    """Return the index and the label of about ``most`` points or fewer.
 
     For numbers at equal steps, round ones are labelled. For integers, such as lengths and
     dimensions, these are multiples of a power of two. If the step is larger, the point nearest to a
@@ -49,13 +49,13 @@ def ticks(points: Sequence[Any], most: int) -> list[tuple[int, str]]:
         place = (multiple * step - first) / gap
         if place >= -1:
             index = min(max(0, math.floor(place + 0.5)), count - 1)
-            itself = fine or place < 0
-            names.setdefault(index, number(points[index] if itself else multiple * step, digits))
+            is_exact = fine or place < 0
+            names.setdefault(index, number(points[index] if is_exact else multiple * step, digits))
     return sorted(names.items())
 
 
 def _round_places(points: Sequence[Any], step: int) -> Sequence[int]:
-    """Indices at least ``step`` apart: for integers, those of multiples of high powers of two.
+    """Return indices at least ``step`` apart; integers prefer multiples of high powers of two.
 
     >>> positions = 0, 1, 2, 3, 5, 8, 9, 127, 128, 4095, 4096
     >>> [positions[i] for i in _round_places(positions, 3)]
@@ -71,7 +71,7 @@ def _round_places(points: Sequence[Any], step: int) -> Sequence[int]:
 
 
 def longest_of(points: Sequence[Any]) -> Sequence[Any]:
-    """The points that include the one with the longest name: for numbers, the two ends.
+    """Return the points that include the one with the longest name: for numbers, the two ends.
 
     >>> longest_of(range(64)), longest_of(["a", "word", "b"])
     ((0, 63), ['a', 'word', 'b'])
@@ -80,7 +80,7 @@ def longest_of(points: Sequence[Any]) -> Sequence[Any]:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number as a label: integers in full, others to a few digits.
+    """Return a number as a label: integers in full, others to a few digits.
 
     >>> number(1048576), number(0.30000000000000004), number(-0.0)
     ('1048576', '0.3', '0')
@@ -91,7 +91,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def label(value: float, digits: int = 4) -> str:
-    """A number as a label: whole numbers below ten million in full, without a decimal point.
+    """Return a number as a label, with whole numbers below ten million in full.
 
     >>> label(131072.0), label(0.25), label(1e9)
     ('131072', '0.25', '1e+09')
@@ -101,7 +101,7 @@ def label(value: float, digits: int = 4) -> str:
 
 
 def power(value: float) -> str:
-    """A positive number as a label with a power of ten; infinity as it is.
+    """Return a positive number as a label with a power of ten; infinity unchanged.
 
     >>> power(1e7), power(0.0002)
     ('10⁷', '2·10⁻⁴')
@@ -114,7 +114,7 @@ def power(value: float) -> str:
 
 
 def finite_or_null(value: Any) -> Any:
-    """A value for JSON: null if a number is not finite, two parts for a complex one.
+    """Return a value for JSON: null if a number is not finite, two parts for a complex one.
 
     >>> finite_or_null({"a": [1, math.inf], "b": (2j,)})
     {'a': [1, None], 'b': [[0.0, 2.0]]}
@@ -132,7 +132,7 @@ def finite_or_null(value: Any) -> Any:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
+    """Return a count with its noun, in the plural if needed.
 
     >>> counted(1, "pair"), counted(2, "pair")
     ('1 pair', '2 pairs')
@@ -141,7 +141,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def minus(text: str) -> str:
-    """A number for a figure: with a minus sign as wide as a plus.
+    """Replace hyphens in a number by minus signs, which are as wide as a plus.
 
     >>> minus("-1e-05")
     '−1e−05'
@@ -150,7 +150,7 @@ def minus(text: str) -> str:
 
 
 def digits_apart(points: Sequence[Any]) -> int:
-    """The digits needed to distinguish neighbours, at least four: 1000.25 from 1000.5.
+    """Return the digits needed to distinguish neighbours, at least four: 1000.25 from 1000.5.
 
     >>> digits_apart([100000.0, 100000.25]), digits_apart(range(4)), digits_apart(["a", "b"])
     (7, 4, 4)
@@ -178,7 +178,7 @@ def _evenly_spaced(points: Sequence[Any]) -> bool:
 
 
 def round_step(rough: float, *, least: float, whole: bool) -> Any:
-    """The smallest round number that is at least ``rough``."""
+    """Return the smallest round number that is at least ``rough``."""
     rough = max(abs(rough), least)
     if whole:
         return 1 << max(0, math.ceil(math.log2(rough)))

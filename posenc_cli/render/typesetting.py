@@ -1,4 +1,4 @@
-"""Paragraphs and tables as text of a given width, and the first lines of a report."""
+"""Format paragraphs and tables as text of a given width, and the first lines of a report."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MARKED = (
 _BETWEEN = "   "
 """The separator between two columns of a table."""
 _LAST_PLAIN = "\u02ff"
-"""The last character before those that combine, or are two columns wide."""
+"""The last character before those that combine with others or are two columns wide."""
 
 
-def _columns_of(text: str) -> int:
-    """The columns of a terminal that a text covers."""
+def _width(text: str) -> int:
+    """Return how many terminal columns a text fills."""
     if max(text, default="") <= _LAST_PLAIN:
         return len(text)
     import unicodedata
@@ -40,13 +40,13 @@ def _columns_of(text: str) -> int:
     return len(text) - marks + sum(unicodedata.east_asian_width(char) in "WF" for char in text)
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    """The lines of a table's entry that may be so wide; words stay whole."""
-    if _columns_of(text) <= width:
+def _wrapped_entry(text: str, width: int) -> list[str]:
+    """Wrap a table's entry between words to a width, if possible."""
+    if _width(text) <= width:
         return [text]
     lines = [""]
     for word in text.split():
-        if lines[-1] and _columns_of(lines[-1]) + 1 + _columns_of(word) > width:
+        if lines[-1] and _width(lines[-1]) + 1 + _width(word) > width:
             lines.append("")
         lines[-1] += f" {word}" if lines[-1] else word
     return lines
@@ -55,18 +55,21 @@ def _wrapped(text: str, width: int) -> list[str]:
 def _row_lines(
     row: Sequence[str], widths: Sequence[int], *, lowered: bool = False
 ) -> Iterator[str]:
-    """The lines of a row of a table, whose entries are at its top, or at its bottom."""
-    entries = [_wrapped(text, width) for text, width in zip(row, widths, strict=True)]
+    """Yield the lines of a row of a table, with entries aligned at the bottom if ``lowered``."""
+    entries = [_wrapped_entry(text, width) for text, width in zip(row, widths, strict=True)]
     if lowered:
         lines = max(map(len, entries))
         entries = [[""] * (lines - len(entry)) + entry for entry in entries]
     for line in zip_longest(*entries, fillvalue=""):
-        padded = (t + " " * (width - _columns_of(t)) for t, width in zip(line, widths, strict=True))
+        padded = (t + " " * (width - _width(t)) for t, width in zip(line, widths, strict=True))
         yield _BETWEEN.join(padded).rstrip()
 
 
 class Typesetter(Record):
-    """The settings for text: the width in columns, bold or not, and ``spelled`` for the stream.
+    """The settings for text: its width in columns, and what the stream can show.
+
+    ``colored`` allows escape sequences. ``spelled`` replaces characters that the stream cannot
+    write.
 
     >>> print(Typesetter(20).paragraph("one, two, three, four and five"))
     one, two, three,
@@ -80,7 +83,7 @@ class Typesetter(Record):
     def paragraph(
         self, text: str, *, indent: int = 0, hanging: int | None = None, whole: bool = False
     ) -> str:
-        """A wrapped paragraph; words that are ``whole``, such as paths and names, may be wider.
+        """Wrap a paragraph; words that are ``whole``, such as paths and names, may be wider.
 
         All lines are indented by ``indent`` columns, all but the first by ``hanging`` if given.
         """
@@ -94,21 +97,21 @@ class Typesetter(Record):
         )
 
     def marked(self, text: str, words: str, style: str) -> str:
-        """A text with the matches of a pattern in a style: ``bold``, ``red``, ``green``."""
+        """Return a text with the matches of a pattern in a style: ``bold``, ``red``, ``green``."""
         if not self.colored:
             return text
         start = _STYLES[style]
         return re.sub(words, lambda found: f"\x1b[{start}m{found[0]}\x1b[0m", text, flags=re.M)
 
     def report(self, *blocks: str) -> str:
-        """The blocks of a report that are not empty, with verdicts and causes in styles."""
+        """Join the blocks of a report that are not empty, with verdicts and causes in styles."""
         text = "\n\n".join(filter(None, blocks))
         for words, style in _MARKED:
             text = self.marked(text, words, style)
         return text
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        """A table, with its entries wrapped between words if it would be too wide.
+        """Return a table, with its entries wrapped between words if it would be too wide.
 
         Columns that are empty are left out. If the longest words are too wide for a table, each row
         is a paragraph.
@@ -121,10 +124,8 @@ class Typesetter(Record):
             [" ".join(self.spelled(row[i]).splitlines()) for i in kept] for row in (columns, *rows)
         )
         columns_of_cells = [*zip(header, *cells, strict=True)]
-        widths = [max(map(_columns_of, column)) for column in columns_of_cells]
-        least = [
-            max(map(_columns_of, " ".join(each).split()), default=0) for each in columns_of_cells
-        ]
+        widths = [max(map(_width, column)) for column in columns_of_cells]
+        least = [max(map(_width, " ".join(each).split()), default=0) for each in columns_of_cells]
         room = self.width - len(_BETWEEN) * (len(widths) - 1)
         if cells and sum(least) > room:
             return "\n".join(self._row_as_paragraph(header, row) for row in cells)
@@ -137,7 +138,7 @@ class Typesetter(Record):
         return "\n".join([self.marked(head, ".+", "bold"), rule, *texts])
 
     def _row_as_paragraph(self, header: Sequence[str], row: Sequence[str]) -> str:
-        """A row of a table that is too wide, as names with values."""
+        """Return a row of a table that is too wide as names with values."""
         named = (f"{name}: {text}" for name, text in zip(header, row, strict=True) if text)
         return self.paragraph("; ".join(named).removeprefix(": "), hanging=2, whole=True)
 
@@ -157,8 +158,8 @@ def continued_command(command: str, width: int) -> str:
     for word, following in zip(words[1:], [*words[2:], "-"], strict=True):
         # Keep an option and its value together if there is room.
         together = word if following.startswith("-") else f"{word} {following}"
-        own = word if lines[-1].split(" ")[-1].startswith("-") else together
-        if len(f"{lines[-1]} {own} \\") <= width:
+        added = word if lines[-1].split(" ")[-1].startswith("-") else together
+        if len(f"{lines[-1]} {added} \\") <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(f"  {word}")
@@ -179,15 +180,15 @@ class Answer(Record):
     next: str | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The answer for JSON, where it comes first."""
+        """Return the answer as the first fields of a JSON document."""
         return {"ok": self.ok, "verdict": self.verdict, "cause": self.cause, "next": self.next}
 
     def lines(self) -> list[str]:
-        """The answer line by line."""
+        """Return the answer line by line."""
         cause = self.cause and f"cause: {self.cause}"
         step = self.next and f"next: {self.next}"
         return [line for line in (self.verdict, cause, self.number, step) if line]
 
     def text(self, typesetter: Typesetter) -> str:
-        """The answer as the beginning of a report."""
+        """Return the answer as the beginning of a report."""
         return "\n".join(map(typesetter.paragraph, self.lines()))

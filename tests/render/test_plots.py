@@ -13,7 +13,7 @@ from posenc_cli.records import replace
 from posenc_cli.render.figure import Axis, Curve, Curves, Heatmap, Range
 from posenc_cli.render.terminal.blocks import Medium, Page
 from posenc_cli.render.terminal.plots import curves_lines
-from posenc_cli.render.terminal.text_pictures import _plate_with_title
+from posenc_cli.render.terminal.text_pictures import _map_with_title
 from tests.examples import examples
 
 
@@ -195,10 +195,10 @@ def test_names_of_rows_take_at_most_half_of_the_width_of_one_of_several_maps() -
     rows = Axis("token", ["a name of a row that is long " * 2] * 3)
     heatmap = Heatmap(np.zeros((3, 4)), rows, Axis("key", range(4)), "t")
     for width in (20, 31):
-        plate, title = _plate_with_title(heatmap, Page(width, 12, Medium()))
-        assert (plate.frame.margin, title) == (width // 2, ["t"])
+        text_map, title = _map_with_title(heatmap, Page(width, 12, Medium()))
+        assert (text_map.frame.margin, title) == (width // 2, ["t"])
     short = replace(heatmap, rows=Axis("row", range(3)))
-    assert _plate_with_title(short, Page(40, 12, Medium()))[0].frame.margin == 1
+    assert _map_with_title(short, Page(40, 12, Medium()))[0].frame.margin == 1
 
 
 def test_names_of_curves_leave_a_third_of_the_page_to_the_curves():

@@ -163,9 +163,9 @@ def _form(output: SlopesOutput, asked: Sequence[Slopes], *, plot: bool, checks: 
         flag = "--check" if checks else "--format csv"
         raise InvalidInput(f"{flag} needs one list of slopes, not {len(asked)}")
     if plot:
-        from posenc_cli.render.figure import check_looks
+        from posenc_cli.render.figure import check_distinguishable
 
-        check_looks(range(len(asked)))
+        check_distinguishable(range(len(asked)))
     return form
 
 

@@ -1,4 +1,4 @@
-"""Heatmaps and curves in matplotlib axes: values, labels and color scale.
+"""Draw heatmaps and curves in matplotlib axes: values, labels and color scale.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -31,35 +31,40 @@ if TYPE_CHECKING:
 
     Points = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-_JUDGED = 64
+_MEASURED_LABELS = 64
 """The number of row labels from which the widest is estimated."""
 _WIDEST_NUMBER = "−1.234e−05"
 """A placeholder for the labels of a color scale until they are known."""
-_OF_WIDTH = 0.05
+_SCALE_WIDTH = 0.05
 """The largest share of the maps' width for a shared scale."""
-_APART_DOWN, _APART_ACROSS, _APART_ON_SCALE = 2.6, 1.2, 2.4
+_LABEL_GAP_DOWN, _LABEL_GAP_ACROSS, _LABEL_GAP_ON_SCALE = 2.6, 1.2, 2.4
 """Least distance of labels in lines of text: between rows, between columns, and on a scale."""
-_APART_OF_WORDS = 0.9
+_LABEL_GAP_OF_WORDS = 0.9
 """Lines between two row words: none can be inferred from its neighbours, so all are needed."""
 
 
-def name_axes(axes: Axes, heatmap: Heatmap) -> None:
+def label_axes(axes: Axes, heatmap: Heatmap) -> None:
     """Label axes, and reserve a tick label as wide as any that they may get."""
     axes.spines[:].set_visible(False)
     points = heatmap.rows.points
-    names = [number(points[i]) for i in spread(len(points), _JUDGED)]
+    names = [number(points[i]) for i in spread(len(points), _MEASURED_LABELS)]
     axes.set_ylabel(heatmap.rows.label)
     axes.set_xlabel(heatmap.columns.label)
-    name_places(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
+    label_cells(axes, [(0.5, number(heatmap.columns.points[-1]))], [(0.5, max(names, key=len))])
 
 
-def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
-    """A color scale to the right of axes; that of single axes is as high as these."""
+def add_scale(all_axes: Sequence[Axes]) -> Colorbar:
+    """Add a color scale to the right of axes; for single axes it has their height."""
     from matplotlib.cm import ScalarMappable
 
     page, (first, *others) = all_axes[0].figure, all_axes
     if others:
-        place: dict[str, Any] = {"ax": all_axes, "pad": 0.02, "fraction": _OF_WIDTH, "aspect": 28}
+        place: dict[str, Any] = {
+            "ax": all_axes,
+            "pad": 0.02,
+            "fraction": _SCALE_WIDTH,
+            "aspect": 28,
+        }
     else:
         spec = first.get_subplotspec()
         share = spec.get_gridspec().ncols if spec else 1
@@ -70,7 +75,7 @@ def scale_beside(all_axes: Sequence[Axes]) -> Colorbar:
     return bar
 
 
-def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Style) -> None:
+def label_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Style) -> None:
     """Set the colors of a scale, and label it, its ends and round values between them."""
     from matplotlib.colors import ListedColormap
 
@@ -90,21 +95,21 @@ def name_scale(bar: Colorbar, label: str, scale: Scale, colors: Srgb, style: Sty
         shapes.set_rasterized(True)
     lines = height / style.line
     values = np.array(
-        [scale.low, *_round_values(scale, max(2, int(lines / _APART_ON_SCALE))), scale.high]
+        [scale.low, *_round_values(scale, max(2, int(lines / _LABEL_GAP_ON_SCALE))), scale.high]
     )
-    apart = 1.2 / max(lines, 1)  # between labels: a line and a little
+    least_distance = 1.2 / max(lines, 1)  # between labels: a line and a little
     kept: dict[float, str] = {}
     for place, value in sorted(
         zip(scale.places(values).tolist(), values.tolist(), strict=True),
         key=lambda pair: (0 < pair[0] < 1, pair[1] != 0, -abs(pair[1])),
     ):  # the ends first, then 0, then the largest
-        if all(abs(place - other) > apart for other in kept):
+        if all(abs(place - other) > least_distance for other in kept):
             kept[place] = minus(number(value))
     bar.set_ticks(sorted(kept), labels=[kept[place] for place in sorted(kept)])
 
 
 def _round_values(scale: Scale, most: int) -> Sequence[float]:
-    """Round values between the ends of a scale, if there are any."""
+    """Return round values between the ends of a scale, if there are any."""
     from matplotlib.ticker import MaxNLocator
 
     if scale.unit:
@@ -144,10 +149,13 @@ def draw_map(
     cells = table[levels(scale.places(shown.values))]  # (rows, columns, 3)
     rows, columns = shown.values.shape
     bands = shown.column_bands or (Band("", 0, columns),)
-    across = (width - _gap(style) * (len(bands) - 1)) / columns
+    across = (width - _gap_in_pixels(style) * (len(bands) - 1)) / columns
     column_ticks: list[tuple[float, str]] = []
     for index, band in enumerate(bands):
-        count, start = band.stop - band.start, left + band.start * across + index * _gap(style)
+        count, start = (
+            band.stop - band.start,
+            left + band.start * across + index * _gap_in_pixels(style),
+        )
         axes.imshow(
             cells[:, band.start : band.stop],
             extent=(start, start + count * across, top + height, top),
@@ -156,7 +164,7 @@ def draw_map(
         frame = Rectangle((start, top), count * across, height, fill=False, clip_on=False)
         frame.set(edgecolor=style.palette.faint, linewidth=0.6)
         axes.add_patch(frame)
-        name_above(axes, band.label, (start, top), style)
+        write_above(axes, band.label, (start, top), style)
         for first, stop in runs_of(shown.faded, band):
             hatched = Rectangle((start + first * across, top), (stop - first) * across, height)
             hatched.set(facecolor=style.palette.page, edgecolor=style.palette.faint, hatch="///")
@@ -173,14 +181,14 @@ def draw_map(
         )
         points = shown.columns[band.start : band.stop]
         longest = max(style.text_width(name, TICK_SIZE) for name in map(number, longest_of(points)))
-        most = max(1, int(count * across / (longest + _APART_ACROSS * style.line)))
+        most = max(1, int(count * across / (longest + _LABEL_GAP_ACROSS * style.line)))
         column_ticks += [(start + (i + 0.5) * across, name) for i, name in ticks(points, most)]
-    apart = _APART_OF_WORDS if isinstance(shown.rows[0], str) else _APART_DOWN
-    row_ticks = ticks(shown.rows, max(2, int(height / (apart * style.line))))
+    least_distance = _LABEL_GAP_OF_WORDS if isinstance(shown.rows[0], str) else _LABEL_GAP_DOWN
+    row_ticks = ticks(shown.rows, max(2, int(height / (least_distance * style.line))))
     return column_ticks, [(top + (i + 0.5) * height / rows, name) for i, name in row_ticks]
 
 
-def name_above(
+def write_above(
     axes: Axes, name: str, at: tuple[float, float], style: Style, size: float = HEAD_SIZE
 ) -> None:
     """Write a name above a position of axes whose units are pixels."""
@@ -195,7 +203,7 @@ def name_above(
         )
 
 
-def name_places(
+def label_cells(
     axes: Axes, columns: Sequence[tuple[float, str]], rows: Sequence[tuple[float, str]]
 ) -> None:
     """Label columns below axes, and rows to their left."""
@@ -203,8 +211,7 @@ def name_places(
     axes.set_yticks([y for y, _ in rows], [minus(name) for _, name in rows])
 
 
-def _gap(style: Style) -> int:
-    """Pixels between two bands."""
+def _gap_in_pixels(style: Style) -> int:
     return max(2, round(0.35 * style.line))
 
 
@@ -215,14 +222,13 @@ _TICKS_ACROSS, _TICKS_DOWN = 5, 2
 _LARGEST_SPAN = 1e300
 """Half the length of an axis above which matplotlib overflows: only its ends get labels."""
 _IN_DECIMALS = 1e-4
-"""Numbers below it are written with an exponent."""
+"""The smallest number that is written without an exponent."""
 _KEY, _LINE_OF_NAMES = 3.2, 0.95
-"""Width of a curve's line sample with its spacing, and height of a line of names, in lines of text.
-"""
+"""Width of a curve's line sample, and height of a line of names, in lines of text."""
 _MOST_CUT = 4
 """The most columns for which names are cut."""
 _MOST_OF_HEIGHT = 0.4
-"""The largest share of the height of axes that the names of curves take."""
+"""The largest share of the height of axes that the names of curves may fill."""
 _LEVELS = "--", ":", "-."
 """Line styles of levels, in order."""
 _ZONES = "kept", "blended", "interpolated"
@@ -232,7 +238,7 @@ _VALUES_OF_DECADE = ((9, range(2, 10)), (3, (2, 5)), (2, (3,)), (0, ()))
 
 
 def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
-    """Draw curves, levels and spans; `name_curves` labels them.
+    """Draw curves, levels and spans; `write_legend` labels them.
 
     Raises: InvalidInput if no point is finite.
     """
@@ -243,14 +249,14 @@ def draw_curves(axes: Axes, curves: Curves, style: Style) -> None:
     for (level, name), dashes in zip(curves.levels, cycle(_LEVELS)):
         faint = style.palette.faint
         axes.axhline(level, color=faint, linewidth=0.9, linestyle=dashes, label=name)
-    named = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
+    span_names = list(dict.fromkeys([*_ZONES, *(name for _, _, name in curves.spans)]))
     for start, stop, name in curves.spans:
-        color = lines[(named.index(name) + 1) % len(lines)]
+        color = lines[(span_names.index(name) + 1) % len(lines)]
         axes.axvspan(start, stop, color=color, alpha=0.14, linewidth=0, zorder=0)
     axes.set(xscale=curves.x_scale, yscale=curves.y_scale)
     axes.set_aspect("equal" if curves.square else "auto")
     axes.grid()
-    name_values(axes, curves, style)
+    label_values(axes, curves, style)
 
 
 def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
@@ -261,8 +267,8 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
         if curve.faint:
             axes.plot(x, y, color=style.palette.faint, linewidth=0.8, alpha=0.5, **placed)
             continue
-        look, place = curve.look(place), place + 1
-        how, color = LINE_STYLES[look % len(LINE_STYLES)], lines[look % len(lines)]
+        index, place = curve.style_index(place), place + 1
+        line_style, color = LINE_STYLES[index % len(LINE_STYLES)], lines[index % len(lines)]
         if curve.envelope is not None:
             between = None if curve.envelope.name in shades else curve.envelope.name
             shades.add(curve.envelope.name)
@@ -276,15 +282,15 @@ def draw_lines(axes: Axes, curves: Curves, style: Style, **placed: Any) -> None:
             x,
             y,
             color=color,
-            linestyle=(0, how.dashes or None) if joined else "none",
-            marker=how.marker if len(x) <= _MARKED or not joined else None,
+            linestyle=(0, line_style.dashes or None) if joined else "none",
+            marker=line_style.marker if len(x) <= _MARKED or not joined else None,
             markersize=2.6 if joined else 3.4,
             label=curve.name or None,
             **placed,
         )
 
 
-def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
+def write_legend(axes: Axes, curves: Curves, style: Style) -> float:
     """Write the names of curves above axes, in as many columns as fit, and of spans below them.
 
     Names without room are left out and counted. Returns the height of all names, in lines of text.
@@ -317,13 +323,13 @@ def name_curves(axes: Axes, curves: Curves, style: Style) -> float:
         labelspacing=0.25,
     )
     legend.set_in_layout(False)  # its height is that of the title's pad
-    return below + _LINE_OF_NAMES * _lines_of(texts, columns)
+    return below + _LINE_OF_NAMES * _height_in_lines(texts, columns)
 
 
 def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
-    """Write the names of spans above axes, each where it begins, and the last where it ends.
+    """Write the names of spans above axes, each at its start, and the last at its end.
 
-    The first narrow span of a name has it before its end, if there is room and no wide one has it.
+    A name whose spans are all narrow appears before the end of the first that has room.
     """
     for old in [*axes.texts]:
         old.remove()
@@ -354,7 +360,7 @@ def _name_spans(axes: Axes, curves: Curves, style: Style) -> None:
 
 
 def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[str], int, int]:
-    """The names of curves as they fit above axes, their number of columns, and how many fit."""
+    """Return names wrapped to fit above axes, their number of columns, and how many fit."""
     width, height = (side / style.line for side in axes.bbox.size)
     most = max(1, int(_MOST_OF_HEIGHT * height / _LINE_OF_NAMES))
     for parts in (*range(1, _MOST_CUT + 1), 1):  # shorter names, if whole ones need too many lines
@@ -363,21 +369,20 @@ def _fitted_names(names: Sequence[str], axes: Axes, style: Style) -> tuple[list[
             style.wrapped_text(name, room, most=1 + (parts == 1), size=TICK_SIZE) for name in names
         ]
         columns = _columns_that_fit(texts, style, width)
-        if _lines_of(texts, columns) <= most and len({*texts}) == len({*names}):
+        if _height_in_lines(texts, columns) <= most and len({*texts}) == len({*names}):
             return texts, columns, len(names)
     fitting = (
-        n for n in range(len(texts) - 1, 1, -1) if _lines_of(texts[: n + 1], columns) <= most
+        n for n in range(len(texts) - 1, 1, -1) if _height_in_lines(texts[: n + 1], columns) <= most
     )
     return texts, columns, next(fitting, 1)
 
 
-def _lines_of(texts: Sequence[str], columns: int) -> int:
-    """The height of names in columns, in lines of text."""
+def _height_in_lines(texts: Sequence[str], columns: int) -> int:
     return -(-len("\n".join(texts).split("\n")) // columns)
 
 
 def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
-    """The most columns of names, in order from the top down, in a width in lines of text."""
+    """Return the most columns of names, ordered from the top down, in a width in lines of text."""
     longest = [max(text.split("\n"), key=len) for text in texts]
     widths = [style.text_width(text, TICK_SIZE) / style.line + _KEY for text in longest]
     for columns in range(len(widths), 1, -1):
@@ -387,25 +392,27 @@ def _columns_that_fit(texts: Sequence[str], style: Style, width: float) -> int:
     return 1
 
 
-def name_values(axes: Axes, curves: Curves, style: Style) -> None:
-    """Label axes and round values along them as space allows; whole numbers if points are whole."""
+def label_values(axes: Axes, curves: Curves, style: Style) -> None:
+    """Label axes and round values along them as space allows, whole numbers if points are whole."""
     width, height = axes.bbox.size
     axes.set_xlabel(style.wrapped_text(curves.x_label, width, most=2))
     axes.set_ylabel(style.wrapped_text(curves.y_label, height, most=2))
     drawn = [x[np.isfinite(x)] for x, _ in map(_finite_points, curves.curves)]
     whole = all(np.array_equal(x, np.rint(x)) for x in drawn)
-    _locate(axes.xaxis, curves.x_scale, most=width / (_TICKS_ACROSS * style.line), whole=whole)
-    _locate(axes.yaxis, curves.y_scale, most=height / (_TICKS_DOWN * style.line))
+    _set_tick_locator(
+        axes.xaxis, curves.x_scale, most=width / (_TICKS_ACROSS * style.line), whole=whole
+    )
+    _set_tick_locator(axes.yaxis, curves.y_scale, most=height / (_TICKS_DOWN * style.line))
 
 
 def _finite_points(curve: Curve) -> Points:
-    """The points of a curve, NaN if either number is not finite."""
+    """Return the points of a curve, NaN if either number is not finite."""
     x, y = np.asarray(curve.x, np.float64), np.asarray(curve.y, np.float64)  # (points,)
     finite = np.isfinite(x) & np.isfinite(y)
     return np.where(finite, x, np.nan), np.where(finite, y, np.nan)
 
 
-def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False) -> None:
+def _set_tick_locator(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False) -> None:
     """Let matplotlib choose round values for an axis with room for ``most`` labels."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
@@ -422,7 +429,7 @@ def _locate(axis: XAxis | YAxis, scale: str, *, most: float, whole: bool = False
         subs = next(values for count, values in _VALUES_OF_DECADE if in_decade >= count)
         axis.set_major_locator(LogLocator(numticks=most))
         axis.set_minor_locator(LogLocator(subs=subs, numticks=most))
-    # One way to write all numbers of an axis: 10⁷ goes with 10⁶, not with 1000000.
+    # Write all numbers of an axis alike: 10⁷ with 10⁶, not with 1000000.
     by_power = scale == "log" and (high >= IN_FULL or low < _IN_DECIMALS)
     formatter = FuncFormatter(lambda value, _: power(value) if by_power else minus(label(value)))
     axis.set_major_formatter(formatter)

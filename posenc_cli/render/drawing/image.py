@@ -1,4 +1,4 @@
-"""Figures as files: PNG, SVG and PDF by matplotlib.
+"""Draw figures as PNG, SVG and PDF files with matplotlib.
 
 matplotlib lays out the page, and the drawing depends on the room it leaves. So a figure is first
 laid out with its labels. Then the values that fit are computed and drawn. The same figure gives the
@@ -26,16 +26,16 @@ from posenc_cli.errors import printable_text
 from posenc_cli.records import replace
 from posenc_cli.render.colors import color_map, default_map, load_matplotlib
 from posenc_cli.render.drawing.axes import (
+    add_scale,
     draw_curves,
     draw_lines,
     draw_map,
-    name_above,
-    name_axes,
-    name_curves,
-    name_places,
-    name_scale,
-    name_values,
-    scale_beside,
+    label_axes,
+    label_cells,
+    label_scale,
+    label_values,
+    write_above,
+    write_legend,
 )
 from posenc_cli.render.figure import (
     TOO_FAST,
@@ -81,28 +81,28 @@ _NO_XML = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _MARGINS = 9.0, 6.5
 """Approximate margins around all panels, across and down, in lines of text, to see how many fit."""
 _LEAST_MAP, _LEAST_PANEL, _OWN_SCALE = 4.0, 10.0, 4.0
-"""Sides of the smallest of many maps, and of a panel with its own axes, in lines of text.
+"""Sides of the smallest of many maps, and of a panel with separate axes, in lines of text.
 
-A panel with its own color scale, or with curves, needs more.
+``_OWN_SCALE`` is added if a panel has a separate color scale, or curves.
 """
 _LEAST_CIRCLE, _MOST_LARGE = 7.5, 12
 """Side of the smallest of many circles, and the most circles that get labels and ticks."""
 _COMPRESSION = {"compress_level": 5, "compress_type": zlib.Z_DEFAULT_STRATEGY}
 """The compression of PNG files.
 
-For 37 pictures, files had 0.89 times the size that matplotlib gives them, at most 1.04 times, and
-took 0.56 times the time.
+For 37 pictures, files had 0.89 times matplotlib's usual size, at most 1.04 times, and took 0.56
+times the time.
 """
 _SMALLEST_TEXT = 6.0
-"""Points of text down to which it may be smaller, so that no panels are left out."""
+"""The smallest text size, in points, that is used so that no panels are left out."""
 _HEAD, _GAP = 1.8, 0.8
 """Space above each of many maps, and between two, in lines of text."""
 _PAD = 0.25
 """Padding around axes, legends and notes, in lines of text."""
-_APART = 0.5
-"""Padding beside axes with color scales of their own, whose labels are next to others' labels."""
+_SCALE_PAD = 0.5
+"""Padding beside axes with separate color scales, whose labels are next to others' labels."""
 _MOST_GROWTH = 2
-"""How much higher than usual a page may get, so that no panels are left out."""
+"""How many times its usual height a page may reach, so that no panels are left out."""
 _LINES_OF_TITLE, _LINES_OF_NOTES = 3, 4
 """The most lines of a title, and of notes."""
 _LEAST_CURVES = 0.5
@@ -110,11 +110,11 @@ _LEAST_CURVES = 0.5
 
 
 def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[bytes]:
-    """A figure as the bytes of a file.
+    """Return a figure as the bytes of a file.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    content, style = io.BytesIO(), _readable(figure, style)
+    content, style = io.BytesIO(), _style_that_fits(figure, style)
     with _settings(style), warnings.catch_warnings(record=True) as caught:
         _import_without_help()
         warnings.simplefilter("always")
@@ -124,33 +124,33 @@ def image_bytes(figure: Figure, form: ImageFormat, style: Style) -> Picture[byte
             content.write(png_of(drawing.page))
         else:
             drawing.page.savefig(content, format=form, dpi=style.dpi, metadata=_METADATA[form])
-    wrong = warnings_of(drawing.shown)
-    boxes = _missing_glyphs([str(warning.message) for warning in caught])
+    not_finite = warnings_of(drawing.shown)
+    missing_glyphs = _missing_glyphs([str(warning.message) for warning in caught])
     drawn = content.getvalue()
     if form == "svg":
-        drawn = _described(drawn, figure, drawing.shown)
-    return Picture(drawn, (*wrong, *boxes), tuple(drawing.shown))
+        drawn = _with_description(drawn, figure, drawing.shown)
+    return Picture(drawn, (*not_finite, *missing_glyphs), tuple(drawing.shown))
 
 
-def _described(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
-    """An SVG with a title and a description in words, for readers who cannot see it."""
-    told = [printable_text(line) for line in figure_sentences(figure, shown)]
+def _with_description(svg: bytes, figure: Figure, shown: Sequence[Shown]) -> bytes:
+    """Add a title and a description in words to an SVG, for readers who cannot see it."""
+    sentences = [printable_text(line) for line in figure_sentences(figure, shown)]
     title, text = (
-        escape(line, quote=False) for line in (printable_text(figure.title), "\n".join(told))
+        escape(line, quote=False) for line in (printable_text(figure.title), "\n".join(sentences))
     )
     head, start, rest = svg.partition(b"<svg ")
     tag, end, content = rest.partition(b">")
     names = b' role="img" aria-labelledby="title desc"'
-    words = f'\n <title id="title">{title}</title>\n <desc id="desc">{text}</desc>'.encode()
-    return b"".join([head, start, tag, names, end, words, _NO_XML.sub(b"", content)])
+    description = f'\n <title id="title">{title}</title>\n <desc id="desc">{text}</desc>'.encode()
+    return b"".join([head, start, tag, names, end, description, _NO_XML.sub(b"", content)])
 
 
 def drawn_page(figure: Figure, style: Style) -> Page:
-    """A figure as a matplotlib figure, to show or change; a notebook shows it as it is.
+    """Return a figure as a matplotlib figure, to show or change; a notebook displays it directly.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
-    style = _readable(figure, style)
+    style = _style_that_fits(figure, style)
     with _settings(style):
         drawing = Drawing(style)
         drawing.add(figure)
@@ -159,7 +159,7 @@ def drawn_page(figure: Figure, style: Style) -> Page:
 
 
 def png_of(page: Page) -> bytes:
-    """A matplotlib figure as PNG, in its present state, drawn once and without transparency."""
+    """Return a matplotlib figure in its present state as PNG, drawn once, without transparency."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from PIL import Image
 
@@ -175,7 +175,7 @@ def _settings(style: Style) -> Iterator[None]:
     """Use only the style's matplotlib settings within the block."""
     matplotlib = load_matplotlib()
     with matplotlib.rc_context():
-        # Not by rcdefaults, which reads every style sheet of matplotlib first.
+        # rcdefaults would read every style sheet of matplotlib first.
         usual = {name: at for name, at in matplotlib.rcParamsDefault.items() if name != "backend"}
         matplotlib.rcParams.update({**usual, **style.settings})
         yield
@@ -197,7 +197,7 @@ def _import_without_help() -> None:
 
 
 def _missing_glyphs(messages: Sequence[str]) -> tuple[str, ...]:
-    """A warning about characters drawn as boxes, from matplotlib's messages."""
+    """Return a warning about characters drawn as boxes, from matplotlib's messages."""
     matches = (re.match(r"Glyph ([0-9]+) ", message) for message in messages)
     missing = "".join(dict.fromkeys(chr(int(match[1])) for match in matches if match))
     return (f"the font has no glyph for {missing!r}, drawn as a box",) if missing else ()
@@ -215,23 +215,23 @@ class _Sheet(NamedTuple):
     gap: float  # beside each panel but the last of a row
 
     def room(self, axes: Axes) -> Size:
-        """The size of a panel within axes."""
+        """Return the size of a panel within axes."""
         width, height = axes.bbox.size
         return (width + self.gap) / self.ncols - self.gap, height / self.nrows - self.head
 
     def size(self, cell: Size) -> Size:
-        """The width and height of all panels, if each panel has the size ``cell``."""
+        """Return the width and height of all panels, if each panel has the size ``cell``."""
         width, height = cell
         return self.ncols * (width + self.gap) - self.gap, self.nrows * (height + self.head)
 
     def place(self, index: int, cell: Size) -> Size:
-        """The position of a panel, right and down."""
+        """Return the top left corner of a panel, right and down."""
         row, column = divmod(index, self.ncols)
         return column * (cell[0] + self.gap), row * (cell[1] + self.head) + self.head
 
 
 def _is_sheet(figure: Figure) -> bool:
-    """Whether all panels are drawn in one axes: maps with one scale, or many circles."""
+    """Return whether all panels share one axes: maps with one scale, or many circles."""
     if not isinstance(figure, Panels):
         return False
     maps, count = len(heatmaps_of(figure)), len(figure.panels)
@@ -240,12 +240,12 @@ def _is_sheet(figure: Figure) -> bool:
 
 
 def _least_panel(figures: Sequence[Figure]) -> float:
-    """The side of the smallest of some panels in axes of their own, in lines of text."""
+    """Return the smallest side of panels with separate axes, in lines of text."""
     return _LEAST_PANEL + _OWN_SCALE * (not one_quantity(figures))
 
 
-def _readable(figure: Figure, style: Style) -> Style:
-    """The style, with smaller text if all panels in axes of their own fit only so."""
+def _style_that_fits(figure: Figure, style: Style) -> Style:
+    """Return the style, with smaller text if all panels in separate axes fit only then."""
     panels = () if _is_sheet(figure) else getattr(figure, "panels", ())
     least, most = _least_panel(panels), 1 if style.fixed[1] else _MOST_GROWTH
     for text in (1.0, 0.9, 0.8, 0.7):
@@ -284,26 +284,25 @@ class Drawing:
         self._title = self.page.suptitle("", x=left, ha="left")
         self._notes = self.page.supxlabel("", x=left, ha="left", color=self.style.palette.faint)
         self._texts = figure.title, ""
-        self._write()
-        self._notes.set_text("\n")  # known late; until then two lines reserve the space
+        self._write_title_and_notes()
+        self._notes.set_text("\n")  # two lines reserve the space until the notes are known
         if not isinstance(figure, Panels):
-            self._separate_panels([figure])
+            self._draw_separate_panels([figure])
         elif not _is_sheet(figure):
-            self._separate_panels(figure.panels, figure)
+            self._draw_separate_panels(figure.panels, figure)
         elif heatmaps_of(figure):
-            self._maps(figure)
+            self._draw_maps(figure)
         else:
-            self._circles(figure)
-        self._cut()
+            self._draw_circles(figure)
+        self._shrink_to_content()
 
-    def _write(self) -> None:
-        """Write the title and the notes, in as many lines as they need in this width."""
+    def _write_title_and_notes(self) -> None:
         room, (title, notes) = self.width - self.style.line, self._texts
         wrapped = self.style.wrapped_text
         self._title.set_text(wrapped(title, room, most=_LINES_OF_TITLE, size=TITLE_SIZE))
         self._notes.set_text(wrapped(notes, room, most=_LINES_OF_NOTES, size=NOTE_SIZE))
 
-    def _maps(self, panels: Panels) -> None:
+    def _draw_maps(self, panels: Panels) -> None:
         """Draw many heatmaps with one color scale, in one axes, whose units are pixels.
 
         Laying out hundreds of axes takes a minute.
@@ -314,8 +313,8 @@ class Drawing:
         square = heatmaps[0].square
         chosen, grid = self._grid(heatmaps, self._least_map(titles, square=square), panels.across)
         axes = self.page.add_subplot()
-        name_axes(axes, chosen[0])
-        bar = scale_beside([axes])
+        label_axes(axes, chosen[0])
+        bar = add_scale([axes])
         self._lay_out()
         longest = max(style.text_width(title, HEAD_SIZE) for title in titles)
         for lines in (1, 2):
@@ -328,8 +327,8 @@ class Drawing:
         self.shown = [heatmap.sample(int(cell[1]), int(cell[0])) for heatmap in chosen]
         scale = scale_of(self.shown)
         colors = self._colors(scale)
-        name_scale(bar, chosen[0].value_label, scale, colors, style)
-        self._note(panels, len(chosen))
+        label_scale(bar, chosen[0].value_label, scale, colors, style)
+        self._set_notes(panels, len(chosen))
         self._set_units(axes, sheet.size(cell))
         columns, rows = [], []
         for index, shown in enumerate(self.shown):
@@ -339,15 +338,15 @@ class Drawing:
             rows += beside * (not left)
             title = shown.heatmap.title
             title = style.wrapped_text(title, cell[0], most=lines, size=HEAD_SIZE)
-            name_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
-        name_places(axes, columns, rows)
+            write_above(axes, title, (left, top - (0.3 + bool(shown.column_bands)) * line), style)
+        label_cells(axes, columns, rows)
 
     def _least_map(self, titles: Sequence[str], *, square: bool) -> Size:
-        """The size of the smallest of many maps: with titles on one line, if all maps then fit."""
+        """Return the least size of many maps, with titles on one line if all maps then fit."""
         style, line = self.style, self.style.line
         longest = max([word for title in titles for word in title.split()], key=len, default="")
-        for lines, named in ((1, titles), (2, [longest])):
-            widest = max(style.text_width(name, HEAD_SIZE) for name in named)
+        for lines, texts in ((1, titles), (2, [longest])):
+            widest = max(style.text_width(name, HEAD_SIZE) for name in texts)
             least = max(_LEAST_MAP * line, min(widest, 3 * _LEAST_MAP * line))
             side = least if square else _LEAST_MAP * line
             size = least + _GAP * line, side + (_HEAD + lines - 1) * line
@@ -356,7 +355,7 @@ class Drawing:
                 break
         return size
 
-    def _circles(self, panels: Panels) -> None:
+    def _draw_circles(self, panels: Panels) -> None:
         """Draw many circles, to be read like clock faces, in one axes without labels."""
         from matplotlib.transforms import Affine2D
 
@@ -366,7 +365,7 @@ class Drawing:
         sheet = _Sheet(*grid, _HEAD * line, _GAP * line)
         axes = self.page.add_subplot()
         axes.axis("off")
-        self._note(panels, len(chosen))
+        self._set_notes(panels, len(chosen))
         self._lay_out()
         side = min(sheet.room(axes))
         self._set_units(axes, sheet.size((side, side)))
@@ -377,14 +376,14 @@ class Drawing:
             place = Affine2D().scale(side / 2 / radius, -side / 2 / radius)
             place.translate(left + side / 2, top + side / 2)
             draw_lines(axes, figure, style, transform=place + axes.transData, clip_on=False)
-            name_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
+            write_above(axes, figure.title, (left, top), style, min(HEAD_SIZE, side / longest))
 
-    def _separate_panels(
+    def _draw_separate_panels(
         self, figures: Sequence[Heatmap | Curves], panels: Panels | None = None
     ) -> None:
-        """Draw figures of any kind, each in its own axes; each of many has a title.
+        """Draw figures of any kind, each in separate axes; each of many has a title.
 
-        Maps of one quantity share a color scale; others have their own.
+        Maps of one quantity share a color scale. Otherwise each map has a separate one.
         """
         style, line = self.style, self.style.line
         side = _least_panel(figures) * line
@@ -414,14 +413,14 @@ class Drawing:
                 draw_curves(axes, figure, style)
                 curves.append((axes, figure))
             else:
-                name_axes(axes, figure)
+                label_axes(axes, figure)
                 maps.append((axes, figure))
         if one_quantity(chosen):
-            bars = [scale_beside(all_axes)]
+            bars = [add_scale(all_axes)]
         else:
-            bars = [scale_beside([axes]) for axes, _ in maps]
+            bars = [add_scale([axes]) for axes, _ in maps]
             if maps and grid[1] > 1:
-                self._engine.set(w_pad=_APART * line / style.dpi)
+                self._engine.set(w_pad=_SCALE_PAD * line / style.dpi)
         if panels or curves:  # their names depend on the room
             self._lay_out()
         self._name_panels()
@@ -430,17 +429,19 @@ class Drawing:
             self._boxed = boxed
             self._share_height()
         for axes, figure in curves:
-            name_values(axes, figure, style)
-        self._fill(maps, bars)
-        self._note(panels, len(chosen), [note for _, figure in curves for note in figure.notes])
+            label_values(axes, figure, style)
+        self._fill_maps(maps, bars)
+        self._set_notes(
+            panels, len(chosen), [note for _, figure in curves for note in figure.notes]
+        )
 
     def _name_panels(self) -> None:
         """Write the names of curves, and titles as wide as a panel with its scale above them."""
         for axes, (title, figure) in self._heads.items():
-            head = name_curves(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
+            head = write_legend(axes, figure, self.style) if isinstance(figure, Curves) else 0.0
             bands = isinstance(figure, Heatmap) and bool(figure.columns.bands)
             axes.set_title("")
-            room = _box_of(axes).x1 - axes.get_window_extent().x0
+            room = _bounding_box(axes).x1 - axes.get_window_extent().x0
             text = self.style.wrapped_text(title, room, most=3)
             blank = bands or (head and not text)  # a line below or instead of the title
             lines = max(0.0, head - 1) + 0.3 if blank else head + 0.3
@@ -461,11 +462,11 @@ class Drawing:
             slot, drawn, named = (
                 axes.get_position(original=True).transformed(self.page.transFigure),
                 axes.get_window_extent(),
-                _box_of(axes),
+                _bounding_box(axes),
             )
             row = spec.rowspan.start
             height[row] = slot.height
-            if row in self._boxed:  # a scale beside a lower panel lies within its cell
+            if row in self._boxed:  # a scale beside a lower panel is within its cell
                 sides.append(max(slot.x1, named.x1) - slot.x0 - (named.x1 - drawn.x1))
         side, all_rows = min(sides), sum(height.values())
         rest = (all_rows - len(self._boxed) * side) / max(1, len(height) - len(self._boxed))
@@ -478,11 +479,12 @@ class Drawing:
             if len(self._boxed) == grid.nrows:  # equal rows never get lower
                 wanted = max(wanted, self.height)
             high = min(wanted, _MOST_GROWTH * self.style.height)
-            free = grid.ncols * side * (wanted - high) / sum(heights)  # beside lower maps
+            # Lower maps leave this width free.
+            free = grid.ncols * side * (wanted - high) / sum(heights)
             self._set_size(int(self.width - free * (not self.style.fixed[0])), int(high))
         self._lay_out()
 
-    def _fill(self, maps: Sequence[tuple[Axes, Heatmap]], bars: Sequence[Colorbar]) -> None:
+    def _fill_maps(self, maps: Sequence[tuple[Axes, Heatmap]], bars: Sequence[Colorbar]) -> None:
         """Draw as much of each map as its axes have pixels for, and label the color scales."""
         sizes = [axes.bbox.size for axes, _ in maps]
         self.shown = [
@@ -491,16 +493,16 @@ class Drawing:
         ]
         scales = scales_of(self.shown)
         for bar, scale, shown in zip(bars, scales, self.shown, strict=False):
-            name_scale(bar, shown.heatmap.value_label, scale, self._colors(scale), self.style)
+            label_scale(bar, shown.heatmap.value_label, scale, self._colors(scale), self.style)
         for (axes, _), shown, scale, size in zip(maps, self.shown, scales, sizes, strict=True):
             self._set_units(axes, size, aspect="auto")
             places = draw_map(axes, shown, scale, self._colors(scale), size, style=self.style)
-            name_places(axes, *places)
+            label_cells(axes, *places)
 
     def _grid(
         self, figures: Sequence[AnyFigure], least: Size, multiple: int = 1, *, filled: bool = False
     ) -> tuple[list[AnyFigure], tuple[int, int]]:
-        """The figures that fit, none smaller than ``least``, and the grid's rows and columns.
+        """Return the figures that fit, at least ``least`` in size, and the grid's rows and columns.
 
         A height that is not fixed grows if all figures then fit.
         """
@@ -508,7 +510,7 @@ class Drawing:
         most = self.height if self.style.fixed[1] else _MOST_GROWTH * self.height
         grid = partial(grid_of, len(figures), least=least, aspect=1, multiple=multiple)
         rows, columns = grid(room, filled=filled)
-        if columns % multiple:  # what belongs together is in one row of a higher page
+        if columns % multiple:  # keep a group in one row of a higher page
             columns = grid((room[0], room[1] + most - self.height))[1]
         needed = -(-len(figures) // columns)
         higher = math.ceil(self.height - room[1] + needed * least[1])
@@ -527,12 +529,12 @@ class Drawing:
     def _set_units(
         self, axes: Axes, size: Size, aspect: Literal["auto", "equal"] = "equal"
     ) -> None:
-        """Let the units of axes be pixels, right and down."""
+        """Set the units of axes to pixels, right and down."""
         axes.set(xlim=(0, size[0]), ylim=(size[1], 0))
         axes.set_aspect(aspect, anchor="NW")
 
-    def _cut(self) -> None:
-        """Cut what panels of a fixed shape leave free, of sides that are not fixed."""
+    def _shrink_to_content(self) -> None:
+        """Shrink sides that are not fixed by the space that panels of a fixed shape leave free."""
         panels = self._panels
         grid = next(iter(panels.values())).get_gridspec()
         for _ in range(2):  # color scales may use what the panels leave free at first
@@ -549,24 +551,24 @@ class Drawing:
             if size == (self.width, self.height):
                 break
             self._set_size(*size)
-            self._write()
+            self._write_title_and_notes()
             self._name_panels()
         else:
             self._lay_out()
-        self._trim()
+        self._trim_margins()
 
-    def _trim(self) -> None:
-        """Cut margins that no axes or text use, or add what they lack, and keep the layout."""
+    def _trim_margins(self) -> None:
+        """Remove unused margins, or add missing ones, and keep the layout."""
         pad = _PAD * self.style.line
         self.page.set_layout_engine(None)
         places = [axes.get_position() for axes in self._panels]
         low, high = min(place.y0 for place in places), max(place.y1 for place in places)
-        for bar in {*self.page.axes}.difference(self._panels):  # shared, as high as the panels
+        for bar in {*self.page.axes}.difference(self._panels):  # as high as the panels
             place = bar.get_position()
             bar.set_box_aspect(None)
             bar.set_position((place.x0, low, place.width, high - low))
         texts = [text for text in (self._title, self._notes) if text.get_text()]
-        boxes = [_box_of(part) for part in (*self.page.axes, *texts)]
+        boxes = [_bounding_box(part) for part in (*self.page.axes, *texts)]
         right, bottom = max(box.x1 for box in boxes), min(box.y0 for box in boxes)
         free = np.array([self.width - right - pad, bottom - pad])
         free = np.where(free < -pad, free, np.maximum(free, 0))
@@ -581,7 +583,7 @@ class Drawing:
             text.set_position((np.array(text.get_position()) * old - up) / (old - free))
 
     def _width_for_texts(self) -> float:
-        """The least width in which the title and the notes need no more lines than they may."""
+        """Return the least width in which the title and the notes keep their limits of lines."""
         texts = (
             (self._texts[0], TITLE_SIZE, _LINES_OF_TITLE),
             (self._texts[1], NOTE_SIZE, _LINES_OF_NOTES),
@@ -596,7 +598,6 @@ class Drawing:
         return {axes: spec for axes, spec in specs if spec}
 
     def _set_size(self, width: int, height: int) -> None:
-        """Set the size of the page in pixels."""
         self.width, self.height = width, height
         self.page.set_size_inches(width / self.style.dpi, height / self.style.dpi)
 
@@ -606,12 +607,11 @@ class Drawing:
             axes.apply_aspect()
 
     def _colors(self, scale: Scale) -> Srgb:
-        """The colors of a scale: those requested, or the default ones."""
         dark = self.style.theme == "dark"
         return color_map(self.style.cmap or default_map(scale.kind, dark=dark))
 
-    def _note(self, panels: Panels | None, count: int, more: Sequence[str] = ()) -> None:
-        """Write the notes below the figure, for a reader who sees ``count`` panels."""
+    def _set_notes(self, panels: Panels | None, count: int, more: Sequence[str] = ()) -> None:
+        """Set the notes below the figure, for a reader who sees ``count`` panels."""
         notes = dict.fromkeys((*panels.missing_notes(count), *panels.notes) if panels else ())
         notes |= dict.fromkeys([*more, *(note for shown in self.shown for note in shown.notes)])
         if any(shown.undersampled for shown in self.shown):
@@ -622,11 +622,11 @@ class Drawing:
             notes["gray: not finite"] = None
         self._texts = self._texts[0], "; ".join(notes)
         self._notes.set_in_layout(bool(notes))
-        self._write()
+        self._write_title_and_notes()
 
 
-def _box_of(part: Artist) -> BboxBase:
-    """The box of what is drawn of axes or a text, in pixels."""
+def _bounding_box(part: Artist) -> BboxBase:
+    """Return the bounding box of axes or a text as drawn, in pixels."""
     box = part.get_tightbbox()
-    assert box is not None  # only what is invisible has none
+    assert box is not None  # only invisible artists have none
     return box

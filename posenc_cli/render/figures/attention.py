@@ -1,4 +1,4 @@
-"""Figures of a bias's effect on attention: the softmax of its scores alone.
+"""Make figures of a bias's effect on attention: the softmax of its scores alone.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 FIRST_OF_WEIGHTS = 64
 """Positions shown by default: with more, a single weight is hardly visible."""
-_OF_EVEN = 0.25
+_UNIT_SHARE = 0.25
 """The unit of the color scale, relative to equal weights on all keys."""
 _MOST_KEYS = 1 << 13
 """The most keys of a softmax: every shown row sums over all of them."""
 
 
 def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> Figure:
-    """The attention weights from the softmax of a bias alone, as if all content were equal.
+    """Return the attention weights from the softmax of a bias alone, as if all content were equal.
 
     Raises: InvalidInput if it is not a bias, or has too many keys.
     """
@@ -55,14 +55,14 @@ def weights_figure(request: Request, engine_for: EngineFor, *, causal: bool) -> 
 
     mask = "causal mask" if causal else "no mask"
     what = f", softmax of the bias alone, as if all content were equal, {mask}"
-    unit = _OF_EVEN / positions.count
+    unit = _UNIT_SHARE / positions.count
     return heads_figure(request, weights, what=what, value_label="weight", unit=unit)
 
 
 def weight_cells(
     request: Request, head: int, points: Sequence[int], engine_for: EngineFor, *, causal: bool
 ) -> CellValues:
-    """Cells of the weights of one head: for queries at some points and keys at others.
+    """Return cells of the weights of one head: for queries at some points and keys at others.
 
     Each row is the softmax over the keys at all points, and sums to 1. ``causal`` leaves out keys
     after the query.
@@ -89,12 +89,12 @@ def weight_cells(
 _LONGEST = 24
 """The most letters of a sentence that a title contains."""
 _ORDERS = "forward", "backward", "change"
-_EXACT = 12
+_CHANGE_DECIMALS = 12
 """Decimals of a change, so that rounding errors of a zero change disappear."""
 
 
 def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> Panels:
-    """Three maps for each encoding: the words in order, reversed, and the change.
+    """Return three maps for each encoding: the words in order, reversed, and the change.
 
     All maps share one scale, and their rows and columns are the words in order. For a single
     encoding, a first row shows the maps without positions, which do not change.
@@ -107,7 +107,7 @@ def score_maps_figure(encodings: Sequence[ScoreMaps], names: Sequence[str]) -> P
         Heatmap(scores, *axes, f"{name} {order}", value_label="score", square=True, graded=True)
         for name, both in rows
         for order, scores in zip(
-            _ORDERS, [*both, np.round(both[1] - both[0], _EXACT) + 0.0], strict=True
+            _ORDERS, [*both, np.round(both[1] - both[0], _CHANGE_DECIMALS) + 0.0], strict=True
         )
     )
     drawn = "".join(

@@ -1,4 +1,4 @@
-"""Figures of a rotation: each dimension pair on a circle.
+"""Make figures of a rotation: each dimension pair on a circle.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -36,19 +36,19 @@ _FIRST = 16
 """Positions shown by default."""
 _MOST_POSITIONS = 64
 """The most positions on a circle: more look like a ring."""
-_PAIRS, _SEEN = 3, 1 / 16
+_PAIRS, _VISIBLE_TURNS = 3, 1 / 16
 """Pairs shown by default, and the least visible rotation of a pair at the last position."""
 _MOST_PAIRS = 64
 _TURN: Reals = np.linspace(0, 2 * np.pi, 97, dtype=np.float64)
 _CIRCLE: Complexes = np.cos(_TURN) + 1j * np.sin(_TURN)
 
 
-class TurnedPairs(Record):
-    """The rotated vector (1, 0) of some pairs, at some positions of ``count``.
+class PairCircles(Record):
+    """The rotated vector (1, 0) of some pairs, at the shown ``positions``.
 
-    ``columns`` are the two of each pair. ``turns`` is its angle in full turns, within ±0.5.
-    ``wavelengths`` are positions (or steps along an axis) per full turn. Clocks of a page go up to
-    the position ``reach``.
+    ``columns`` are the two dimensions of each pair. ``turns`` is its angle in full rotations,
+    within ±0.5. ``wavelengths`` are positions (or steps along an axis) per full rotation. Clocks of
+    a page go up to the position ``reach``.
 
     Shape: points and turns (positions, pairs).
     """
@@ -92,9 +92,9 @@ class TurnedPairs(Record):
     def figure(self) -> Panels:
         """A circle for each pair, with the vector at the first and at the last position."""
         waves = self.request.encoding.bound.rotation.waves
-        there, growth = waves.count, waves.growth
+        pairs_in_all, growth = waves.count, waves.growth
         scaled = "of q rotated and scaled" if growth is not None else "rotated"
-        size = f"the vector (1, 0) {scaled}, {len(self.pairs)} of {there} pairs"
+        size = f"the vector (1, 0) {scaled}, {len(self.pairs)} of {pairs_in_all} pairs"
         title = title_of(replace(self.request, table=None), size)
         points = Points(self.positions)
         first, last = (f"position {self.positions.name(points[end])}" for end in (0, -1))
@@ -107,13 +107,13 @@ class TurnedPairs(Record):
         )
 
     def clocks(self) -> tuple[Clocks, ...]:
-        """The pairs as clocks of a page; empty if they do not follow the position alone."""
+        """Return the pairs as clocks of a page; empty if they do not follow the position alone."""
         from posenc_cli.render.html.live import clocks_of
 
         return clocks_of(self.request.encoding.bound.rotation.waves, self.pairs, self.reach)
 
-    def _place_of_last(self, index: int) -> float:
-        """The last position, or its coordinate on the axis that the pair follows."""
+    def _last_position(self, index: int) -> float:
+        """Return the last position, or its coordinate on the axis that the pair follows."""
         coordinates = self.request.encoding.bound.rotation.waves.coordinates
         if coordinates is None:
             return float(PositionAxis(self.positions)[-1])
@@ -124,30 +124,30 @@ class TurnedPairs(Record):
 
     def _circle(self, index: int) -> Curves:
         waves = self.request.encoding.bound.rotation.waves
-        turns = self._place_of_last(index) / float(self.wavelengths[index])  # full turns included
-        said = number(turns if abs(turns) < 1000 else round(turns), 3)
+        turns = self._last_position(index) / float(self.wavelengths[index])  # full turns included
+        turns_text = number(turns if abs(turns) < 1000 else round(turns), 3)
         points = self.points[:, index]
         radii = [abs(float(waves.scale))]
-        if waves.growth is not None:  # contains all points, so circles have one size
+        if waves.growth is not None:  # the second circle contains all points, so sizes are equal
             sizes = np.abs(self.points)
             radii.append(float(sizes[np.isfinite(sizes)].max(initial=0.0)))
-        dots = replace(_curve(points[1:-1]), joined=False, color=1)
+        dots = replace(_curve_in_plane(points[1:-1]), joined=False, color=1)
         return Curves(
             (
-                *(replace(_curve(radius * _CIRCLE), faint=True) for radius in radii),
-                replace(_curve(points[:1], start=0), faint=True),
-                replace(_curve(points[-1:], start=0), color=0),
+                *(replace(_curve_in_plane(radius * _CIRCLE), faint=True) for radius in radii),
+                replace(_curve_in_plane(points[:1], start=0), faint=True),
+                replace(_curve_in_plane(points[-1:], start=0), color=0),
                 *[dots] * (len(points) > 2),
             ),
-            f"pair {self.pairs[index]}: {said} rotations",
+            f"pair {self.pairs[index]}: {turns_text} rotations",
             x_label=f"dimension {self.columns[index][0]}",
             y_label=f"dimension {self.columns[index][1]}",
             square=True,
         )
 
 
-def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs:
-    """The rotated vectors of some pairs at the chosen positions; by default of a few pairs.
+def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> PairCircles:
+    """Return the rotated vectors of some pairs at the chosen positions; by default of a few pairs.
 
     Raises: InvalidInput if the encoding does not rotate, or has no such pair.
     """
@@ -166,7 +166,7 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
     waves = rotation.waves
     if pairs is not None:
         check_size(f"--pairs {pairs}", pairs.count, _MOST_PAIRS, "pairs in one picture")
-    chosen = _seen_to_rotate(request) if pairs is None else [*pairs]
+    chosen = _visibly_rotating_pairs(request) if pairs is None else [*pairs]
     if max(chosen) >= waves.count:
         raise InvalidInput(f"--pairs {max(chosen)}: the pairs are 0 to {waves.count - 1}")
     points = Points(request.row_positions())
@@ -178,7 +178,7 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
         np.concatenate([*blocks_at(table, shown, choice.engine)])[:, chosen]
         for table in (request, replace(request, table="angles"))
     )
-    return TurnedPairs(
+    return PairCircles(
         request,
         choice.source,
         shown,
@@ -191,20 +191,20 @@ def rotated_pairs(choice: Choice, pairs: Positions | None = None) -> TurnedPairs
     )
 
 
-def _seen_to_rotate(request: Request) -> list[int]:
-    """A few pairs, from the highest frequency to the lowest that visibly rotates.
+def _visibly_rotating_pairs(request: Request) -> list[int]:
+    """Choose a few pairs, from the highest frequency to the lowest that visibly rotates.
 
     With several axes, they are chosen from all pairs.
     """
     waves = request.encoding.bound.rotation.waves
     last = abs(PositionAxis(request.row_positions())[-1])
-    moving = np.flatnonzero(wavelengths_of(waves) <= last / _SEEN).tolist()
+    moving = np.flatnonzero(wavelengths_of(waves) <= last / _VISIBLE_TURNS).tolist()
     if waves.coordinates is not None or len(moving) < _PAIRS:
         return spread(waves.count, _PAIRS)
     return [moving[i] for i in spread(len(moving), _PAIRS)]
 
 
-def _curve(points: Complexes, *, start: complex | None = None) -> Curve:
-    """Points of a plane as a curve, beginning at ``start`` if given."""
+def _curve_in_plane(points: Complexes, *, start: complex | None = None) -> Curve:
+    """Return points of a plane as a curve, beginning at ``start`` if given."""
     points = points if start is None else np.insert(points, 0, start)
     return Curve(tuple(points.real.tolist()), tuple(points.imag.tolist()))

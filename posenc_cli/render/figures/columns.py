@@ -1,4 +1,4 @@
-"""Figures of columns over positions, and of a bias over offsets.
+"""Make figures of columns over positions, and of a bias over offsets.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -26,7 +26,7 @@ from posenc_cli.render.figure import (
     Heatmap,
     Panels,
     Shown,
-    check_looks,
+    check_distinguishable,
     distinct_names,
     grouped,
 )
@@ -47,8 +47,8 @@ FIRST_OF_CURVES = 100
 _POINTS_A_WAVE, _MOST_WAVES, _ROWS_A_WAVE = 12, 10, 4
 """Limits for smooth curves that visibly change.
 
-They are the points per wave from which joined points look smooth, the most waves over all rows that
-a reader can follow, and the longest wavelength, in multiples of all rows.
+The points per wave from which joined points look smooth; the most waves that a reader can follow;
+the longest wavelength, in multiples of all rows.
 """
 _FEW, _MOST_CURVES = 4, 12
 """Curves in one set of axes by default, and the most that can be followed."""
@@ -57,9 +57,9 @@ _FEW, _MOST_CURVES = 4, 12
 def column_figure(
     request: Request, engine_for: EngineFor, *, dims: range | None = None, of: int = 1
 ) -> Figure:
-    """The columns of a table as curves over the positions; for a bias, its heads by offset.
+    """Return the columns of a table as curves over the positions; for a bias, its heads by offset.
 
-    Without ``dims``, a few columns. ``of`` is the number of encodings that share the axes.
+    Without ``dims``, it shows a few columns. ``of`` is the number of encodings that share the axes.
 
     Raises: InvalidInput if the parts of the request are not compatible.
     """
@@ -74,18 +74,18 @@ def column_figure(
 
 
 def curves_of(figure: Figure, *, all_of_them: bool = False, of: int = 1) -> Figure:
-    """The columns of heatmaps as curves, a few or ``all_of_them``; other figures are unchanged."""
+    """Draw the columns of heatmaps as curves, a few or ``all_of_them``; keep other figures."""
     most = max(1, (_MOST_CURVES if all_of_them else _FEW) // of)
     if isinstance(figure, Panels):
         panels = tuple(curves_of(panel, all_of_them=all_of_them, of=of) for panel in figure.panels)
         return replace(figure, panels=panels, shared=False)
     if not isinstance(figure, Heatmap):
         return figure
-    return _column_curves(figure if all_of_them else _smooth(figure, most), most)
+    return _column_curves(figure if all_of_them else _smooth_columns(figure, most), most)
 
 
-def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
-    """A few columns of the first band whose waves have many points each and visibly move.
+def _smooth_columns(heatmap: Heatmap, most: int) -> Heatmap:
+    """Keep a few columns of the first band whose waves have many points each and visibly change.
 
     Returns the whole heatmap if there are not enough of them.
     """
@@ -114,7 +114,7 @@ def _smooth(heatmap: Heatmap, most: int) -> Heatmap:
 
 
 def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
-    """Figures of curves, in one set of axes if these are the same, with each curve named.
+    """Combine figures of curves, in one set of axes if these are the same, and name each curve.
 
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """
@@ -134,13 +134,13 @@ def together(figures: Sequence[Figure], names: Sequence[str]) -> Figure:
 
 
 def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
-    """The curves of several figures in the axes of the first; its notes describe each."""
+    """Draw the curves of several figures in the axes of the first; its notes describe each."""
     curves = [
         replace(curve, name=f"{name} {curve.name}".strip())
         for name, panel in group
         for curve in panel.curves
     ]
-    check_looks(range(len(curves)))
+    check_distinguishable(range(len(curves)))
     names, first = dict.fromkeys(name for name, _ in group), group[0][1]
     return replace(
         first,
@@ -151,7 +151,7 @@ def _shared_axes(group: Sequence[tuple[str, Curves]]) -> Curves:
 
 
 def _column_curves(heatmap: Heatmap, most: int) -> Curves:
-    """A curve for each of some columns; columns that change too fast are marked as a sample."""
+    """Return a curve for some columns; columns that change too fast are marked as a sample."""
     even = replace(heatmap, rows=replace(heatmap.rows, even=True))
     shown = even.sample(MOST_POINTS, most, means=False)
     notes = [*shown.notes, *shown.warnings]
@@ -168,7 +168,7 @@ def _column_curves(heatmap: Heatmap, most: int) -> Curves:
 
 
 def _column_curve(shown: Shown, column: int) -> Curve:
-    """One column by position, with breaks where positions were left out."""
+    """Return one column by position, with breaks where positions were left out."""
     order = np.argsort(np.asarray(shown.rows), kind="stable")
     x = np.asarray(shown.rows, np.float64)[order]
     y = shown.values[order, column]
@@ -180,21 +180,21 @@ def _column_curve(shown: Shown, column: int) -> Curve:
     details = ", ".join([*bands, *["a sample"] * sample])
     name = f"{shown.heatmap.columns.label} {shown.columns[column]}"
     name += f" ({details})" if details else ""
-    return Curve.parted(x, y, breaks, name, joined=not sample)
+    return Curve.with_breaks(x, y, breaks, name, joined=not sample)
 
 
 def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> Figure:
-    """The scores of a bias by offset, or by key if only that counts: a curve for each head.
+    """Return a curve of scores for each head of a bias, by offset, or by key if only that counts.
 
-    For a bias that scores pairs, they are those of the middle query, by key.
+    A bias that scores pairs shows the scores of the middle query, by key.
 
     Raises: InvalidInput if the positions do not have a single step.
     """
     plan, content = request.plan(), request.content
     positions, count = settled_positions(request), content.heads or 0
     by_key = content.by != "offset"
-    among = positions if by_key else _offsets(positions)
-    points, places = Points(among), PositionAxis(among)
+    axis_positions = positions if by_key else _offsets_between(positions)
+    points, places = Points(axis_positions), PositionAxis(axis_positions)
     query = points[positions.count // 2] if content.by == "pair" else None
     heads = range(count) if request.head is None else [request.head]
 
@@ -215,12 +215,12 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
     rows = Axis("key" if by_key else "offset", places)
     size = f"{positions.count} positions"
     of_query = "" if query is None else f" for query {query}"
-    named = f"{count} heads" if request.head is None else f"head {request.head} of {count}"
+    heads_text = f"{count} heads" if request.head is None else f"head {request.head} of {count}"
     heatmap = Heatmap(
         cells,
         rows,
         Axis("head", heads),
-        title_of(request, f"{named}, score by {rows.label}{of_query}, {size}"),
+        title_of(request, f"{heads_text}, score by {rows.label}{of_query}, {size}"),
         value_label="score",
         wavelengths=wavelengths_by_values(cells, places),
     )
@@ -228,8 +228,8 @@ def _heads_by_offset(request: Request, engine_for: EngineFor, *, most: int) -> F
     return curves if by_key else replace(curves, x_label="offset n − m, key − query")
 
 
-def _offsets(positions: Positions) -> Positions:
-    """The offsets between positions with a single step.
+def _offsets_between(positions: Positions) -> Positions:
+    """Return the offsets between positions with a single step.
 
     Raises: InvalidInput if they have several.
     """
@@ -244,7 +244,7 @@ def _offsets(positions: Positions) -> Positions:
 
 
 def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
-    """The buckets over the relative positions, with breaks where positions were left out.
+    """Return the buckets over the relative positions, with breaks where positions were left out.
 
     Within a run the bucket is constant, or changes by one per position, so its ends suffice.
     """
@@ -257,7 +257,7 @@ def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
         for index, (before, after) in enumerate(pairwise(runs), start=1)
         if not 0 < after.positions[0] - before.positions[1] <= usual
     ]
-    own = [
+    changed_parameters = [
         f"{name}={as_text(value)}"
         for name, value in assigned.params.items()
         if value != rule.parameters[name].default
@@ -265,8 +265,9 @@ def buckets_figure(rule: BucketRule, assigned: Bucketed) -> Curves:
     count = len(assigned.positions)
     positions = f"{count} relative position{'s' if count > 1 else ''}"
     return Curves(
-        (Curve.parted(points[:, 0], points[:, 1], np.array(breaks, np.intp)),),
-        f"{rule.name}: buckets of {positions}" + (f" ({', '.join(own)})" if own else ""),
+        (Curve.with_breaks(points[:, 0], points[:, 1], np.array(breaks, np.intp)),),
+        f"{rule.name}: buckets of {positions}"
+        + (f" ({', '.join(changed_parameters)})" if changed_parameters else ""),
         x_label=f"{rule.relative}, in positions",
         y_label="bucket",
     )

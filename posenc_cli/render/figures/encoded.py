@@ -1,4 +1,4 @@
-"""Figures of an encoding or a stored array: the values that each kind shows, and their names.
+"""Make the figures of an encoding or a stored array: values, axes and titles.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -58,17 +58,18 @@ if TYPE_CHECKING:
 
 _MOST_BANDS = 8  # side by side: more are too narrow for their names
 _MOST_HEADS = 1 << 12
-"""The most heads of a bias in one picture: the coefficients of all are computed for each."""
+"""The most heads of a bias in one picture: each panel computes the coefficients of all heads."""
 _LONGEST_VALUE = 24  # letters of a parameter's value in a title
-_SAID_BY_SIZES = ("dim", "heads", "grid")
-_ALWAYS = ("dim", "base", "factor")
+PARAMETERS_IN_SIZES = ("dim", "heads", "grid")
+"""Parameters that a title gives as the sizes of what is shown."""
+_ALWAYS_SHOWN = ("dim", "base", "factor")
 _NAMES_OF_AXES = {2: ("y", "x"), 3: ("t", "y", "x")}
 
 
 class _DrawnColumns(Record):
     """The columns of a table in drawing order, their bands, and the wave of each column.
 
-    ``points`` are their names on the axis. ``computed`` are their indices among the computed
+    ``points`` are the column numbers on the axis. ``computed`` are the indices among the computed
     columns, if these differ. A column of zeros has the index one past the last wave, which never
     rotates.
     """
@@ -82,12 +83,12 @@ class _DrawnColumns(Record):
 def figure_of_choice(
     choice: Choice, table: str | None, head: int | None, draw: FigureOfRequest, *, first: int = 512
 ) -> tuple[Figure, dict[str, Any]]:
-    """The figure of an encoding and the request for JSON, for each part of a hybrid.
+    """Return the figure of an encoding, or of each part of a hybrid, and the request for JSON.
 
-    ``draw`` makes the figure of a request. Without positions, it shows the ``first`` ones.
+    ``draw`` returns the figure of a request. Without positions, it shows the ``first`` ones.
     """
     if table != "inv-freq":
-        choice = _at_first(choice, first)
+        choice = _with_first_positions(choice, first)
     requests = choice.requests(Precision.of(FLOAT64, None), table=table, head=head)
     if choice.parts:  # one head is enough if there is another part to see
         requests = [
@@ -106,7 +107,7 @@ def figure_of_choice(
         figure = draw(request, choice.engine)
         figure = replace(figure, title=sourced(figure.title, part.source))
         drawn = figure.panels if isinstance(figure, Panels) else [figure]
-        panels += [_of_quantity(panel, request) for panel in drawn]
+        panels += [_with_value_label(panel, request) for panel in drawn]
     whole = Panels(tuple(panels), choice.name, shared=False, noun="part")
     return whole, {"scheme": choice.name, "parts": parts}
 
@@ -119,11 +120,11 @@ def figure_of_choices(
     *,
     first: int = 512,
 ) -> tuple[Figure, dict[str, Any]]:
-    """Like `figure_of_choice`, for encodings side by side: each, and each part of a hybrid."""
+    """Return the figures of several encodings side by side, like `figure_of_choice` for each."""
     if len(choices) == 1:
         return figure_of_choice(choices[0], table, head, draw, first=first)
     if table != "inv-freq":
-        choices = [_at_first(choice, first) for choice in choices]
+        choices = [_with_first_positions(choice, first) for choice in choices]
     panels = tuple(part for choice in choices for part in choice.parts or (choice,))
     figure, fields = figure_of_choice(
         replace(choices[0], given={}, parts=panels), table, head, draw, first=first
@@ -132,8 +133,8 @@ def figure_of_choices(
     return replace(figure, title=title), {"parts": fields["parts"]}
 
 
-def _at_first(choice: Choice, count: int) -> Choice:
-    """The choice at its first positions by default; a grid is shown in full."""
+def _with_first_positions(choice: Choice, count: int) -> Choice:
+    """Return the choice at its first positions by default; a grid is shown in full."""
     if choice.positions is not None:
         return choice
     contents = [part.encoding().bound.content for part in choice.parts or (choice,)]
@@ -142,12 +143,12 @@ def _at_first(choice: Choice, count: int) -> Choice:
 
 
 def sourced(text: str, source: str) -> str:
-    """A text after the name of its config or model, if there is one."""
+    """Prefix a text with the name of its config or model, if there is one."""
     return f"{printable_text(source)}: {text}" if source else text
 
 
-def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
-    """A part of several, with a value label for its kind, so that equal kinds are compared."""
+def _with_value_label(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
+    """Label a panel's values by kind of table, so that only panels of one kind share a scale."""
     if not isinstance(panel, Heatmap) or panel.value_label != ANY_VALUE:
         return panel
     tables = {"rotary": request.table or "cos, sin", "absolute": "added to x"}
@@ -157,7 +158,7 @@ def _of_quantity(panel: Heatmap | Curves, request: Request) -> Heatmap | Curves:
 def figure_of(
     request: Request, engine_for: EngineFor, *, dims: range | None = None, split: bool = True
 ) -> Figure:
-    """The figure of a request: its rows, the heads of a bias, or maps of a whole grid.
+    """Return the figure of a request: its rows, the heads of a bias, or maps of a whole grid.
 
     ``dims`` are the columns to show, all by default. ``split`` separates sines from cosines.
 
@@ -169,7 +170,7 @@ def figure_of(
     on_grid = content.waves is not None and isinstance(grid, tuple)
     whole = request.positions is None and request.table is None and dims is None
     if on_grid and whole and len(grid or ()) > 1:
-        return _maps(request, grid or (), engine_for)
+        return _similarity_maps(request, grid or (), engine_for)
     plan = request.plan()
     if request.table == "inv-freq":
         check_no_dims(dims, request, "the table inv-freq")
@@ -188,23 +189,23 @@ def figure_of(
             return score_cells(replace(request, head=head), points, engine_for)
 
         return heads_figure(request, scores)
-    columns = _columns(request, plan.shape[-1])
+    columns = _drawn_columns(request, plan.shape[-1])
     if not split and request.table != "complex":
-        columns = _columns_in_order(columns)
-    return _rows(request, columns, engine_for, dims)
+        columns = _sorted_columns(columns)
+    return _rows_figure(request, columns, engine_for, dims)
 
 
 def title_of(request: Request, what: str) -> str:
-    """A title: the scheme, what is shown, and the parameters that define it."""
+    """Return a title: the scheme, what is shown, and the parameters that define it."""
     bound = request.encoding.bound
     table = f" {request.table}" if request.table else ""
     last = None if request.positions is None else request.positions.length - 1
-    parameters = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
+    parameters = parameters_text(bound, last=last, apart_from=PARAMETERS_IN_SIZES)
     return f"{bound.scheme.name}{table}: {what}" + (f" ({parameters})" if parameters else "")
 
 
 def label_of(request: Request, source: str = "") -> str:
-    """The text that identifies an encoding: its model or config, its scheme and its parameters."""
+    """Return the text that identifies an encoding: its model or config, scheme and parameters."""
     last = None if request.positions is None else request.positions.length - 1
     parameters = parameters_text(request.encoding.bound, last=last)
     return sourced(f"{request.scheme.name} ({parameters})".removesuffix(" ()"), source)
@@ -217,7 +218,7 @@ def parameters_text(
     apart_from: Collection[str] = (),
     weights: bool = True,
 ) -> str:
-    """The parameters in the title of an encoding: those not at their default.
+    """Return the parameters in the title of an encoding: those not at their default.
 
     ``dim``, ``base`` and ``factor`` are always included, ``apart_from`` never. A table without a
     file is noted as random, up to the ``last`` position, unless ``weights`` is False.
@@ -231,7 +232,7 @@ def parameters_text(
         if value is not None
         and name not in left_out
         and not (declared.rules.follows_length and last in (None, value - 1))
-        and (name in _ALWAYS or value != declared.default)
+        and (name in _ALWAYS_SHOWN or value != declared.default)
     ]
     return ", ".join([*named, random] if random else named)
 
@@ -244,17 +245,17 @@ def _parameter_text(declared: Parameter, value: object) -> str:
 
 
 def settled_positions(request: Request) -> Positions:
-    """The positions of a request that has a plan; by default all of a grid."""
+    """Return the positions of a request that has a plan; by default all of a grid."""
     if request.positions is not None:
         return request.positions
     capacity = request.encoding.bound.content.waves.coordinates.capacity  # type: ignore[union-attr]
     return Positions.contiguous(0, capacity.positions)  # type: ignore[union-attr]
 
 
-def _rows(
-    request: Request, every: _DrawnColumns, engine_for: EngineFor, dims: range | None
+def _rows_figure(
+    request: Request, all_columns: _DrawnColumns, engine_for: EngineFor, dims: range | None
 ) -> Heatmap:
-    """The rows of an absolute, rotary or relative scheme."""
+    """Return the heatmap of the rows of an absolute, rotary or relative scheme."""
     content = request.encoding.bound.content
     relative = request.scheme.kind == "relative"
     positions = request.row_positions()
@@ -262,14 +263,16 @@ def _rows(
         Axis("offset" if relative else "position", PositionAxis(positions)),
         Points(positions),
     )
-    columns = _crop(every, dims)
+    columns = _crop(all_columns, dims)
     table = replace(request, table="cos-sin") if request.table == "complex" else request
     cells = row_cells(table, points, columns.computed or columns.points, engine_for)
     waves = content.waves
     wavelengths, means, of_waves = wavelengths_by_values(cells, rows.points), None, None
-    # Along the positions themselves, or along one axis that runs with them.
-    alike = waves is not None and {0} == set(waves.coordinates.axes if waves.coordinates else [0])
-    if waves is not None and alike and columns.waves is not None:
+    # Waves along the positions, or along a single axis.
+    along_positions = waves is not None and {0} == set(
+        waves.coordinates.axes if waves.coordinates else [0]
+    )
+    if waves is not None and along_positions and columns.waves is not None:
         of_column = np.append(wavelengths_of(waves), math.inf)[np.asarray(columns.waves)]
         if waves.growth is None and len(positions.ranges) == 1 and request.table != "angles":
             by_row = 2 * math.pi * positions.ranges[0].step / positions.denominator / of_column
@@ -283,9 +286,9 @@ def _rows(
 
     noun = "pair" if request.table in ("complex", "angles") else "dimension"
     across = Axis(noun, columns.points, columns.bands)
-    whole, shown = len(set(every.points)), len(set(columns.points))
-    noun = "complex" if request.table == "complex" else noun if whole == 1 else across.plural
-    count = f"{whole}" if shown == whole else f"{shown} of {whole}"
+    total, shown = len(set(all_columns.points)), len(set(columns.points))
+    noun = "complex" if request.table == "complex" else noun if total == 1 else across.plural
+    count = f"{total}" if shown == total else f"{shown} of {total}"
     size = f"{rows.size_text} × {count} {noun}"
     angles = request.table == "angles"
     return Heatmap(
@@ -294,7 +297,7 @@ def _rows(
         across,
         title_of(request, size),
         value_label="radians" if angles else "value",
-        limits=(-math.pi, math.pi) if angles else _limits(waves),
+        limits=(-math.pi, math.pi) if angles else _wave_limits(waves),
         scale="cyclic" if angles else None,
         wavelengths=wavelengths,
         row_means=means,
@@ -303,16 +306,16 @@ def _rows(
     )
 
 
-def _limits(waves: Waves | None) -> tuple[float, float] | None:
-    """The range of waves, if it is known beforehand."""
+def _wave_limits(waves: Waves | None) -> tuple[float, float] | None:
+    """Return the range of waves, if it is known beforehand."""
     if waves is None or waves.growth is not None:
         return None
     scale = float(waves.scale)
     return (-scale, scale) if scale > 0 else None
 
 
-def _columns(request: Request, width: int) -> _DrawnColumns:
-    """The columns of a table, with sines and cosines separated."""
+def _drawn_columns(request: Request, width: int) -> _DrawnColumns:
+    """Return the columns of a table, with sines and cosines separated."""
     content, table = request.encoding.bound.content, request.table
     if content.waves is None:
         return _DrawnColumns(range(width), (), None)
@@ -325,39 +328,43 @@ def _columns(request: Request, width: int) -> _DrawnColumns:
 
 
 def _placed_columns(placements: Sequence[Placement], width: int, waves: Waves) -> _DrawnColumns:
-    """Columns by content: a band for each function, or for each function of an axis."""
+    """Group columns by content: a band for each function, or for each function of an axis."""
     groups: dict[str, list[tuple[int, int]]] = {}
-    apart = len(placements) <= _MOST_BANDS
+    separate = len(placements) <= _MOST_BANDS
     for placement in placements:
         columns = range(width)[placement.columns]
         zero = placement.function == "zero"
         of = [waves.count] * len(columns) if zero else range(waves.count)[placement.waves]
-        axis = _axis_of(waves, of) if apart and not zero else ""
+        axis = _axis_name(waves, of) if separate and not zero else ""
         groups.setdefault(f"{placement.function} {axis}".strip(), []).extend(
             zip(columns, of, strict=False)
         )
-    held = {label: sorted(pairs) for label, pairs in groups.items() if pairs}
-    bands = _bands({label: len(pairs) for label, pairs in held.items()}) if len(held) > 1 else ()
-    points, behind = zip(*chain.from_iterable(held.values()), strict=True)
-    return _DrawnColumns(points, bands, behind)
+    by_label = {label: sorted(pairs) for label, pairs in groups.items() if pairs}
+    bands = (
+        _consecutive_bands({label: len(pairs) for label, pairs in by_label.items()})
+        if len(by_label) > 1
+        else ()
+    )
+    points, column_waves = zip(*chain.from_iterable(by_label.values()), strict=True)
+    return _DrawnColumns(points, bands, column_waves)
 
 
-def _bands(sizes: Mapping[str, int]) -> tuple[Band, ...]:
-    """Bands with the given numbers of columns, one after the other; empty bands are left out."""
+def _consecutive_bands(sizes: Mapping[str, int]) -> tuple[Band, ...]:
+    """Return consecutive bands with the given numbers of columns; leave out empty bands."""
     ends = [0, *accumulate(sizes.values())]
     bands = map(Band, sizes, ends, ends[1:])
     return tuple(band for band in bands if band.start < band.stop)
 
 
-def _columns_in_order(columns: _DrawnColumns) -> _DrawnColumns:
-    """The columns in their own order."""
+def _sorted_columns(columns: _DrawnColumns) -> _DrawnColumns:
+    """Sort columns by number, without bands."""
     order = sorted(range(len(columns.points)), key=columns.points.__getitem__)
     waves = columns.waves and [columns.waves[i] for i in order]
     return _DrawnColumns([columns.points[i] for i in order], (), waves)
 
 
-def _axis_of(waves: Waves, chosen: Sequence[int]) -> str:
-    """The name of the axis that the chosen waves follow, if it is one."""
+def _axis_name(waves: Waves, chosen: Sequence[int]) -> str:
+    """Return the name of the axis that all chosen waves follow, or "" if there is no single one."""
     if waves.coordinates is None or not len(chosen):
         return ""
     axes = waves.coordinates.axes
@@ -370,7 +377,7 @@ def _axis_of(waves: Waves, chosen: Sequence[int]) -> str:
 
 
 def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
-    """The columns that ``dims`` names.
+    """Return the columns in ``dims``.
 
     Raises: InvalidInput if there are not that many.
     """
@@ -383,7 +390,7 @@ def _crop(columns: _DrawnColumns, dims: range | None) -> _DrawnColumns:
     sizes = {band.label: sum(band.start <= i < band.stop for i in kept) for band in columns.bands}
     return _DrawnColumns(
         [columns.points[i] for i in kept],
-        _bands(sizes),
+        _consecutive_bands(sizes),
         columns.waves and [columns.waves[i] for i in kept],
         columns.computed and [columns.computed[i] for i in kept],
     )
@@ -397,7 +404,7 @@ def heads_figure(
     value_label: str = "score",
     unit: float = 0.0,
 ) -> Figure:
-    """A matrix of queries by keys for one head, or for all as small multiples.
+    """Return a matrix of queries by keys for one head, or for all heads as small multiples.
 
     ``cells_of`` returns the values for a head and the points of both axes. ``what`` describes them
     in the title. ``unit`` is that of a log color scale.
@@ -417,21 +424,21 @@ def heads_figure(
 
     if len(heads) == 1:
         return panel(heads[0], title_of(request, f"head {heads[0]} of {count}, {size}"))
-    asked = f"heads={count} of {request.encoding.bound.scheme.name}"
-    check_size(asked, count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
+    subject = f"heads={count} of {request.encoding.bound.scheme.name}"
+    check_size(subject, count, _MOST_HEADS, "heads in one picture", hint="--head H shows one")
     panels = tuple(panel(head, f"head {head}") for head in spread(count, MOST_PANELS))
     return Panels(panels, title_of(request, f"{count} heads, {size}"), noun="head", total=count)
 
 
-def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
-    """Maps of the similarity of some positions of a grid to all others.
+def _similarity_maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Figure:
+    """Return maps of the similarity of some positions of a grid to all others.
 
     For an image: two corners, an edge and the middle. For a video: the middle, plane by plane.
     """
     *planes, height, width = grid
     columns = request.plan().shape[-1]
-    asked = f"dim={columns} of {request.encoding.bound.scheme.name}"
-    check_size(asked, columns, REPEATED_COLUMNS, "columns in maps of a grid")
+    subject = f"dim={columns} of {request.encoding.bound.scheme.name}"
+    check_size(subject, columns, REPEATED_COLUMNS, "columns in maps of a grid")
     area, count = height * width, math.prod(planes)
     corners = [(0, 0), (0, width // 2), (height // 2, width // 2), (height - 1, width - 1)]
     middle = (count // 2) * area + (height // 2) * width + width // 2
@@ -466,7 +473,7 @@ def _maps(request: Request, grid: tuple[int, ...], engine_for: EngineFor) -> Fig
 
 
 def check_no_dims(dims: range | None, request: Request, what: str) -> None:
-    """Refuse a choice of columns if there are none.
+    """Refuse a choice of columns for a figure without columns.
 
     Raises: InvalidInput.
     """
@@ -476,8 +483,8 @@ def check_no_dims(dims: range | None, request: Request, what: str) -> None:
         )
 
 
-_COUNTED = 1 << 24
-"""The most values among which those that are not finite are counted, also where none is drawn."""
+_MOST_COUNTED = 1 << 24
+"""The largest array, in values, in which all values that are not finite are counted."""
 
 
 def figure_of_array(
@@ -487,28 +494,28 @@ def figure_of_array(
     rows: range | None = None,
     dims: range | None = None,
 ) -> Figure:
-    """The figure of a stored array: one matrix, or all matrices of a stack as small multiples.
+    """Return the figure of a stored array: one matrix, or a stack of matrices as small multiples.
 
     A one-dimensional array is a matrix of one row. If an array has more than two axes, the last two
     are a matrix, and ``head`` selects one. Complex numbers show their parts side by side.
 
-    Raises: InvalidInput if ``head``, ``rows`` or ``dims`` name what does not exist.
+    Raises: InvalidInput if ``head``, ``rows`` or ``dims`` are out of range.
     """
     values = loaded.values
     stack = values.reshape(-1, *(values.shape if values.ndim > 1 else (1, values.size))[-2:])
     leading = values.shape[:-2]
     size = sizes_text(values.shape, " × ")
     title = f"{quoted_name(loaded.path)}: {size} {loaded.dtype}"
-    for flag, wanted, there, noun in (
+    for flag, selected, available, noun in (
         ("--rows", rows, stack.shape[1], "rows"),
         ("--dims", dims, stack.shape[2], "columns"),
     ):
-        if wanted is None:
+        if selected is None:
             continue
-        if wanted.stop > there:
-            asked = f"{flag} {wanted.start}:{wanted.stop}"
-            raise InvalidInput(f"{asked}: {quoted_name(loaded.path)} has {there} {noun}")
-        title += f", {len(wanted)} of {there} {noun}"
+        if selected.stop > available:
+            asked = f"{flag} {selected.start}:{selected.stop}"
+            raise InvalidInput(f"{asked}: {quoted_name(loaded.path)} has {available} {noun}")
+        title += f", {len(selected)} of {available} {noun}"
     rows, dims = rows or range(stack.shape[1]), dims or range(stack.shape[2])
     matrix = partial(_matrix, rows=rows, wanted=dims)
     if head is not None:
@@ -518,23 +525,22 @@ def figure_of_array(
             raise InvalidInput(
                 f"--head {head}: {quoted_name(loaded.path)} has 0 to {len(stack) - 1}"
             )
-        return matrix(stack[head], f"{title}, matrix {_place(head, leading)}")
+        return matrix(stack[head], f"{title}, matrix {_matrix_index_text(head, leading)}")
     if len(stack) == 1:
         return matrix(stack[0], title)
     chosen = spread(len(stack), MOST_PANELS)
-    panels = [matrix(stack[i], _place(i, leading)) for i in chosen]
+    panels = [matrix(stack[i], _matrix_index_text(i, leading)) for i in chosen]
     return Panels(tuple(panels), title, noun="slice", total=len(stack))
 
 
-def _place(index: int, leading: Sequence[int]) -> str:
-    """The position of a matrix in an array, as indices along the leading axes."""
+def _matrix_index_text(index: int, leading: Sequence[int]) -> str:
     return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, leading))}]"
 
 
 def _matrix(values: NDArray[Any], title: str, *, rows: range, wanted: range) -> Heatmap:
     values, count = values[rows.start : rows.stop], len(wanted)
     is_complex = values.dtype.kind == "c"
-    counted = values[:, wanted.start : wanted.stop] if values.size <= _COUNTED else values[:0]
+    counted = values[:, wanted.start : wanted.stop] if values.size <= _MOST_COUNTED else values[:0]
     parts = (counted.real, counted.imag) if is_complex else (counted,)
     points = [*wanted] * (2 if is_complex else 1)
     bands = (Band("real", 0, count), Band("imaginary", count, 2 * count)) if is_complex else ()

@@ -1,4 +1,4 @@
-"""Similarities as a map, as a curve over offsets, in words, and as JSON."""
+"""Report similarities as a map, as a curve over offsets, in words, and as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from posenc_cli.render.figure import (
     Figure,
     Heatmap,
     Panels,
-    check_looks,
+    check_distinguishable,
     distinct_names,
     grouped,
 )
@@ -49,53 +49,58 @@ class Judged(Record):
 
     @property
     def title(self) -> str:
-        """The title of a picture of it alone."""
+        """The title of a picture that shows only this similarity."""
         return f"{self.label}: {self.similarity.quantity}"
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean that is 0 everywhere, which makes no map."""
+        """Whether the content is independent: the mean is 0 everywhere, so a map is empty."""
         return self.similarity.content == "independent"
 
 
 def profile_figures(
     judged: Sequence[Judged], *, most: int = MOST_POINTS, bounded: bool = False
 ) -> list[Curves]:
-    """S by offset: one set of axes per measure, in the order of the first of each.
+    """Return S by offset: one set of axes per measure, in the order of the first of each.
 
-    If all are even, offsets start at 0. With more offsets than ``most``, a curve is the mean of
-    each few. Its envelope from the lowest to the highest shows every oscillation. The same holds if
-    S does not depend only on the offset. A curve breaks where a sample left out offsets.
-    ``bounded`` adds RoFormer's bounds, in their own axes: they are many times as large.
+    If all are even, offsets start at 0. With more offsets than ``most``, a point is the mean of
+    several offsets, and an envelope from the lowest to the highest shows every oscillation. An
+    envelope also appears if S does not depend only on the offset. A curve breaks where a sample
+    left out offsets. ``bounded`` adds RoFormer's bounds in separate axes: they are many times as
+    large.
 
     Raises: InvalidInput if more curves share axes than can be distinguished.
     """
     groups = grouped(judged, lambda item: item.similarity.measure)
-    figures = [_profiles(group, most) for group in groups]
-    return figures + [figure for group in groups * bounded for figure in _bounds(group, most)]
+    figures = [_profile_figure(group, most) for group in groups]
+    return figures + [
+        figure for group in groups * bounded for figure in _bound_figures(group, most)
+    ]
 
 
-def _profiles(group: Sequence[Judged], most: int) -> Curves:
-    check_looks([item.place for item in group])
+def _profile_figure(group: Sequence[Judged], most: int) -> Curves:
+    check_distinguishable([item.place for item in group])
     mirrored = not all(item.verdict.symmetric for item in group)
     several = len({item.similarity.detail for item in group}) > 1
     curves: list[Curve] = []
     notes: dict[str, None] = {}
     for item in group:
-        drawn, more = _curves_of(item, most, item.short if group[1:] else "", mirrored=mirrored)
+        drawn, more = _profile_curves(
+            item, most, item.short if group[1:] else "", mirrored=mirrored
+        )
         curves += drawn
         if group[1:]:
-            told = (item.label, item.similarity.detail * several)
-            notes[", ".join(filter(None, told))] = None
+            described = (item.label, item.similarity.detail * several)
+            notes[", ".join(filter(None, described))] = None
         notes |= dict.fromkeys(more)
     first = group[0]
     measure, verdict = first.similarity.measure, first.verdict
     halved = not first.similarity.of_scores and verdict.peak > 0
     alone = len(group) == 1
-    whose = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
+    subject = first.label if alone else ", ".join(dict.fromkeys(item.short for item in group))
     return Curves(
         tuple(curves),
-        title=f"{whose}: {measure if several else first.similarity.quantity}, by offset",
+        title=f"{subject}: {measure if several else first.similarity.quantity}, by offset",
         x_label="offset m − n, query − key" if measure == "bias" else "offset m − n",
         y_label=measure,
         levels=((verdict.peak / 2, "half"),) if halved and alone else (),
@@ -103,24 +108,24 @@ def _profiles(group: Sequence[Judged], most: int) -> Curves:
     )
 
 
-def _curves_of(
+def _profile_curves(
     item: Judged, most: int, label: str, *, mirrored: bool
 ) -> tuple[list[Curve], list[str]]:
-    """The curve of one similarity with its envelope, and its notes."""
+    """Return the curve of one similarity with its envelope, and its notes."""
     similarity, verdict = item.similarity, item.verdict
     shown = np.ones(len(verdict.offsets), bool) if mirrored else verdict.offsets >= 0
     offsets = verdict.offsets[shown]
     if similarity.deviation(offsets[:1]) is not None:
-        return _curves_of_deviation(item, offsets, most, label)
-    looked = looked_offsets(item)
-    notes = [looked] if looked else [] if verdict.measured_all else [sample_size(verdict)]
+        return _deviation_curves(item, offsets, most, label)
+    examined = examined_offsets(item)
+    notes = [examined] if examined else [] if verdict.measured_all else [sample_size(verdict)]
     values, least, highest = (
         values[shown] for values in (verdict.profile, verdict.least, verdict.most)
     )
     breaks = np.zeros(0, np.int64)
     if not verdict.measured_all:
-        apart = np.diff(offsets)
-        breaks = np.flatnonzero(apart > apart.min(initial=apart.max(initial=0))) + 1
+        steps = np.diff(offsets)
+        breaks = np.flatnonzero(steps > steps.min(initial=steps.max(initial=0))) + 1
     if len(offsets) <= most:
         between = "" if verdict.toeplitz else "lowest to highest at each offset"
     else:
@@ -136,21 +141,21 @@ def _curves_of(
         least, highest = np.fmin.reduceat(least, starts), np.fmax.reduceat(highest, starts)
         offsets = offsets[starts]
     name = ", ".join(filter(None, [label, "mean" * bool(between)]))
-    curve = Curve.parted(offsets, values, breaks, name, color=item.place)
+    curve = Curve.with_breaks(offsets, values, breaks, name, color=item.place)
     if between:
-        low, high = (Curve.parted(offsets, side, breaks).y for side in (least, highest))
+        low, high = (Curve.with_breaks(offsets, side, breaks).y for side in (least, highest))
         curve = replace(curve, envelope=Envelope(low, high, between))
     return [curve], notes
 
 
-def _curves_of_deviation(
+def _deviation_curves(
     item: Judged, offsets: Integers, most: int, label: str
 ) -> tuple[list[Curve], list[str]]:
-    """The mean of independent q and k, which is 0, with its standard deviation."""
+    """Return the curve of the mean of independent q and k, 0, with its standard deviation."""
     count = len(offsets)
     offsets = offsets[spread(count, most)]
     notes = [] if len(offsets) == count else [f"at {len(offsets)} of {count} offsets"]
-    notes += filter(None, [looked_offsets(item)])
+    notes += filter(None, [examined_offsets(item)])
     deviation = item.similarity.deviation(offsets)
     assert deviation is not None
     low, high = tuple((-deviation).tolist()), tuple(deviation.tolist())
@@ -160,15 +165,15 @@ def _curves_of_deviation(
     return [replace(curve, envelope=envelope, color=item.place)], notes
 
 
-def _bounds(group: Sequence[Judged], most: int) -> list[Curves]:
-    """RoFormer's bounds for one measure, or their shape if the content is unknown."""
+def _bound_figures(group: Sequence[Judged], most: int) -> list[Curves]:
+    """Return RoFormer's bounds for one measure, or the mean of |S_i| if the content is unknown."""
     mirrored = not all(item.verdict.symmetric for item in group)
     measure = group[0].similarity.measure
-    known = [item for item in group if item.similarity.bound is not None and not item.is_mean]
-    labels = {item.label for item in known}
+    with_bound = [item for item in group if item.similarity.bound is not None and not item.is_mean]
+    labels = {item.label for item in with_bound}
     unknown = [item for item in group if item.is_mean and item.label not in labels]
     figures = []
-    for items, name in ((known, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
+    for items, name in ((with_bound, f"RoFormer's bound on |{measure}|"), (unknown, "mean |S_i|")):
         if items:
             curves = [_bound_curve(item, most, mirrored=mirrored) for item in items]
             if len(curves) == 1:
@@ -187,16 +192,16 @@ def _bound_curve(item: Judged, most: int, *, mirrored: bool) -> Curve:
     return replace(Curve.of(offsets, values, item.short), color=item.place)
 
 
-def looked_offsets(item: Judged) -> str:
-    """The number of offsets examined, if some were left out of a profile."""
-    count, every = len(item.verdict.offsets), item.similarity.offsets_in_all
-    if item.verdict.proof is None or every is None or count == every:
+def examined_offsets(item: Judged) -> str:
+    """Return the number of offsets examined, if some were left out of a profile."""
+    count, total = len(item.verdict.offsets), item.similarity.offsets_in_all
+    if item.verdict.proof is None or total is None or count == total:
         return ""
-    return f"the {count} of {every} offsets nearest to 0"
+    return f"the {count} of {total} offsets nearest to 0"
 
 
 def sample_size(verdict: Verdict) -> str:
-    """The number of pairs in a sample."""
+    """Return the number of pairs in a sample, as text."""
     return f"{verdict.pairs} of {verdict.all_pairs} pairs, from start to end"
 
 
@@ -208,7 +213,7 @@ _OFFSETS_IN_JSON = 1 << 14
 
 
 def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
-    """S as a map, computed only where it is shown.
+    """Return S as a map, computed only where it is shown.
 
     With more positions than fit, a cell is the mean of S over the positions it represents, if S is
     known by offset. So fast oscillations are not aliased to slow ones. ``averaged`` False turns
@@ -231,7 +236,7 @@ def matrix_figure(similarity: Similarity, *, averaged: bool = True) -> Heatmap:
 
 
 def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> list[Judged]:
-    """Similarities with their verdicts and names, in order."""
+    """Return similarities with their verdicts and names, in order."""
     owners: dict[int, list[SimilarityPart]] = {}
     for part in parts:
         owners.setdefault(part.subject, []).append(part)
@@ -249,7 +254,7 @@ def judged_of(parts: Sequence[SimilarityPart], verdicts: Sequence[Verdict]) -> l
     return judged
 
 
-def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
+def _similarity_maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
     shown = [item for item in judged if not item.is_mean]
     if len(judged) == 1:
         return tuple(replace(matrix_figure(item.similarity), title=item.title) for item in judged)
@@ -267,34 +272,36 @@ def _maps(judged: Sequence[Judged]) -> tuple[Heatmap, ...]:
 def similarity_figure(
     judged: Sequence[Judged], *, profile_alone: bool = False, bounded: bool = False
 ) -> Figure:
-    """The maps and curves of some similarities, with one set of axes per measure for curves.
+    """Return the maps and curves of some similarities, with one set of axes per measure for curves.
 
-    ``bounded`` adds RoFormer's bounds, in their own axes.
+    ``bounded`` adds RoFormer's bounds in separate axes.
     """
     curves = profile_figures(judged, bounded=bounded)
-    maps = () if profile_alone else _maps(judged)
+    maps = () if profile_alone else _similarity_maps(judged)
     if len(curves) == 1 and not maps:
         return curves[0]
     names = ", ".join(dict.fromkeys(item.short for item in judged))
     title = judged[0].title if len(judged) == 1 else f"similarity of positions: {names}"
     if len(judged) == 1:
-        maps = tuple(replace(only, title="by position") for only in maps)
+        maps = tuple(replace(heatmap, title="by position") for heatmap in maps)
         titles = ["by offset", *(curve.y_label for curve in curves[1:])]
         curves = [replace(each, title=title) for each, title in zip(curves, titles, strict=True)]
     return Panels((*maps, *curves), title=title, shared=False)
 
 
 def sentences(similarity: Similarity, verdict: Verdict, *, bounded: bool = False) -> list[str]:
-    """The verdict in words; ``bounded`` adds RoFormer's bound."""
+    """Return the verdict in words; ``bounded`` adds RoFormer's bound."""
     deviation = similarity.deviation(verdict.offsets)
     decay = (
-        _on_decay(similarity, verdict) if deviation is None else _on_deviation(verdict, deviation)
+        _decay_sentence(similarity, verdict)
+        if deviation is None
+        else _deviation_sentence(verdict, deviation)
     )
     shows = [SHOWS[similarity.content]] if similarity.content else []
     if bounded:
         shows += bound_sentences(similarity, verdict)
     symmetric = f"symmetric: {'yes' if verdict.symmetric else 'no'}"
-    return [_on_offsets(verdict), symmetric, decay, *shows]
+    return [_offset_sentence(verdict), symmetric, decay, *shows]
 
 
 SHOWS = {
@@ -309,7 +316,7 @@ SHOWS = {
 
 
 def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
-    """RoFormer's bound of S, if there is one."""
+    """Return RoFormer's bound of S in words, if there is one."""
     if similarity.bound is None:
         return []
     offsets = verdict.offsets[verdict.offsets >= 0]
@@ -322,8 +329,8 @@ def bound_sentences(similarity: Similarity, verdict: Verdict) -> list[str]:
     return [f"{name}: {similarity.bound.constant:.4g} times the mean of |S_i|, which is {ends}"]
 
 
-def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
-    """The decay in words, from means and deviations."""
+def _deviation_sentence(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
+    """Describe the decay from the mean and the standard deviations."""
     origin = int(np.searchsorted(verdict.offsets, 0))
     past, start = deviation[origin:], float(deviation[origin])
     start_text = (
@@ -343,20 +350,20 @@ def _on_deviation(verdict: Verdict, deviation: NDArray[np.float64]) -> str:
 def similarity_fields(
     similarity: Similarity, verdict: Verdict, *, bounded: bool = False
 ) -> Mapping[str, Any]:
-    """A similarity and its verdict for JSON; values that are not finite are null.
+    """Return a similarity and its verdict for JSON; values that are not finite are null.
 
     ``bounded`` adds RoFormer's bound, null if there is none.
     """
     shown = matrix_figure(similarity, averaged=False).sample(_IN_JSON, _IN_JSON)
-    # Every n-th offset, with offset 0 among them.
-    every = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
-    listed = slice(int(np.searchsorted(verdict.offsets, 0)) % every, None, every)
+    # Every n-th offset, including 0.
+    stride = -(-len(verdict.offsets) // _OFFSETS_IN_JSON)
+    listed = slice(int(np.searchsorted(verdict.offsets, 0)) % stride, None, stride)
     deviation = similarity.deviation(verdict.offsets[listed])
     bound, extremes = similarity.bound, None
     if not verdict.toeplitz:
         least, most = (finite_or_none(values[listed]) for values in (verdict.least, verdict.most))
         extremes = {"least": least, "most": most}
-    told = bound and {  # the mean of |S_i|, to be multiplied by the constant
+    described = bound and {  # the bound is the mean of |S_i| times the constant
         "source": "Su et al. 2021, section 3.4.3",
         "average": finite_or_none(bound.average(verdict.offsets[listed])),
         "constant": bound.constant,
@@ -369,7 +376,7 @@ def similarity_fields(
         "profile": finite_or_none(verdict.profile[listed]),
         "extremes": extremes,
         "deviation": None if deviation is None else finite_or_none(deviation),
-        **({"bound": told} if bounded else {}),
+        **({"bound": described} if bounded else {}),
         "toeplitz": verdict.toeplitz,
         "toeplitz_spread": verdict.spread if math.isfinite(verdict.spread) else None,
         "tolerance": verdict.tolerance if math.isfinite(verdict.tolerance) else None,
@@ -391,13 +398,13 @@ def similarity_fields(
 
 
 def evidence_of(verdict: Verdict) -> str:
-    """The evidence for ``toeplitz``: a proof, all pairs of positions, or a sample."""
+    """Return the evidence for ``toeplitz``: a proof, all pairs of positions, or a sample."""
     if verdict.proof is not None:
         return "declaration"
     return "measured" if verdict.measured_all else "sample"
 
 
-def _on_offsets(verdict: Verdict) -> str:
+def _offset_sentence(verdict: Verdict) -> str:
     question = "depends only on m − n"
     if verdict.proof is not None:
         return f"{question}: yes, by definition ({verdict.proof})"
@@ -423,7 +430,7 @@ def _on_offsets(verdict: Verdict) -> str:
     )
 
 
-def _on_decay(similarity: Similarity, verdict: Verdict) -> str:
+def _decay_sentence(similarity: Similarity, verdict: Verdict) -> str:
     mean = "" if verdict.toeplitz else "mean "
     searched = f"up to offset {verdict.half_searched}"
     if verdict.half_searched < verdict.offsets[-1]:
@@ -448,30 +455,31 @@ _EVIDENCE = {"declaration": "declared", "measured": "measured", "sample": "in a 
 
 
 def differences_of(judged: Sequence[Judged]) -> list[ProfileDifference | None]:
-    """The difference of each but the first from the first of its measure."""
+    """Return how each similarity but the first differs from the first of its measure."""
     return [
         profile_difference(
-            *((each.similarity, each.verdict) for each in (_reference(judged, item), item))
+            *((each.similarity, each.verdict) for each in (_first_of_measure(judged, item), item))
         )
         for item in judged[1:]
     ]
 
 
-def _reference(judged: Sequence[Judged], item: Judged) -> Judged:
-    """The reference of an encoding: the first of its measure."""
+def _first_of_measure(judged: Sequence[Judged], item: Judged) -> Judged:
     return next(each for each in judged if each.similarity.measure == item.similarity.measure)
 
 
 def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
-    """The rows of a table with `COLUMNS`."""
+    """Return the rows of a table with `COLUMNS`."""
     differences = [None, *differences_of(judged)]
     return [
-        _row(item, _reference(judged, item), difference)
+        _verdict_row(item, _first_of_measure(judged, item), difference)
         for item, difference in zip(judged, differences, strict=True)
     ]
 
 
-def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) -> list[str]:
+def _verdict_row(
+    item: Judged, reference: Judged, difference: ProfileDifference | None
+) -> list[str]:
     verdict = item.verdict
     answer = f"{'yes' if verdict.toeplitz else 'no'}, {_EVIDENCE[evidence_of(verdict)]}"
     half = "never" if verdict.half_distance is None else str(verdict.half_distance)
@@ -479,9 +487,9 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
         half += " (weight)"
     if not verdict.peak > 0 and not item.similarity.of_scores:
         half = "–"
-    apart = "" if item is reference else "–"
+    difference_text = "" if item is reference else "–"
     if difference is not None and item is not reference:
-        apart = (
+        difference_text = (
             "same"
             if not difference.differing
             else (
@@ -490,11 +498,11 @@ def _row(item: Judged, reference: Judged, difference: ProfileDifference | None) 
             )
         )
     even = "yes" if verdict.symmetric else "no"
-    return [item.short, answer, even, f"{verdict.peak:.4g}", half, apart]
+    return [item.short, answer, even, f"{verdict.peak:.4g}", half, difference_text]
 
 
 def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> list[str]:
-    """The lines below the table; ``bounded`` adds RoFormer's bounds."""
+    """Return the lines below the table; ``bounded`` adds RoFormer's bounds."""
     differences = [difference for difference in differences_of(judged) if difference]
     contents = dict.fromkeys(
         item.similarity.content for item in judged if item.similarity.content is not None
@@ -503,11 +511,11 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
     if any(item.similarity.of_scores for item in judged):
         lines.append("half at: the offset where S halves (for a bias: the attention weight)")
     if differences:
-        of = "values" if all(difference.exact for difference in differences) else "means"
+        statistic = "values" if all(difference.exact for difference in differences) else "means"
         where = "all offsets of both"
         if not all(difference.complete for difference in differences):
             where = "the offsets looked at, a sample"
-        lines.append(f"farthest from the first of its measure: {of} by offset, at {where}")
+        lines.append(f"farthest from the first of its measure: {statistic} by offset, at {where}")
     if bounded:
         lines += dict.fromkeys(
             f"{item.short}: {sentence}"
@@ -520,9 +528,10 @@ def compared_sentences(judged: Sequence[Judged], *, bounded: bool = False) -> li
 def compared_fields_of(
     parts: Sequence[SimilarityPart], judged: Sequence[Judged], *, bounded: bool
 ) -> dict[str, Any]:
-    """The request and results for JSON; for several encodings, those of each and the differences.
+    """Return the request and results for JSON.
 
-    ``bounded`` adds RoFormer's bound.
+    For several encodings, these are the results of each and the differences. ``bounded`` adds
+    RoFormer's bound.
     """
     fields = [
         {**part.fields, **similarity_fields(item.similarity, item.verdict, bounded=bounded)}
@@ -537,7 +546,7 @@ def compared_fields_of(
 def _difference_fields(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     fields = []
     for item, difference in zip(judged[1:], differences_of(judged), strict=True):
-        reference = _reference(judged, item)
+        reference = _first_of_measure(judged, item)
         entry: dict[str, Any] = {"first": reference.place, "other": item.place}
         if difference is None or reference is item:
             fields.append({**entry, "compared": False})

@@ -1,4 +1,4 @@
-"""Spectra as a table, as curves, in words, and as JSON.
+"""Report spectra as a table, as curves, in words, and as JSON.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -26,7 +26,14 @@ from posenc_cli.errors import InvalidInput
 from posenc_cli.numerics.dtypes import FLOAT64
 from posenc_cli.positions import Positions, range_texts
 from posenc_cli.records import Record, replace
-from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names, grouped
+from posenc_cli.render.figure import (
+    Curve,
+    Curves,
+    Panels,
+    check_distinguishable,
+    distinct_names,
+    grouped,
+)
 from posenc_cli.render.figures.encoded import label_of
 from posenc_cli.render.ticks import label
 
@@ -72,7 +79,7 @@ class SpectrumReport(Record):
     subjects: tuple[SpectrumSubject, ...] = ()
 
     def notes(self, rows: int) -> list[str]:
-        """The lines below a table that shows ``rows`` of the rows."""
+        """Return the lines below a table that shows ``rows`` of the rows."""
         if rows == self.all_rows:
             return self.sentences
         elided = f"the table has {rows} of {self.all_rows} rows; --json has them all"
@@ -82,9 +89,9 @@ class SpectrumReport(Record):
 
 
 def _request_of_waves(choice: Choice) -> Request:
-    """The request for an encoding that is made of waves.
+    """Return the request for an encoding that consists of waves.
 
-    Raises: InvalidInput if it is not, or its positions are not whole.
+    Raises: InvalidInput if it does not, or its positions are not whole.
     """
     if choice.encoding().bound.content.waves is None:
         raise InvalidInput(
@@ -103,10 +110,10 @@ def _request_of_waves(choice: Choice) -> Request:
 
 
 def choice_report(choice: Choice) -> SpectrumReport:
-    """The waves of an encoding.
+    """Return the report on the waves of an encoding.
 
-    Raises: InvalidInput if it is not made of waves, has too many of them, or its positions are not
-        whole.
+    Raises: InvalidInput if it does not consist of waves, has too many of them, or its positions are
+        not whole.
     """
     request = _request_of_waves(choice)
     bound, positions, source = request.encoding.bound, request.positions, choice.source
@@ -143,7 +150,7 @@ def choice_report(choice: Choice) -> SpectrumReport:
 
 
 def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,)) -> Curves:
-    """The wavelength of each pair, also before an extension, and the contexts to compare with.
+    """Return curves of the wavelength of each pair, also before an extension, and the contexts.
 
     ``places`` are the indices of the subjects among all shown, which determine their colors.
     """
@@ -153,8 +160,8 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
         spectrum = subject.spectrum
         pairs = np.arange(len(spectrum.wavelengths))
         name = subject.short if not alone else "after" if spectrum.stretch else ""
-        breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # each axis has its own waves
-        curves.append(Curve.parted(pairs, spectrum.wavelengths, breaks, name, color=place))
+        breaks = np.flatnonzero(np.diff(spectrum.axes or ())) + 1  # each axis has separate waves
+        curves.append(Curve.with_breaks(pairs, spectrum.wavelengths, breaks, name, color=place))
         if spectrum.stretch:
             before = "before: plain RoPE" if alone else f"{subject.short} before: plain RoPE"
             plain = Curve.of(pairs, spectrum.stretch.wavelengths, before)
@@ -165,7 +172,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
     names = ", ".join(subject.short for subject in subjects)
     title = f"{subjects[0].label}: {what}" if alone else f"{what}: {names}"
     found = stretch_finding(stretch) if stretch else ""
-    # They are named in notes if the names of the curves are shorter.
+    # Notes give the full labels if the curves have shorter names.
     labels = tuple(each.label for each in subjects if each.label != each.short and subjects[1:])
     return Curves(
         tuple(curves),
@@ -180,7 +187,7 @@ def wave_figure(subjects: Sequence[SpectrumSubject], places: Sequence[int] = (0,
 
 
 def stretch_finding(stretch: Stretch) -> str:
-    """The effect of an extension on wavelengths in a few words; empty if no ratio is finite."""
+    """Describe the effect of an extension on wavelengths; empty if no ratio is finite."""
     ratios = stretch.ratio[np.isfinite(stretch.ratio)]
     if not ratios.size:
         return ""
@@ -194,27 +201,29 @@ def stretch_finding(stretch: Stretch) -> str:
 
 
 def _context_levels(subjects: Sequence[SpectrumSubject]) -> tuple[tuple[float, str], ...]:
-    """The contexts, also those before an extension, each once, with their owners."""
+    """Return each context once, also before an extension, with the names of its encodings."""
     owners: dict[int, list[str]] = {}
     alone = len(subjects) == 1
     for subject in subjects:
         spectrum = subject.spectrum
         if spectrum.axes:
             continue
-        own = "the original context" if subject.original == spectrum.context else "the context"
-        owners.setdefault(spectrum.context, []).append(own if alone else subject.short)
+        context_name = (
+            "the original context" if subject.original == spectrum.context else "the context"
+        )
+        owners.setdefault(spectrum.context, []).append(context_name if alone else subject.short)
         if subject.original is not None and subject.original != spectrum.context:
             before = "the original context" if alone else f"{subject.short} (original)"
             owners.setdefault(subject.original, []).append(before)
-    along, whose = subjects[0].spectrum.along, "" if alone else "context of "
+    along, prefix = subjects[0].spectrum.along, "" if alone else "context of "
     return tuple(
-        (float(context), f"{whose}{', '.join(names)}, {context} {along}")
+        (float(context), f"{prefix}{', '.join(names)}, {context} {along}")
         for context, names in owners.items()
     )
 
 
 def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
-    """The pairs of each zone, from half a pair before the first to half a pair after the last.
+    """Return the pairs of each zone, from half a pair before to half a pair after it.
 
     >>> _spans(("kept", "kept", "blended"))
     ((-0.5, 1.5, 'kept'), (1.5, 2.5, 'blended'))
@@ -225,7 +234,7 @@ def _spans(zones: Sequence[str]) -> tuple[tuple[float, float, str], ...]:
 
 
 def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
-    """The column names and the rows of a table of pairs."""
+    """Return the column names and the rows of a table of pairs."""
     names = ["pair", "wavelength", "rotations"]
     rows = [[str(pair)] for pair in range(len(spectrum.wavelengths))]
     if spectrum.axes:
@@ -251,7 +260,7 @@ def wave_table(spectrum: WaveSpectrum) -> tuple[list[str], list[list[str]]]:
 
 
 def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
-    """The findings on the waves of an encoding."""
+    """Describe the waves of an encoding in sentences."""
     pairs = len(spectrum.wavelengths)
     where = (
         f"{spectrum.context} {spectrum.along} ({origin})"
@@ -267,25 +276,25 @@ def wave_sentences(spectrum: WaveSpectrum, *, origin: str) -> list[str]:
         zones: dict[str, list[int]] = {}
         for pair, zone in enumerate(spectrum.stretch.zones):
             zones.setdefault(zone, []).append(pair)
-        named = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
-        lines.append(f"zones by pair: {'; '.join(named)}")
+        zone_texts = (f"{zone} {', '.join(range_texts(pairs))}" for zone, pairs in zones.items())
+        lines.append(f"zones by pair: {'; '.join(zone_texts)}")
     return lines
 
 
 def rounded(value: float) -> str:
-    """A wavelength or a number of rotations: six digits, without an exponent if possible."""
+    """Return a wavelength or rotation count with six digits, if possible without an exponent."""
     if not math.isfinite(value):
         return "none"
     return f"{value:.6g}" if abs(value) < 1e6 or abs(value) >= 1e15 else f"{value:.0f}"
 
 
-_REST = "longer: pairs of wavelengths longer than the context; --json has all of each"
+_LONGER_NOTE = "longer: pairs of wavelengths longer than the context; --json has all of each"
 _MOST_RANGES = 3
 """Runs of pairs that a table entry names."""
 
 
 def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
-    """Several spectra together: a figure, a table of differences, and all in JSON.
+    """Return the report on several spectra: a figure, a table of differences, and all in JSON.
 
     Raises: InvalidInput if more of them share axes than can be distinguished.
     """
@@ -299,12 +308,13 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
     ]
     first = subjects[0].spectrum
     differences = [wave_difference(first, other.spectrum) for other in subjects[1:]]
-    unlike = [f"–: not comparable with {names[0]}"] * (None in differences)
-    picture = _picture(subjects)
-    picture = replace(picture, title=_finding(names, differences) or picture.title)
-    rows = [_row(subjects[0], None, first=True)]
+    not_comparable = [f"–: not comparable with {names[0]}"] * (None in differences)
+    picture = _combined_figure(subjects)
+    picture = replace(picture, title=_difference_finding(names, differences) or picture.title)
+    rows = [_compared_row(subjects[0], None, first=True)]
     rows += [
-        _row(other, difference) for other, difference in zip(subjects[1:], differences, strict=True)
+        _compared_row(other, difference)
+        for other, difference in zip(subjects[1:], differences, strict=True)
     ]
     return SpectrumReport(
         ["", "context", "before", "longest", "longer", "differing", "largest ratio"],
@@ -312,8 +322,8 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
         len(rows),
         picture,
         [
-            f"differences are from {names[0]}, over all pairs; {_REST}",
-            *unlike,
+            f"differences are from {names[0]}, over all pairs; {_LONGER_NOTE}",
+            *not_comparable,
         ],
         {
             "parts": [
@@ -329,8 +339,8 @@ def compared_report(reports: Sequence[SpectrumReport]) -> SpectrumReport:
     )
 
 
-def _finding(names: Sequence[str], differences: Sequence[WaveDifference | None]) -> str:
-    """The difference between the waves of two in a few words; empty for more."""
+def _difference_finding(names: Sequence[str], differences: Sequence[WaveDifference | None]) -> str:
+    """Return the difference between the waves of two encodings in a few words; empty for more."""
     difference = differences[0]
     if len(names) != 2 or difference is None:
         return ""
@@ -346,11 +356,11 @@ def _ratio_text(difference: WaveDifference) -> str:
     return "endless" if math.isinf(difference.ratio) else f"×{label(difference.ratio)}"
 
 
-def _picture(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
-    """The curves, in one set of axes if they can share it, otherwise side by side."""
+def _combined_figure(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
+    """Return the curves in one set of axes if they can share it, otherwise side by side."""
     figures: list[Curves] = []
     for places in grouped(range(len(subjects)), lambda place: subjects[place].spectrum.along):
-        check_looks(places)
+        check_distinguishable(places)
         figures.append(wave_figure([subjects[place] for place in places], places))
     if len(figures) < 2:
         return figures[0]
@@ -358,7 +368,7 @@ def _picture(subjects: Sequence[SpectrumSubject]) -> Curves | Panels:
     return Panels(tuple(figures), title=title, shared=False)
 
 
-def _row(
+def _compared_row(
     subject: SpectrumSubject, difference: WaveDifference | None, *, first: bool = False
 ) -> list[str]:
     spectrum = subject.spectrum
@@ -376,25 +386,25 @@ def _row(
 
 
 def _difference_texts(difference: WaveDifference | None) -> tuple[str, str]:
-    """The pairs that differ, and the largest ratio."""
+    """Return the pairs that differ, and the largest ratio."""
     if difference is None:
         return "–", ""
     if not difference.differing:
         return "none", ""
     return (
-        f"{_ranges(difference.differing)} ({len(difference.differing)})",
-        f"{_ratio_text(difference)} at {_ranges(difference.at)}",
+        f"{_ranges_text(difference.differing)} ({len(difference.differing)})",
+        f"{_ratio_text(difference)} at {_ranges_text(difference.at)}",
     )
 
 
-def _ranges(pairs: Sequence[int]) -> str:
+def _ranges_text(pairs: Sequence[int]) -> str:
     texts = list(range_texts(pairs))
     more = len(texts) - _MOST_RANGES
     return ", ".join([*texts[:_MOST_RANGES], *([f"{more} more runs"] if more > 0 else ())])
 
 
 def _difference_fields(difference: WaveDifference | None) -> dict[str, Any]:
-    """A difference for JSON; an infinite ratio is null."""
+    """Return a difference for JSON; an infinite ratio is null."""
     if difference is None:
         return {"compared": False}
     ratio = difference.ratio if math.isfinite(difference.ratio) else None

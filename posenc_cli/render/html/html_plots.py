@@ -1,4 +1,4 @@
-"""Maps and curves as HTML: frames, labels and the data behind them.
+"""Write maps and curves as HTML: frames, labels and the data behind them.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -46,17 +46,17 @@ _DASH = 1.6
 
 
 def text_of(text: str) -> str:
-    """A text for HTML: markup and terminal control characters are escaped."""
+    """Escape a text for HTML, both markup and terminal control characters."""
     return escape(printable_text(text))
 
 
 def tag(name: str, text: str, kind: str = "") -> str:
-    """An element around a text, or nothing if the text is empty."""
+    """Return an element around a text, or nothing if the text is empty."""
     return f"<{name}{f' class={kind}' * bool(kind)}>{text_of(text)}</{name}>\n" if text else ""
 
 
 def packed(values: Sequence[Any] | RealRows, *, exactly: bool = False) -> Any:
-    """Values packed for the script: equal steps as three numbers, floats as their bytes.
+    """Pack values for the script: equal steps as three numbers, floats as their bytes.
 
     Unless ``exactly``, floats are stored as float32 (seven digits) if their sizes allow it.
     """
@@ -89,37 +89,33 @@ class _Plot:
     after = ""
     names: tuple[str, str]
 
-    def html(self, index: int, *, table: bool) -> str:
-        """The panel; ``index`` selects its numbers in the script."""
+    def html(self, index: int, table: str) -> str:
+        """Return the panel above a ``table``; ``index`` selects its numbers in the script."""
         longest = max((name for _, name in self.down), key=len, default="")
-        told = f"{self.title or 'plot'}: {self.names[1]} by {self.names[0]}"
+        description = f"{self.title or 'plot'}: {self.names[1]} by {self.names[0]}"
         return (
             f'<figure data-panel="{index}"{" class=square" * self.square}>\n'
             f'{tag("figcaption", self.title)}<div class="frame">\n'
-            f'<div class="above">{_spans(self.above, "left")}</div>\n'
+            f'<div class="above">{_label_spans(self.above, "left")}</div>\n'
             f'<div class="name-y">{text_of(self.names[1])}</div>\n'
-            f'<div class="down"><i>{text_of(longest)}</i>{_spans(self.down, "top")}</div>\n'
-            f'<div class="plot" role="application" aria-label="{text_of(told)}; arrow keys '
+            f'<div class="down"><i>{text_of(longest)}</i>{_label_spans(self.down, "top")}</div>\n'
+            f'<div class="plot" role="application" aria-label="{text_of(description)}; arrow keys '
             f'read values">{self.inside}</div>\n'
-            f'<div class="along">{_spans(self.across, "left")}</div>\n'
+            f'<div class="along">{_label_spans(self.across, "left")}</div>\n'
             f'<div class="name-x">{text_of(self.names[0])}</div>\n</div>\n'
             f'{self.after}<output aria-live="polite"></output>\n'
-            f"{self.table() if table else ''}</figure>\n"
+            f"{table}</figure>\n"
         )
 
-    def table(self) -> str:
-        """A table of some values, for readers without pictures and scripts."""
-        raise NotImplementedError
 
-
-def _spans(named: Iterable[tuple[float, str]], side: str) -> str:
+def _label_spans(named: Iterable[tuple[float, str]], side: str) -> str:
     return "".join(
         f'<span style="{side}:{100 * place:.2f}%">{text_of(name)}</span>' for place, name in named
     )
 
 
 def table_of(heads: Sequence[str], rows: Iterable[Sequence[str]], summary: str) -> str:
-    """A table that opens on request."""
+    """Return a table that opens on request."""
     head = "".join(f'<th scope="col">{text_of(name)}</th>' for name in heads)
     lines = "".join(
         f'<tr><th scope="row">{text_of(first)}</th>'
@@ -139,7 +135,7 @@ def _value(value: float) -> str:
 
 
 class MapPlot(_Plot):
-    """A heatmap: one pixel per cell, scaled up by the page."""
+    """A heatmap with one pixel per cell, scaled up by the page."""
 
     def __init__(
         self,
@@ -163,10 +159,10 @@ class MapPlot(_Plot):
         self.across = [
             ((band.start + i + 0.5) / columns, minus(name))
             for band in bands
-            for i, name in _ticks_of(band, shown.columns, most)
+            for i, name in _band_ticks(band, shown.columns, most)
         ]
         self.above = [((band.start + band.stop) / 2 / columns, band.label) for band in bands]
-        cuts = "".join(_line(band.start / columns, "cut") for band in bands[1:])
+        cuts = "".join(_straight_line(band.start / columns, "cut") for band in bands[1:])
         if shown.faded:
             self.notes = (*self.notes, f"hatched: {TOO_FAST}")
         colors = _FEW_COLORS if small else 255
@@ -193,7 +189,7 @@ class MapPlot(_Plot):
         }
 
     def table(self) -> str:
-        """Some of the rows and columns."""
+        """Return a table of some of the rows and columns."""
         shown = self.shown
         rows, columns = (
             spread(count, most)
@@ -211,15 +207,15 @@ class MapPlot(_Plot):
         )
 
 
-def _ticks_of(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
-    """The ticks of a band: as many as fit on a phone."""
+def _band_ticks(band: Band, columns: Sequence[Any], most: int) -> list[tuple[int, str]]:
+    """Return the ticks of a band: as many as fit on a phone."""
     points = columns[band.start : band.stop]
     longest = max(len(number(point)) for point in (points[0], points[-1]))
     most = min(most, _LETTERS // (longest + 2))
     return ticks(points, max(1, most * len(points) // len(columns)))
 
 
-def _line(place: float, kind: str, *, level: bool = False) -> str:
+def _straight_line(place: float, kind: str, *, level: bool = False) -> str:
     at = round(_UNITS * (1 - place if level else place))
     return (
         f'<path class="{kind}" d="M0 {at}H{_UNITS}"/>'
@@ -228,15 +224,15 @@ def _line(place: float, kind: str, *, level: bool = False) -> str:
     )
 
 
-def _svg(told: str, content: str) -> str:
+def _svg(description: str, content: str) -> str:
     return (
         f'<svg viewBox="0 0 {_UNITS} {_UNITS}" preserveAspectRatio="none" role="img">'
-        f"<title>{text_of(told)}</title>{content}</svg>"
+        f"<title>{text_of(description)}</title>{content}</svg>"
     )
 
 
 def _image(levels: Any, scale: Scale, cmap: str | None, count: int, *, alt: str) -> str:
-    """A picture in the page: levels from 1 up are ``count`` colors of a map, and 0 is a gap."""
+    """Return a picture in the page: levels from 1 are ``count`` colors of a map, and 0 is a gap."""
     colors = color_map(cmap or default_map(scale.kind))
     chosen = colors[np.rint(np.linspace(0, len(colors) - 1, count)).astype(int)]
     content = png_bytes(levels, np.concatenate([[[185, 185, 185]], chosen]).astype(np.uint8))
@@ -247,7 +243,7 @@ def _image(levels: Any, scale: Scale, cmap: str | None, count: int, *, alt: str)
 
 
 def png_bytes(levels: Any, palette: Srgb) -> bytes:
-    """A PNG with one pixel per level, each a color of a palette.
+    """Return a PNG with one pixel per level, each a color of a palette.
 
     Shape: levels (rows, columns) in uint8, palette (colors, 3).
     """
@@ -260,7 +256,7 @@ def png_bytes(levels: Any, palette: Srgb) -> bytes:
 
 
 def scale_bar(shown: Sequence[Shown], scale: Scale, name: str, cmap: str | None) -> str:
-    """The color scale: its two ends, or each value if there are only one or two."""
+    """Return the color scale: its two ends, or each value if there are only one or two."""
     gaps = any(part.gaps for part in shown)
     key = '<i class="swatch" style="background:var(--gap)"></i>not finite' if gaps else ""
     only = scale.only or ((scale.low,) if scale.low == scale.high else ())
@@ -291,7 +287,7 @@ class CurvePlot(_Plot):
         self.x, self.y = self._ranges(curves)
         ticked = _FEW_TICKS if small else _TICKS
         self.across = [(place, minus(name)) for place, name in self.x.ticks(ticked)]
-        # Spans have names in their middle, if there is room.
+        # Name spans in their middle, if there is room.
         ends = [self.x.places(span[:2]).tolist() for span in curves.spans]
         self.above = [
             ((start + stop) / 2, name)
@@ -306,17 +302,20 @@ class CurvePlot(_Plot):
             if math.isfinite(place)
         ]
         ends = self.x.places([end for _, end, _ in curves.spans[:-1]]).tolist()
-        drawn = [self._drawn(place, curve) for place, curve in enumerate(self._curves)]
+        drawn = [self._curve_path(place, curve) for place, curve in enumerate(self._curves)]
         content = [
-            *(_line(place, "grid") for place, _ in self.across),
-            *(_line(1 - place, "grid", level=True) for place, _ in self.down),
-            *(_line(place, "cut") for place in ends),
-            *(_line(place, "level", level=True) for place, _ in levels),
+            *(_straight_line(place, "grid") for place, _ in self.across),
+            *(_straight_line(1 - place, "grid", level=True) for place, _ in self.down),
+            *(_straight_line(place, "cut") for place in ends),
+            *(_straight_line(place, "level", level=True) for place, _ in levels),
             *(path for path, _ in drawn),
         ]
-        told = f"{title or curves.title}: {curves.y_label} by {curves.x_label}"
-        self.inside = _svg(told, "".join(content))
-        keys = [*(key for _, key in drawn), *(_key('class="level"', name) for _, name in levels)]
+        description = f"{title or curves.title}: {curves.y_label} by {curves.x_label}"
+        self.inside = _svg(description, "".join(content))
+        keys = [
+            *(key for _, key in drawn),
+            *(_legend_entry('class="level"', name) for _, name in levels),
+        ]
         if any(keys):
             self.after = f'<ul class="legend">{"".join(dict.fromkeys(keys))}</ul>\n'
         self.data = {
@@ -336,7 +335,7 @@ class CurvePlot(_Plot):
         }
 
     def _ranges(self, curves: Curves) -> tuple[Range, Range]:
-        """The ranges of the axes: all points, envelopes, levels and spans of the x axis."""
+        """Return the ranges of the axes: all points, envelopes, levels and spans of the x axis."""
         xs = [value for curve in self._curves for value in curve.x]
         xs += [end for span in curves.spans for end in span[:2]]
         ys = [height for height, _ in curves.levels]
@@ -358,30 +357,30 @@ class CurvePlot(_Plot):
             between = replace(between, **sides)
         return replace(curve, x=x, y=y, envelope=between)
 
-    def _drawn(self, place: int, curve: Curve) -> tuple[str, str]:
-        """The path of a curve, and its legend entry."""
+    def _curve_path(self, place: int, curve: Curve) -> tuple[str, str]:
+        """Return the path of a curve, and its legend entry."""
         x, y = self.x.places(curve.x), self.y.places(curve.y)
         if curve.faint:
             return f'<path class="faint" d="{_path(x, y)}"/>', ""
-        look = curve.look(place)
+        index = curve.style_index(place)
         joined = self._joined and curve.joined
         kind = "curve" + " thin" * curve.thin + " dots" * (not joined)
-        dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[look % 4].dashes)
+        dashes = " ".join(f"{_DASH * unit:g}" for unit in LINE_STYLES[index % 4].dashes)
         dash = f' stroke-dasharray="{dashes}"' if dashes and joined else ""
-        drawn = f'class="{kind}" style="stroke:var(--c{look % _COLORS})"{dash}'
-        parts = [_path(x, y)] if joined else map(_dot, x.tolist(), y.tolist())
+        drawn = f'class="{kind}" style="stroke:var(--c{index % _COLORS})"{dash}'
+        parts = [_path(x, y)] if joined else map(_point_path, x.tolist(), y.tolist())
         path = f'<path {drawn} d="{"".join(parts)}"/>'
-        key = _key(drawn, curve.name, dot=not joined) if curve.name else ""
+        key = _legend_entry(drawn, curve.name, dot=not joined) if curve.name else ""
         if curve.envelope is not None:
             low, high = (self.y.places(getattr(curve.envelope, side)) for side in _SIDES)
             area = _path(np.concatenate([x, x[::-1]]), np.concatenate([low, high[::-1]]))
-            shade = f'class="area" style="fill:var(--c{look % _COLORS})"'
+            shade = f'class="area" style="fill:var(--c{index % _COLORS})"'
             path = f'<path {shade} d="{area}Z"/>{path}'
-            key += _key(f'{shade} stroke-width="8"', curve.envelope.name, area=True)
+            key += _legend_entry(f'{shade} stroke-width="8"', curve.envelope.name, area=True)
         return path, key
 
     def table(self) -> str:
-        """Some points of the curves that share x values, in one table."""
+        """Return one table of some points of the curves that share x values."""
         named = [curve for curve in self._curves if not curve.faint]
         if self.square or not named:
             return ""
@@ -399,7 +398,7 @@ _LETTER = 0.02
 
 
 def _path(x: RealRows, y: RealRows) -> str:
-    """Lines through points in units of the plot, as relative steps; a gap starts a new line."""
+    """Return lines through points as relative steps in plot units; a gap starts a new line."""
     parts, last = [], None
     across, up = np.rint(_UNITS * x), np.rint(_UNITS * (1 - y))
     for at in zip(across.tolist(), up.tolist(), strict=True):
@@ -414,14 +413,13 @@ def _path(x: RealRows, y: RealRows) -> str:
     return "".join(parts)
 
 
-def _dot(x: float, y: float) -> str:
-    """A single point: a line of zero length, whose round caps keep their shape."""
+def _point_path(x: float, y: float) -> str:
+    """Return the path of a point: a line of zero length, whose round caps keep their shape."""
     seen = math.isfinite(x) and math.isfinite(y)
     return f"M{_UNITS * x:.0f} {_UNITS * (1 - y):.0f}h0" if seen else ""
 
 
-def _key(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:
-    """An entry of a legend."""
+def _legend_entry(drawn: str, name: str, *, area: bool = False, dot: bool = False) -> str:
     shape = "M0 1H22V9H0Z" if area else "M11 5h0" if dot else "M0 5H22"
     path = f'<path {drawn} d="{shape}"/>'
     return f'<li><svg viewBox="0 0 22 10" aria-hidden="true">{path}</svg>{text_of(name)}</li>'

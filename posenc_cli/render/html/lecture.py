@@ -1,4 +1,4 @@
-"""The figures of one encoding on one page, in the order of a lecture.
+"""Collect the figures of one encoding on one page, in the order of a lecture.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -29,7 +29,7 @@ _FINDINGS = 3
 
 
 def lecture_of(choice: Choice) -> list[Section]:
-    """The sections on an encoding and its effect on attention: values, waves, clocks and scores.
+    """Return sections on an encoding and its effect on attention: values, waves, clocks, scores.
 
     Raises: InvalidInput if the choice is a hybrid, or its positions cannot be drawn.
     """
@@ -43,8 +43,8 @@ def lecture_of(choice: Choice) -> list[Section]:
         heading = f"{len(sections) + 1}. The wavelengths"
         sections.append(Section(report.picture, heading, words, ladder_of(choice)))
     if choice.scheme.kind == "rotary":
-        sections.append(_rotation(choice, f"{len(sections) + 1}. The rotation"))
-    sections.append(_similarity(choice, f"{len(sections) + 1}. Similarity by distance"))
+        sections.append(_rotation_section(choice, f"{len(sections) + 1}. The rotation"))
+    sections.append(_similarity_section(choice, f"{len(sections) + 1}. Similarity by distance"))
     return sections
 
 
@@ -62,22 +62,22 @@ _ROTATION = (
 )
 
 
-def _rotation(choice: Choice, heading: str) -> Section:
-    """Some pairs as clocks, with positions up to the context."""
+def _rotation_section(choice: Choice, heading: str) -> Section:
+    """Return a section with some pairs as clocks, at positions up to the context."""
     encoding = choice.encoding()
     count = encoding.bound.rotation.waves.count
     pairs = Positions.parse(",".join(map(str, spread(count, _CLOCKS))))
-    turned = rotated_pairs(choice, pairs)
-    clocks = turned.clocks()
-    return Section(turned.figure, heading, _ROTATION if clocks else "", clocks)
+    rotated = rotated_pairs(choice, pairs)
+    clocks = rotated.clocks()
+    return Section(rotated.figure, heading, _ROTATION if clocks else "", clocks)
 
 
-def _similarity(choice: Choice, heading: str) -> Section:
-    """S by position and by offset, with the verdict."""
+def _similarity_section(choice: Choice, heading: str) -> Section:
+    """Return a section with S by position and by offset, and the verdict."""
     if choice.positions is None:
         choice = choice.at_first(_OFFSETS)
     parts = parts_of({0: choice})
     judged = judged_of(parts, [verdict(part.similarity) for part in parts])
-    told = sentences(judged[0].similarity, judged[0].verdict)[:_FINDINGS]
-    words = ". ".join(f"{line[:1].upper()}{line[1:]}" for line in told)
+    findings = sentences(judged[0].similarity, judged[0].verdict)[:_FINDINGS]
+    words = ". ".join(f"{line[:1].upper()}{line[1:]}" for line in findings)
     return Section(similarity_figure(judged), heading, f"{words}.")

@@ -1,4 +1,4 @@
-"""The interactive parts of a page: clocks by position, wavelengths by base and factor.
+"""Write the interactive parts of a page: clocks by position, wavelengths by base and factor.
 
 The script of a page multiplies a correctly rounded frequency by a position. It looks up wavelengths
 in a grid that is computed here in float64 and sent with seven digits.
@@ -157,7 +157,7 @@ class Ladder(Record):
 
 
 def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ...]:
-    """The clocks of some pairs; empty unless they rotate by the position alone."""
+    """Return the clocks of some pairs; empty unless they rotate by the position alone."""
     amplitude = float(waves.scale)
     if waves.coordinates is not None or waves.growth is not None or not amplitude:
         return ()
@@ -166,9 +166,7 @@ def clocks_of(waves: Waves, pairs: Sequence[int], last: int) -> tuple[Clocks, ..
 
 
 def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
-    """The wavelengths of an encoding by base and factor; empty if it has neither."""
-    if choice.parts:
-        return ()
+    """Return the wavelengths of an encoding by base and factor; empty if it has neither."""
     encoding = choice.encoding()
     waves, params = encoding.bound.content.waves, encoding.bound.params
     if waves is None or waves.coordinates is not None or waves.count > _MOST_WAVES:
@@ -184,8 +182,8 @@ def ladder_of(choice: Choice) -> tuple[Ladder, ...]:
         with np.errstate(divide="ignore"):
             return np.abs(2 * np.pi / np.asarray(bound.content.waves.frequencies(np)))
 
-    bases, base = _stops(params.get("base"), _BASES)
-    factors, factor = _stops(params.get("factor"), _FACTORS)
+    bases, base = _slider_stops(params.get("base"), _BASES)
+    factors, factor = _slider_stops(params.get("factor"), _FACTORS)
     own = [rungs(bases[base], each) for each in factors]
     if all(np.array_equal(each, own[0]) for each in own):
         factors, factor = (params.get("factor"),), 0
@@ -199,8 +197,8 @@ def _numbers(stops: Iterable[float | None]) -> tuple[float, ...]:
     return tuple(1.0 if stop is None else float(stop) for stop in stops)
 
 
-def _stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
-    """The values of a slider, including the requested one, and its index."""
+def _slider_stops(own: Any, usual: Iterable[float]) -> tuple[tuple[Any, ...], int]:
+    """Return the values of a slider, including the requested one, and its index."""
     if own is None:
         return (None,), 0
     stops = sorted({float(own), *usual})

@@ -1,4 +1,4 @@
-"""A page of figures: one HTML file without network access, readable without script.
+"""Write figures as one HTML file without network access, readable without script.
 
 Python writes maps as PNG and curves as SVG (`html_plots`), each with a table of some values.
 ``page.js`` reacts to pointer, keys and sliders, using the numbers in the page.
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     Live: TypeAlias = Clocks | Ladder
 
-_BYTES, _OF_CURVES = 240_000, 120_000
-"""Bytes of all panels out of a page's 300 kB, and of curve points when there are also maps."""
-_OF_PANEL, _OF_TABLE, _OF_CELL, _OF_POINT = 1_700, 2_600, 7, 20
+_BYTES, _CURVE_BYTES = 240_000, 120_000
+"""Bytes of all panels within a page's 300 kB, and of curve points when there are also maps."""
+_PANEL_BYTES, _TABLE_BYTES, _CELL_BYTES, _POINT_BYTES = 1_700, 2_600, 7, 20
 """Bytes of a panel without its values, of its table, of a map cell and of a point."""
 _MOST_PANELS = 64
 """The most panels of a figure; with more, some are shown."""
@@ -72,7 +72,7 @@ class Section(Record):
 def page_bytes(
     title: str, sections: Sequence[Section], *, cmap: str | None = None, theme: Theme | None = None
 ) -> Picture[bytes]:
-    """Figures as the bytes of one page, in the reader's theme unless ``theme`` is given.
+    """Return figures as the bytes of one page, in the reader's theme unless ``theme`` is given.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
@@ -95,28 +95,28 @@ def page_bytes(
 
 
 class _HtmlWriter:
-    """Writes the sections of a page, and collects the numbers for its script."""
+    """A writer of the sections of a page, which collects the numbers for its script."""
 
     def __init__(self, sections: Sequence[Section], cmap: str | None) -> None:
         panels = [panel for section in sections for panel in _panels_of(section.figure)]
         curves = [curve for each in panels if isinstance(each, Curves) for curve in each.curves]
         maps = sum(not isinstance(each, Curves) for each in panels)
         tables = min(len(panels), _TABLES)
-        free = _BYTES - _OF_PANEL * len(panels) - _OF_TABLE * tables
+        free = _BYTES - _PANEL_BYTES * len(panels) - _TABLE_BYTES * tables
         longest = max((len(curve.x) for curve in curves), default=0)
-        room = (min(free, _OF_CURVES) if maps else free) // _OF_POINT
+        room = (min(free, _CURVE_BYTES) if maps else free) // _POINT_BYTES
         self._points = longest
         while sum(min(self._points, len(curve.x)) for curve in curves) > room:
             self._points = max(1, self._points * 9 // 10)
         points = sum(min(self._points, len(curve.x)) for curve in curves)
-        self._cells = (free - _OF_POINT * points) // (_OF_CELL * max(1, maps))
+        self._cells = (free - _POINT_BYTES * points) // (_CELL_BYTES * max(1, maps))
         self._cmap = cmap
         self.panels: list[dict[str, Any]] = []
         self.live: list[dict[str, Any]] = []
         self.shown: list[Shown] = []
 
     def section(self, section: Section) -> str:
-        """A section: its interactive parts, then its panels; one color scale if it fits all."""
+        """Write a section: interactive parts, then panels, with one color scale if it fits all."""
         figure, panels = section.figure, _panels_of(section.figure)
         shown = {id(each): self._sampled(each) for each in panels if isinstance(each, Heatmap)}
         self.shown += shown.values()
@@ -150,14 +150,14 @@ class _HtmlWriter:
         many = f' many" style="--_most:{most}' * small
         return (
             f"<section>\n{tag('h2', section.heading)}{tag('p', section.words)}"
-            f"{''.join(map(self._moving, section.live))}{bar}"
+            f"{''.join(map(self._live_part, section.live))}{bar}"
             f'<div class="panels{many}">\n'
             f"{''.join(drawn)}</div>\n"
             f"{tag('p', '; '.join(dict.fromkeys(notes)), 'note')}</section>\n"
         )
 
     def _sampled(self, heatmap: Heatmap) -> Shown:
-        """As many rows and columns of a map as fit in the page."""
+        """Return as many rows and columns of a map as fit in the page."""
         rows, columns = (min(_MOST_SIDE, len(a.points)) for a in (heatmap.rows, heatmap.columns))
         if rows * columns > self._cells:
             side = int(self._cells**0.5)
@@ -167,10 +167,10 @@ class _HtmlWriter:
     def _panel(self, plot: MapPlot | CurvePlot) -> str:
         index = len(self.panels)
         self.panels.append(plot.data)
-        return plot.html(index, table=index < _TABLES)
+        return plot.html(index, plot.table() if index < _TABLES else "")
 
-    def _moving(self, live: Live) -> str:
-        """An interactive part with its sliders, hidden without script."""
+    def _live_part(self, live: Live) -> str:
+        """Write an interactive part with its sliders, hidden without script."""
         index = len(self.live)
         self.live.append(live.data)
         plot = self._panel(CurvePlot(live.figure, "", self._points)) if live.figure else ""

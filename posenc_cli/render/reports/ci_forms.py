@@ -1,4 +1,4 @@
-"""Any check's report for CI: JUnit XML, GitHub annotations, Markdown."""
+"""Write any check's report for CI: JUnit XML, GitHub annotations, Markdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from posenc_cli.checks.definition import SourcePlace
     from posenc_cli.errors import PosencError
 
-_OF_PROPERTIES = "%\r\n:,"
+_UNESCAPED_IN_PROPERTIES = "%\r\n:,"
 """The characters that the runner unescapes in a property."""
 _NOT_XML = "[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
@@ -34,8 +34,8 @@ class Case(Record):
 class CiReport(Record):
     """The report of a ``command``'s check for CI systems, as JUnit XML, annotations or Markdown.
 
-    ``state`` is the word in its heading. ``told`` are the paragraphs above its table of ``rows``,
-    ``notes`` those below; they are the run's output in JUnit.
+    ``state`` is the word in its heading. ``paragraphs`` are above its table of ``rows``, ``notes``
+    below; both are the run's output in JUnit.
     """
 
     command: str
@@ -43,13 +43,13 @@ class CiReport(Record):
     verdict: str
     cases: tuple[Case, ...]
     properties: Mapping[str, str]
-    told: Sequence[str] = ()
+    paragraphs: Sequence[str] = ()
     columns: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     notes: Sequence[str] = ()
 
     def junit(self, place: SourcePlace | None = None) -> str:
-        """The test cases as JUnit XML; ``place`` is the file that they are about."""
+        """Return the test cases as JUnit XML; ``place`` is the file that they are about."""
         from xml.etree import ElementTree as ET
 
         kinds = [case.problem[0] for case in self.cases if case.problem is not None]
@@ -65,7 +65,7 @@ class CiReport(Record):
         listed = ET.SubElement(suite, "properties")
         for name, value in self.properties.items():
             ET.SubElement(listed, "property", {"name": name, "value": _xml(value)})
-        where = {name: _xml(value) for name, value in _place(place).items()}
+        where = {name: _xml(value) for name, value in _place_attributes(place).items()}
         for case in self.cases:
             attributes = {
                 "classname": _xml(f"posenc.{self.command}.{case.group}"),
@@ -78,13 +78,13 @@ class CiReport(Record):
                 kind, code, message, text = case.problem
                 problem = ET.SubElement(element, kind, {"message": _xml(message), "type": code})
                 problem.text = _xml(text)
-        ET.SubElement(suite, "system-out").text = _xml("\n".join([*self.told, *self.notes]))
+        ET.SubElement(suite, "system-out").text = _xml("\n".join([*self.paragraphs, *self.notes]))
         ET.indent(root)
         # ASCII is valid UTF-8 even if the stream encodes other characters differently.
         return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root).decode("ascii")}'
 
     def github(self, place: SourcePlace | None = None) -> str:
-        """Annotations of GitHub Actions: an error for each case with a problem, else a notice."""
+        """Return annotations of GitHub Actions: an error for each problem, or else a notice."""
         lines = [
             annotation("error", f"{self.command}: {case.title}", case.problem[3], place)
             for case in self.cases
@@ -93,8 +93,8 @@ class CiReport(Record):
         return "\n".join(lines or [annotation("notice", self.command, self.verdict, place)])
 
     def markdown(self) -> str:
-        """The Markdown of a step's summary."""
-        blocks = [f"### posenc {self.command}: {self.state}", *map(markdown_cell, self.told)]
+        """Return the Markdown of a step's summary."""
+        blocks = [f"### posenc {self.command}: {self.state}", *map(markdown_cell, self.paragraphs)]
         if self.rows:
             lines = [self.columns, ["---"] * len(self.columns)]
             lines += [[*map(markdown_cell, row)] for row in self.rows]
@@ -103,7 +103,7 @@ class CiReport(Record):
 
 
 def failed_report(command: str, subject: str, error: PosencError, seconds: float) -> CiReport:
-    """The report on a subject that could not be checked: a single case with an error."""
+    """Return the report on a subject that could not be checked: a single case with an error."""
     details = error.message + (f"\nhint: {error.hint}" if error.hint else "")
     problem = "error", "subject", error.message, details
     return CiReport(
@@ -112,12 +112,11 @@ def failed_report(command: str, subject: str, error: PosencError, seconds: float
         error.message,
         (Case("subject", f"subject: {subject}", seconds, subject, problem),),
         {"subject": subject},
-        told=[f"{subject}: {details}"],
+        paragraphs=[f"{subject}: {details}"],
     )
 
 
-def _place(place: SourcePlace | None) -> dict[str, str]:
-    """A file, and a line in it if known, as attributes."""
+def _place_attributes(place: SourcePlace | None) -> dict[str, str]:
     if place is None:
         return {}
     line = {} if place.line is None else {"line": str(place.line)}
@@ -125,7 +124,7 @@ def _place(place: SourcePlace | None) -> dict[str, str]:
 
 
 def _xml(text: str) -> str:
-    r"""``text`` without the characters that XML cannot hold.
+    r"""Remove the characters that XML cannot hold.
 
     >>> _xml("a\x1b[31mb")
     'a[31mb'
@@ -134,14 +133,14 @@ def _xml(text: str) -> str:
 
 
 def annotation(level: str, title: str, message: str, place: SourcePlace | None = None) -> str:
-    r"""One workflow command, escaped as the runner unescapes it.
+    r"""Return one workflow command, with the characters escaped that the runner unescapes.
 
     >>> annotation("error", "a: b, c", "50%\nmore")
     '::error title=a%3A b%2C c::50%25%0Amore'
     """
-    values = {**_place(place), "title": title}
+    values = {**_place_attributes(place), "title": title}
     properties = ",".join(
-        f"{name}={_escaped(value, _OF_PROPERTIES)}" for name, value in values.items()
+        f"{name}={_escaped(value, _UNESCAPED_IN_PROPERTIES)}" for name, value in values.items()
     )
     return f"::{level} {properties}::{_escaped(message)}"
 
@@ -151,5 +150,5 @@ def _escaped(text: str, characters: str = "%\r\n") -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """A text escaped for a Markdown table."""
+    """Escape a text for a Markdown table."""
     return re.sub(r"([|<>`*_\\])", r"\\\1", " ".join(text.split()))

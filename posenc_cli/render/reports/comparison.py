@@ -1,4 +1,4 @@
-"""The report of a comparison of arrays, rotations or models, as text and JSON."""
+"""Report a comparison of arrays, rotations or models as text and JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def comparison_text(
     typesetter: Typesetter,
     identities: Identities | None = None,
 ) -> str:
-    """The answer, both sides, and their differences."""
+    """Return the answer, both sides, and their differences."""
     blocks = [comparison_answer(result, identities).text(typesetter)]
     if isinstance(result, ArrayComparison):
         lines = [
@@ -49,7 +49,9 @@ def comparison_text(
             for key, side, operand in zip("AB", result.sides, result.operands, strict=True)
         ]
         lines += result.not_compared
-        lines += [f"{key} is {what}" for key, what in _known(result, identities).summaries.items()]
+        lines += [
+            f"{key} is {what}" for key, what in _identities(result, identities).summaries.items()
+        ]
         return "\n".join([*blocks, *(typesetter.paragraph(line, whole=True) for line in lines)])
     lines = [*_rotation_lines(result), *_length_lines(result)]
     blocks += (typesetter.paragraph(line, whole=True) for line in lines)
@@ -59,10 +61,10 @@ def comparison_text(
 def comparison_answer(
     result: ArrayComparison | RotationComparison, identities: Identities | None = None
 ) -> Answer:
-    """Whether the sides are equal, in which settings they differ, and by how much."""
+    """Return whether the sides are equal, which settings differ, and by how much."""
     if not isinstance(result, ArrayComparison):
         return _rotation_answer(result)
-    known = _known(result, identities)
+    known = _identities(result, identities)
     cause = "; ".join(f"{name}: {a} in A, {b} in B" for name, (a, b) in known.differing.items())
     files = any(side.loaded is not None for side in result.sides)
     step = (
@@ -87,8 +89,11 @@ def comparison_answer(
     )
 
 
-def _known(result: ArrayComparison, identities: Identities | None) -> Identities:
-    """The known identities of files; a small file compared with an encoding is identified here."""
+def _identities(result: ArrayComparison, identities: Identities | None) -> Identities:
+    """Return the identities of files.
+
+    A small file compared with an encoding is identified here, without a summary.
+    """
     if identities is None and result.is_small and not result.ok:
         return replace(result.identities, summaries={})
     return identities or Identities({}, {})
@@ -97,7 +102,7 @@ def _known(result: ArrayComparison, identities: Identities | None) -> Identities
 def comparison_fields(
     result: ArrayComparison | RotationComparison, identities: Identities | None = None
 ) -> dict[str, Any]:
-    """The JSON fields of a comparison."""
+    """Return the JSON fields of a comparison."""
     if isinstance(result, ArrayComparison):
         fields = _array_fields(result)
     else:
@@ -129,7 +134,6 @@ def _array_fields(result: ArrayComparison) -> dict[str, Any]:
 
 
 def _largest_text(result: ArrayComparison) -> str:
-    """The largest difference with its place."""
     difference, dtypes = result.difference, [operand.dtype for operand in result.operands]
     a, b = (
         f"{value:.{_DIGITS.get(dtype, 17)}g}"
@@ -147,7 +151,7 @@ def _largest_text(result: ArrayComparison) -> str:
 
 
 def place_text(result: ArrayComparison) -> str:
-    """The entry at which two arrays differ most."""
+    """Return the entry at which two arrays differ most."""
     at = result.difference.at or ()
     if len(at) != 2:
         return f"[{', '.join(map(str, at))}]"
@@ -158,7 +162,7 @@ def place_text(result: ArrayComparison) -> str:
 
 
 def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
-    """The largest differences over all lengths, and the pairs at the length that differs most."""
+    """Return the largest differences over all lengths, and the pairs at the worst length."""
     worst, differences = result.worst, [length.difference for length in result.lengths]
     shown = worst.difference
     counts_units = all(difference.counts_units for difference in differences)
@@ -206,7 +210,7 @@ def _rotation_fields(result: RotationComparison) -> dict[str, Any]:
 
 
 def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iterator[str]:
-    """Tables of the parameters that differ, and of the pairs."""
+    """Yield tables of the parameters that differ, and of the pairs."""
     shown = result.worst.difference
     if parameters := _parameter_rows(result):
         yield typesetter.table(["parameter", "A", "B"], parameters)
@@ -220,24 +224,24 @@ def _rotation_tables(result: RotationComparison, typesetter: Typesetter) -> Iter
 
 
 def _rotation_answer(result: RotationComparison) -> Answer:
-    """The difference of two rotations at the length that differs most, and its cause."""
+    """Return the difference of two rotations at the length that differs most, and its cause."""
     worst, ok = result.worst, result.ok
     configs = any(side.sources for side in result.sides)
     step = "run posenc explain CONFIG to see where each value comes from" if configs else None
     difference, verdict = worst.difference, "ok" if result.ok else "DIFFERENT"
     if difference.worst is None:
-        alike = {
+        agrees = {
             "attention factor": difference.scales[0] == difference.scales[1],
             "softmax scale": result.same_softmax,
             "pairs or axes": difference.alike and result.same_axes,
         }
-        unlike = " and ".join(name for name, same in alike.items() if not same)
+        differing = " and ".join(name for name, same in agrees.items() if not same)
         where = " at the lengths compared" if result.goes_on else ""
-        told = (
-            f"{verdict if unlike else 'equal'}: all {difference.count} frequencies agree{where}"
-            f"{f', but not the {unlike}' if unlike and not ok else ''}"
+        agreement = (
+            f"{verdict if differing else 'equal'}: all {difference.count} frequencies agree{where}"
+            f"{f', but not the {differing}' if differing and not ok else ''}"
         )
-        return Answer(ok, told, _cause(result), next=None if ok else step)
+        return Answer(ok, agreement, _cause_text(result), next=None if ok else step)
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     pair = difference.worst
     differ = (
@@ -245,24 +249,24 @@ def _rotation_answer(result: RotationComparison) -> Answer:
         f"differ{'s' * (len(difference.pairs) == 1)}{where}, "
         f"pair {pair.index} the most (wavelength B/A {size_text(pair.ratio)})"
     )
-    return Answer(ok, f"{verdict}: {differ}", _cause(result), next=None if ok else step)
+    return Answer(ok, f"{verdict}: {differ}", _cause_text(result), next=None if ok else step)
 
 
-def _cause(result: RotationComparison) -> str | None:
-    """The parameters that differ, in one line; None if the comparison holds."""
+def _cause_text(result: RotationComparison) -> str | None:
+    """Return the parameters that differ, in one line; None if the comparison succeeds."""
     rows = [] if result.ok else _parameter_rows(result, sourced=False)
     more = f"; {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    told = "; ".join(f"{name}: {a} in A, {b} in B" for name, a, b in rows[:_NAMED])
-    return told + more if rows else None
+    listed = "; ".join(f"{name}: {a} in A, {b} in B" for name, a, b in rows[:_NAMED])
+    return listed + more if rows else None
 
 
 def _rotation_lines(result: RotationComparison) -> Iterator[str]:
-    """Both sides, and the differences besides frequencies."""
+    """Yield both sides, and the differences besides frequencies."""
     worst = result.worst
     difference = worst.difference
-    scales = _side_by_side(*difference.scales)
-    logits = _side_by_side(*(scale * scale for scale in difference.scales))
-    softmax = _side_by_side(*result.softmax_factors)
+    scales = _distinct_texts(*difference.scales)
+    logits = _distinct_texts(*(scale * scale for scale in difference.scales))
+    softmax = _distinct_texts(*result.softmax_factors)
     for key, side, bound, layout, scale, squared, factor in zip(
         *("AB", result.sides, worst.bounds, difference.layouts, scales, logits, softmax),
         strict=True,
@@ -277,7 +281,7 @@ def _rotation_lines(result: RotationComparison) -> Iterator[str]:
 
 
 def _length_lines(result: RotationComparison) -> Iterator[str]:
-    """The lengths that were compared with their results, if there are several."""
+    """Yield the lengths that were compared with their results, if there are several."""
     if len(result.lengths) == 1:
         return
     for equal, word in ((True, "equal"), (False, "different")):
@@ -291,7 +295,7 @@ def _length_lines(result: RotationComparison) -> Iterator[str]:
 
 
 def _parameter_rows(result: RotationComparison, *, sourced: bool = True) -> list[list[str]]:
-    """The parameters that differ, with their sources in a config if ``sourced``."""
+    """Return the parameters that differ, with their sources in a config if ``sourced``."""
     first, second = (bound.params for bound in result.worst.bounds)
     return [
         [
@@ -318,18 +322,18 @@ def _value_text(name: str, value: Any, sources: Mapping[str, str]) -> str:
 def _pair_row(pair: Pair) -> list[str]:
     lengths = [
         text if math.isfinite(length) else "∞"
-        for text, length in zip(_side_by_side(*pair.wavelengths), pair.wavelengths, strict=True)
+        for text, length in zip(_distinct_texts(*pair.wavelengths), pair.wavelengths, strict=True)
     ]
     return [str(pair.index), *lengths, size_text(pair.ratio)]
 
 
-def _side_by_side(a: float, b: float) -> tuple[str, str]:
-    """Two numbers to six digits, or to as many as distinguish them."""
+def _distinct_texts(a: float, b: float) -> tuple[str, str]:
+    """Format two numbers to six digits, or to as many as distinguish them."""
     return distinct_digits(a, b) if a != b else (f"{a:.6g}", f"{b:.6g}")
 
 
 def size_text(size: float) -> str:
-    """A size or a factor to four digits, or to as many as distinguish it from a whole number.
+    """Format a size or a factor to four digits, or more to distinguish it from a whole number.
 
     >>> size_text(0.31), size_text(2.0), size_text(1.99953)
     ('0.31', '2', '1.9995')
@@ -351,16 +355,16 @@ def _side_fields(side: Side) -> dict[str, Any]:
 
 
 def _encoding_text(side: Side) -> str:
-    """The encoding of a side, before its number format; empty for an array."""
+    """Return the encoding of a side, before its number format; empty for an array."""
     scheme = "" if side.scheme is None or side.scheme.name == side.name else side.scheme.name
     return "".join(f"{text}, " for text in (scheme, side.random_weights) if text)
 
 
-_OF_LAYERS = ("sliding-layers", "unturned-layers")
+_SETTINGS_OF_LAYERS = ("sliding-layers", "unturned-layers")
 
 
 def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
-    """The answer, both models, and each value that differs."""
+    """Return the answer, both models, and each value that differs."""
     lines = [
         f"{key} {_model_title(model)}: {reading.noun} {', '.join([reading.model_type, *schemes])}"
         for key, model in zip("AB", result.models, strict=True)
@@ -372,10 +376,10 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
         typesetter.paragraph(f"not checked: {name}: {why}", hanging=2)
         for name, why in result.unknown.items()
     ]
-    told, named = (
+    model_lines, compared_lines = (
         [typesetter.paragraph(line, whole=True) for line in part] for part in (lines, compared)
     )
-    head = [losses_answer(result).text(typesetter), *told, *unknown, *named]
+    head = [losses_answer(result).text(typesetter), *model_lines, *unknown, *compared_lines]
     if result.ok:
         return "\n".join(head)
     rows = [
@@ -389,7 +393,7 @@ def losses_text(result: ModelComparison, typesetter: Typesetter) -> str:
 
 
 def losses_answer(result: ModelComparison) -> Answer:
-    """The settings that differ between the models."""
+    """Return the settings that differ between the models."""
     count = len(result.compared)
     if result.ok:
         return Answer(True, f"ok: all {count} settings of A and B agree")
@@ -405,7 +409,7 @@ def losses_answer(result: ModelComparison) -> Answer:
 
 
 def losses_fields(result: ModelComparison) -> dict[str, Any]:
-    """The JSON fields of a comparison of models."""
+    """Return the JSON fields of a comparison of models."""
     return {
         **losses_answer(result).fields(),
         "kind": "models",
@@ -442,7 +446,7 @@ def _loss_cells(loss: Loss) -> Iterator[str]:
 def _loss_text(loss: Loss, value: Sourced) -> str:
     if value.value is None:
         return "none"
-    if loss.name in _OF_LAYERS:
+    if loss.name in _SETTINGS_OF_LAYERS:
         return ", ".join(range_texts(value.value)) or "none"
     if isinstance(value.value, float):
         return f"{value.value:.10g}"

@@ -1,7 +1,7 @@
-"""The figure of a check: the error relative to the tolerance, and its place.
+"""Make the figure of a check: the error relative to the tolerance, and its place.
 
-Both panels show error / tolerance: a curve of the largest by position, and, if a pair is beyond the
-tolerance, below it a map of each pair. Errors within the tolerance all have one color.
+Both panels show error / tolerance. The curve has the largest by position. If a pair exceeds the
+tolerance, a map below has each pair. Errors within the tolerance all have one color.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -20,14 +20,14 @@ from posenc_cli.render.terminal.plots import curves_lines
 if TYPE_CHECKING:
     from posenc_cli.rotary.verdict import Report
 
-_FEWEST = 2
+_FEWEST_POSITIONS = 2
 """The least number of positions for a curve."""
-_LEAST = 1e-3
+_LEAST_SHARE = 1e-3
 """The least share of the tolerance that a curve shows; the title says if errors are smaller."""
 
 
 def check_figure(report: Report) -> Panels | None:
-    """The error by position, and by position and pair; None if there is nothing to draw."""
+    """Return the error by position, and by position and pair; None if there is nothing to draw."""
     curve = error_curve(report)
     if curve is None:
         return None
@@ -42,7 +42,7 @@ def check_figure(report: Report) -> Panels | None:
 
 
 def _title(report: Report) -> str:
-    """The finding: the cause, or that every error is within the tolerance."""
+    """Return the finding: the cause, or that every error is within the tolerance."""
     if report.ok:
         return "ok: every error is within the tolerance"
     cause = report.diagnosis[0].text if report.diagnosis else "unknown cause"
@@ -50,18 +50,20 @@ def _title(report: Report) -> str:
 
 
 def error_curve(report: Report) -> Curves | None:
-    """The largest error at each position; None if there are too few positions to draw."""
+    """Return the largest error at each position; None if there are too few positions to draw."""
     shares = np.array(report.shares, np.float64)  # (points, pairs)
-    if len(shares) < _FEWEST or not np.isfinite(shares).any():
+    if len(shares) < _FEWEST_POSITIONS or not np.isfinite(shares).any():
         return None
     positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore"):
         largest = shares.max(axis=1)
     smaller = (
-        f"; errors below {_LEAST:g} are drawn at {_LEAST:g}" if (largest < _LEAST).any() else ""
+        f"; errors below {_LEAST_SHARE:g} are drawn at {_LEAST_SHARE:g}"
+        if (largest < _LEAST_SHARE).any()
+        else ""
     )
     return Curves(
-        (Curve.of(np.array(positions), np.maximum(largest, _LEAST)),),
+        (Curve.of(np.array(positions), np.maximum(largest, _LEAST_SHARE)),),
         f"the largest error at each position{smaller}",
         "position",
         "error / tolerance",
@@ -73,7 +75,7 @@ def error_curve(report: Report) -> Curves | None:
 
 
 def _map(report: Report) -> Heatmap:
-    """The powers of ten by which errors exceed the tolerance, 0 if within it."""
+    """Return the powers of ten by which errors exceed the tolerance, 0 if within it."""
     shares = np.array(report.shares, np.float64)
     positions = [position for position, _ in report.curve]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -93,9 +95,9 @@ def _map(report: Report) -> Heatmap:
 
 
 def deviation_text(report: Report, width: int, medium: Medium) -> str | None:
-    """The error of a failed check by position, in `CURVE_LINES` lines of text.
+    """Return the error of a failed check by position, in `CURVE_LINES` lines of text.
 
-    None if there is no curve to show.
+    It is None if there is no curve to show.
     """
     curves = None if report.ok else error_curve(report)
     if curves is None:

@@ -1,4 +1,4 @@
-"""The figure of a comparison.
+"""Make the figure of a comparison.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -24,7 +24,7 @@ from posenc_cli.render.figure import (
     Figure,
     Heatmap,
 )
-from posenc_cli.render.figures.encoded import parameters_text
+from posenc_cli.render.figures.encoded import PARAMETERS_IN_SIZES, parameters_text
 from posenc_cli.render.reports.comparison import place_text, size_text
 
 if TYPE_CHECKING:
@@ -34,19 +34,17 @@ if TYPE_CHECKING:
 
 _MOST_CELLS = 1 << 30
 """Entries that are read once more for a picture: about twenty seconds."""
-_SAID_BY_SIZES = ("dim", "heads", "grid")
 
 
 def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
-    """A − B as a map or a curve; for two rotations, wavelengths of B relative to those of A.
+    """Return A − B as a map or a curve; for two rotations, wavelengths of B relative to those of A.
 
-    If there are more entries than fit, none is lost: a value that stands for several is the one
-    farthest from 0.
+    If there are more entries than fit, a value that represents several is the one farthest from 0.
 
     Raises: InvalidInput if there are too many entries to read once more.
     """
     if not isinstance(result, ArrayComparison):
-        return _ratios(result)
+        return _ratio_curve(result)
     shape, at = result.difference.shape, result.difference.at
     check_size("A − B", math.prod(shape), _MOST_CELLS, "values in a picture", hint="--positions")
     rows, columns = (1, 1, *shape)[-2:] if len(shape) != 1 else (shape[0], 1)
@@ -72,7 +70,7 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
             notes=sampled if len(shown) < rows else (),
             joined=False,
         )
-    down, across = _axes(result.sides, rows, columns)
+    down, across = _matrix_axes(result.sides, rows, columns)
     return Heatmap(
         cells,
         down,
@@ -86,14 +84,17 @@ def difference_figure(result: ArrayComparison | RotationComparison) -> Figure:
 
 
 class _MatrixPair(Record):
-    """A matrix in each of two arrays: of a ``shape``, from the entry ``start`` of both on."""
+    """A matrix in each of two arrays, with a ``shape``, from the entry ``start`` of both on."""
 
     operands: Sequence[Operand]
     start: int
     shape: tuple[int, int]
 
     def farthest(self, rows: Sequence[int], columns: Sequence[int]) -> RealRows:
-        """The difference farthest from 0 among the entries from each row and column to the next."""
+        """Return the difference farthest from 0 in each block.
+
+        A block extends from a row and a column to the next of ``rows`` and ``columns``.
+        """
         of_column = np.searchsorted(columns, np.arange(self.shape[1]), side="right") - 1
         most = np.full(len(rows) * len(columns), -np.inf)
         least, end, place = -most, self.start + math.prod(self.shape), 0
@@ -104,29 +105,29 @@ class _MatrixPair(Record):
                 cells = np.arange(first - self.start, stop - self.start)
                 of_row = np.searchsorted(rows, cells // self.shape[1], side="right") - 1
                 where = of_row * len(columns) + of_column[cells % self.shape[1]]
-                apart = _differences(left[part], right[part])
+                differences = _differences(left[part], right[part])
                 with np.errstate(invalid="ignore"):  # NaN stays NaN
-                    np.maximum.at(most, where, apart)
-                    np.minimum.at(least, where, apart)
+                    np.maximum.at(most, where, differences)
+                    np.minimum.at(least, where, differences)
             place += left.size
         return np.where(most > -least, most, least).reshape(len(rows), len(columns))
 
 
 def _differences(left: NumberArray, right: NumberArray) -> Reals:
-    """A − B entry by entry, |A − B| if they are complex; equal entries, also NaN, give 0."""
+    """Return A − B by entry, |A − B| if they are complex; equal entries, also NaN, give 0."""
     if "c" in (left.dtype.kind, right.dtype.kind):
         left, right = left.astype(np.complex128), right.astype(np.complex128)
     else:
         left, right = left.astype(np.float64), right.astype(np.float64)
     equal = (left == right) | (np.isnan(left) & np.isnan(right))
     with np.errstate(invalid="ignore", over="ignore"):
-        apart = left - right
-        apart = np.abs(apart) if apart.dtype.kind == "c" else apart
-    return np.asarray(np.where(equal, 0.0, apart))
+        differences = left - right
+        differences = np.abs(differences) if differences.dtype.kind == "c" else differences
+    return np.asarray(np.where(equal, 0.0, differences))
 
 
-def _axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
-    """The axes of the rows and columns, as far as a side defines them."""
+def _matrix_axes(sides: Sequence[Side], rows: int, columns: int) -> tuple[Axis, Axis]:
+    """Return the axes of the rows and columns, if a side defines them."""
     for side in sides:
         if side.scheme is None or side.positions is None:
             continue
@@ -148,25 +149,28 @@ def _largest_text(result: ArrayComparison) -> str:
 
 
 def _side_text(side: Side) -> str:
-    """A side with its parameters."""
     if side.scheme is None:
         return side.title
     last = None if side.positions is None else side.positions.length - 1
     bound = side.encoding(side.seq_len).bound
-    named = parameters_text(bound, last=last, apart_from=_SAID_BY_SIZES)
+    named = parameters_text(bound, last=last, apart_from=PARAMETERS_IN_SIZES)
     return f"{side.title} ({named})" if named else side.title
 
 
-def _ratios(result: RotationComparison) -> Curves:
-    """The ratio of each pair's wavelength in B to A, at the length that differs most."""
+def _ratio_curve(result: RotationComparison) -> Curves:
+    """Return the ratio of each pair's wavelength in B to A, at the length that differs most."""
     worst = result.worst
     ratios = dict.fromkeys(range(worst.difference.count), 1.0)
     ratios |= {pair.index: pair.ratio for pair in worst.difference.pairs}
-    far = worst.difference.worst
-    where = "none" if far is None else f"pair {far.index}, wavelength B/A {size_text(far.ratio)}"
+    worst_pair = worst.difference.worst
+    where = (
+        "none"
+        if worst_pair is None
+        else f"pair {worst_pair.index}, wavelength B/A {size_text(worst_pair.ratio)}"
+    )
     length = f", {worst.seq_len} positions" if worst.seq_len else ""
     names = [
-        f"{side.title} ({parameters_text(bound, apart_from=_SAID_BY_SIZES)})"
+        f"{side.title} ({parameters_text(bound, apart_from=PARAMETERS_IN_SIZES)})"
         for side, bound in zip(result.sides, worst.bounds, strict=True)
     ]
     return Curves(

@@ -1,4 +1,4 @@
-"""The report on engines that differ, as text and JSON."""
+"""Report engines that differ, as text and JSON."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from posenc_cli.configs.resolved import Layers
     from posenc_cli.render.typesetting import Typesetter
 
-_OTHERWISE = "not compared: rotates other layers than the config says"
-_SILENT = "not compared"
+_ROTATES_OTHER_LAYERS = "not compared: rotates other layers than the config says"
+_NOT_COMPARED = "not compared"
 _UNTRACED = "posenc has read no other engine's code for this model type"
 _REFUSED = "no other engine whose code was read accepts it"
 
@@ -40,10 +40,10 @@ def engine_views_text(
     *,
     compare: str,
 ) -> str:
-    """The verdict, the largest difference and the next step, then the views, differing ones first.
+    """Return the verdict, the largest difference and the next step, then the views.
 
-    ``name(layers)`` returns the name of layers. ``compare`` is the command that compares one
-    engine, without the engine's name.
+    Differing views come first. ``name(layers)`` returns the name of layers. ``compare`` is the
+    command that compares one engine, without the engine's name.
     """
     answer = engine_views_answer(result, title, compare=compare)
     head = [typesetter.paragraph(answer.verdict, hanging=2)]
@@ -52,46 +52,46 @@ def engine_views_text(
         head.append(f"  next: {answer.next}")
     parts = ["\n".join(head)]
     parts += [typesetter.paragraph(f"Warning: {text}", hanging=2) for text in result.own.headlines]
-    for kinds in grouped(result.kinds, _alike):
+    for kinds in grouped(result.kinds, _reads_alike):
         lines = [typesetter.paragraph(name(kind.layers), hanging=2) for kind in kinds]
         first, *others = zip(ascii_uppercase, kinds[0].views, strict=False)
         for letter, view in (*others, first):
             lines += _view_lines(letter, view, result, typesetter)
         parts.append("\n".join(lines))
-    for heading, otherwise in ((_OTHERWISE, True), (_SILENT, False)):
-        if silent := list(_silent(result, otherwise=otherwise)):
+    for heading, otherwise in ((_ROTATES_OTHER_LAYERS, True), (_NOT_COMPARED, False)):
+        if silent := list(_uncompared_engines(result, otherwise=otherwise)):
             paragraphs = [typesetter.paragraph(text, indent=2, hanging=4) for text in silent]
             parts.append("\n".join([heading, *paragraphs]))
-    having = [reading.runtime for reading in result.readings if reading.resolved]
-    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in having)
+    readers = [reading.runtime for reading in result.readings if reading.resolved]
+    read = ", ".join(f"{runtime.name} ({runtime.version})" for runtime in readers)
     compared = f"read by {read}; compared: {', '.join(COMPARED)}, equal within {SAME:g}"
     parts.append(typesetter.paragraph(compared, hanging=2))
     return "\n\n".join(parts)
 
 
 def engine_views_answer(result: EngineViews, title: str, *, compare: str) -> Answer:
-    """The engines that differ, the largest difference, and the command that shows all of it."""
-    worst = _worst(result)
+    """Return the engines that differ, the largest difference, and the command that shows it."""
+    worst = _largest_difference(result)
     cause = worst and f"largest difference, {worst[0]}: {worst[1]}"
     return Answer(
-        True, f"{title}: {_verdict(result)}", cause, next=worst and f"{compare} {worst[0]}"
+        True, f"{title}: {_verdict_text(result)}", cause, next=worst and f"{compare} {worst[0]}"
     )
 
 
-def _alike(one: LayerViews, other: LayerViews) -> bool:
-    """Whether every engine reads two kinds of layers the same way."""
+def _reads_alike(one: LayerViews, other: LayerViews) -> bool:
+    """Return whether every engine reads two kinds of layers the same way."""
     both = zip(one.views, other.views, strict=False)
     return [view.engines for view in one.views] == [view.engines for view in other.views] and all(
         a.layers.same_encoding(b.layers) for a, b in both
     )
 
 
-def _verdict(result: EngineViews) -> str:
-    """The engines that differ from the first, or that all agree."""
-    having = [reading.runtime.name for reading in result.readings if reading.resolved]
+def _verdict_text(result: EngineViews) -> str:
+    """Name the engines that differ from the first, or say that all agree."""
+    readers = [reading.runtime.name for reading in result.readings if reading.resolved]
     others = [reading.runtime.name for reading in result.readings if reading.otherwise]
-    alike = set(having).intersection(*(kind.views[0].engines for kind in result.kinds))
-    differing = [name for name in having if name not in alike] + others
+    agreeing = set(readers).intersection(*(kind.views[0].engines for kind in result.kinds))
+    differing = [name for name in readers if name not in agreeing] + others
     if result.agree is None:
         refused = any(
             each.traced
@@ -100,32 +100,34 @@ def _verdict(result: EngineViews) -> str:
         )
         return f"{_REFUSED if refused else _UNTRACED}; nothing is compared"
     if not differing:
-        return f"{'both' if len(having) == 2 else f'all {len(having)}'} engines agree"
+        return f"{'both' if len(readers) == 2 else f'all {len(readers)}'} engines agree"
     verb = "differs" if len(differing) == 1 else "differ"
-    count = f"{len(differing)} of {len(having) + len(others)} engines {verb}"
-    return f"{count} from {having[0]}: {', '.join(differing)}"
+    count = f"{len(differing)} of {len(readers) + len(others)} engines {verb}"
+    return f"{count} from {readers[0]}: {', '.join(differing)}"
 
 
-def _worst(result: EngineViews) -> tuple[str, str] | None:
-    """The engine whose frequencies differ most, and how; else the first that differs."""
-    apart = [
+def _largest_difference(result: EngineViews) -> tuple[str, str] | None:
+    """Return the engine whose frequencies differ most, and how; else the first that differs."""
+    differing = [
         (view, view.apart) for kind in result.kinds for view in kind.views if view.apart is not None
     ]
-    if not apart:
+    if not differing:
         return None
-    view, worst = max(apart, key=lambda each: getattr(each[1].worst.difference.worst, "apart", 0.0))
-    return view.engines[0], next(_numbers(worst))
+    view, worst = max(
+        differing, key=lambda each: getattr(each[1].worst.difference.worst, "apart", 0.0)
+    )
+    return view.engines[0], next(_number_differences(worst))
 
 
 def _view_lines(
     letter: str, view: EngineView, result: EngineViews, typesetter: Typesetter
 ) -> Iterator[str]:
-    """The engines of a view, its encoding, and the reasons why it differs from the first."""
+    """Yield the engines of a view, its encoding, and the reasons why it differs from the first."""
     yield typesetter.paragraph(f"{letter}  {', '.join(view.engines)}", hanging=3)
     if view.apart is None and not view.why_not:
-        texts = [_encoding_text(view.layers), *_strength(view.layers)]
+        texts = [_encoding_text(view.layers), *_factor_texts(view.layers)]
     else:
-        texts = [*_apart(view), *_reasons(view, result)]
+        texts = [*_differences(view), *_reasons(view, result)]
     for text in texts:
         yield typesetter.paragraph(text, indent=3, hanging=5)
 
@@ -135,7 +137,7 @@ def _encoding_text(layers: Layers) -> str:
     return f"{layers.scheme}: {values}" if values else layers.scheme
 
 
-def _strength(layers: Layers) -> Iterator[str]:
+def _factor_texts(layers: Layers) -> Iterator[str]:
     if "attention_factor" in layers.derived:
         yield f"attention factor {layers.derived['attention_factor'].value:.10g}"
     if "softmax_multiplier" in layers.derived:
@@ -143,8 +145,8 @@ def _strength(layers: Layers) -> Iterator[str]:
         yield f"logits × {factor:.10g} by the softmax scale"
 
 
-def _apart(view: EngineView) -> Iterator[str]:
-    """The differences of a view from the first: its parameters, then its numbers."""
+def _differences(view: EngineView) -> Iterator[str]:
+    """Yield the differences of a view from the first: its parameters, then its numbers."""
     if view.apart is None:
         yield _encoding_text(view.layers)
         yield f"not compared with A: {view.why_not}"
@@ -155,25 +157,25 @@ def _apart(view: EngineView) -> Iterator[str]:
     else:
         fixed = view.apart.sides[0].given.keys() ^ view.apart.sides[1].given.keys()
         parameters = view.apart.sides[0].scheme.parameters if view.apart.sides[0].scheme else {}
-        for name in changed(view.apart):
+        for name in differing_parameters(view.apart):
             one, other = brief_text(own.get(name)), brief_text(first.get(name))
             if name in fixed and parameters[name].rules.follows_length:
                 kept = one if name in view.layers.params else f"{other} in A"
                 yield f"{name} {kept}, whatever the length"
             else:
                 yield f"{name} {one}, not {other}"
-    yield from _numbers(view.apart)
+    yield from _number_differences(view.apart)
 
 
-def changed(apart: RotationComparison) -> list[str]:
-    """The parameters that two rotations do not share."""
-    first, own = (bound.params for bound in apart.worst.bounds)
+def differing_parameters(comparison: RotationComparison) -> list[str]:
+    """Return the parameters that differ between two rotations."""
+    first, own = (bound.params for bound in comparison.worst.bounds)
     return [name for name in dict.fromkeys([*first, *own]) if first.get(name) != own.get(name)]
 
 
-def _numbers(apart: RotationComparison) -> Iterator[str]:
-    """The differences of two rotations at the length that differs most."""
-    worst = apart.worst
+def _number_differences(comparison: RotationComparison) -> Iterator[str]:
+    """Yield the differences of two rotations at the length that differs most."""
+    worst = comparison.worst
     difference = worst.difference
     where = f" for {worst.seq_len} positions" if worst.seq_len else ""
     if difference.worst is not None:
@@ -182,28 +184,28 @@ def _numbers(apart: RotationComparison) -> Iterator[str]:
             f"differ{'s' * (len(difference.pairs) == 1)}{where}, by up to "
             f"×{size_text(difference.worst.apart)} (pair {difference.worst.index})"
         )
-    elif apart.goes_on:
+    elif comparison.goes_on:
         yield "frequencies equal A's at the compared lengths; other lengths were not compared"
     else:
         yield "every frequency equals A's"
     if not difference.within(SAME) and difference.scales[0] != difference.scales[1]:
         first, own = difference.scales
         yield f"attention factor {own:.10g}{where}, not {first:.10g}"
-    if not apart.same_softmax:
-        first, own = apart.softmax_factors
+    if not comparison.same_softmax:
+        first, own = comparison.softmax_factors
         yield f"logits × {own:.10g} by the softmax scale, not × {first:.10g}"
-    if not difference.alike or not apart.same_axes:
+    if not difference.alike or not comparison.same_axes:
         yield "the layout, or the axes that pairs follow, differs"
     if equal := [
         str(length.seq_len)
-        for length in apart.lengths
+        for length in comparison.lengths
         if length.seq_len and length.difference.within(SAME)
     ]:
         yield f"equal to A for sequences of {', '.join(equal)} positions"
 
 
 def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
-    """What each engine of a view does differently, and the source of that."""
+    """Yield what each engine of a view does differently, and the source of that."""
     for reading in result.readings:
         if reading.runtime.name in view.engines:
             for departure in reading.departures:
@@ -212,7 +214,7 @@ def _reasons(view: EngineView, result: EngineViews) -> Iterator[str]:
 
 
 def short_place(evidence: str) -> str:
-    """The source of a departure, without the parts that its engine's name implies.
+    """Return the source of a departure, without the parts that its engine's name implies.
 
     >>> short_place("https://github.com/vllm-project/vllm/blob/v0.33.0/vllm/models/gpt_oss.py")
     'vllm/models/gpt_oss.py'
@@ -225,8 +227,8 @@ def short_place(evidence: str) -> str:
     return evidence.removeprefix("https://github.com/")
 
 
-def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
-    """The engines that do not read the config, or read it ``otherwise``, grouped by reason."""
+def _uncompared_engines(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
+    """Group engines that refuse the config, or read it differently (``otherwise``), by reason."""
     reasons: dict[str, list[str]] = {}
     for reading in result.readings:
         if reading.resolved is None and reading.traced and reading.otherwise is otherwise:
@@ -242,7 +244,7 @@ def _silent(result: EngineViews, *, otherwise: bool) -> Iterator[str]:
 
 
 def engine_views_fields(result: EngineViews) -> dict[str, Any]:
-    """The JSON fields besides transformers' reading: the engines, and the views by layers."""
+    """Return the JSON fields besides transformers' reading: engines, and views by layers."""
     return {
         "agree": result.agree,
         "compared": list(COMPARED),
@@ -295,20 +297,20 @@ def _view_fields(view: EngineView) -> dict[str, Any]:
     }
 
 
-def _apart_fields(apart: RotationComparison) -> dict[str, Any]:
-    worst = apart.worst
+def _apart_fields(comparison: RotationComparison) -> dict[str, Any]:
+    worst = comparison.worst
     pair = worst.difference.worst
     return {
-        "of": apart.sides[0].runtime,
-        "params": changed(apart),
+        "of": comparison.sides[0].runtime,
+        "params": differing_parameters(comparison),
         "seq_len": worst.seq_len,
-        "all_lengths": not apart.goes_on,
+        "all_lengths": not comparison.goes_on,
         "differing": len(worst.difference.pairs),
         "count": worst.difference.count,
         "largest_factor": pair.apart if pair and math.isfinite(pair.apart) else None,
         "pair": None if pair is None else pair.index,
         "attention_factors": list(worst.difference.scales),
-        "softmax_factors": list(apart.softmax_factors),
+        "softmax_factors": list(comparison.softmax_factors),
         "layouts": list(worst.difference.layouts),
-        "same_axes": worst.difference.alike and apart.same_axes,
+        "same_axes": worst.difference.alike and comparison.same_axes,
     }

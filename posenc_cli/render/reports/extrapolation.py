@@ -1,4 +1,4 @@
-"""The report of an experiment: text, JSON, and a figure."""
+"""Report an experiment as text, JSON and a figure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from posenc_cli.experiments.summary import (
 )
 from posenc_cli.experiments.tasks import TASKS
 from posenc_cli.records import Record
-from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_looks, grouped
+from posenc_cli.render.figure import Curve, Curves, Envelope, Panels, check_distinguishable, grouped
+from posenc_cli.render.ticks import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +48,7 @@ _MOST_BANDS = 3
 """The most curves with intervals: more bands hide each other, and the tables have them."""
 
 _LONGER = "train longer (--steps)"
-"""The next step if something has not learned its task."""
+"""The next step if a model has not learned its task."""
 
 
 class ExperimentReport(Record):
@@ -59,7 +60,7 @@ class ExperimentReport(Record):
 
     @classmethod
     def of(cls, request: ExperimentRequest, results: Sequence[JobResult]) -> ExperimentReport:
-        """The report on the results of a request, or of some of its jobs."""
+        """Return the report on the results of a request, or of some of its jobs."""
         return cls(request, tuple(results), summaries(request, results))
 
     @property
@@ -72,7 +73,7 @@ class ExperimentReport(Record):
         return [run for result in self.results for run in result.runs]
 
     def text(self, typesetter: Typesetter) -> str:
-        """The report for a reader: tables of each task, the verdicts, and the notes."""
+        """Return the report for a reader: the verdicts, tables of each task, and the notes."""
         blocks = [block for items in self._by_task for block in self._task_blocks(items)]
         texts = [
             f"{typesetter.paragraph(title)}\n\n{typesetter.table(header, rows)}"
@@ -88,13 +89,13 @@ class ExperimentReport(Record):
     def _task_blocks(
         self, summaries: Sequence[EncodingSummary]
     ) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-        """The tables of a task: a title, a header and rows for each."""
+        """Yield the tables of a task: a title, a header and rows for each."""
         task, trained = TASKS[summaries[0].task], summaries[0].trained
         last = last_places(self.request, task.name)
-        names = _name_columns(summaries)
+        names = _naming_columns(summaries)
         lengths = [item.length for item in summaries[0].lengths]
         longest = lengths[-1]
-        ranges = _ranges(summaries[0].lengths)
+        ranges = _table_ranges(summaries[0].lengths)
         first = names.pop(0)
         several = any(len(item.seeds) > 1 for item in summaries)
         interval = ", with half its 95% interval over seeds" if several else ""
@@ -139,7 +140,7 @@ class ExperimentReport(Record):
             )
 
     def _verdict_lines(self) -> list[str]:
-        """The verdict on each row; one for all extensions of an encoding that has not learned."""
+        """Return the verdicts; all extensions of an encoding that has not learned share one."""
         several = len(self.request.tasks) > 1
         lines = [
             f"{f'{item.task}, ' if several else ''}"
@@ -149,37 +150,38 @@ class ExperimentReport(Record):
         return [*dict.fromkeys(lines)]
 
     def _notes(self) -> list[str]:
-        """The basis of the tables, and caveats."""
+        """Return the basis of the tables, and caveats."""
         notes = [RULE] if any(item.judged for item in self.summaries) else []
         notes += [text for item in self.summaries if (text := _untrained_text(item))]
-        notes += self._unstretched()
-        request, seeds = self.request, self.request.seeds
-        models = f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
+        notes += self._unchanged_encodings()
+        request, seeds = self.request, counted(self.request.seeds, "seed")
         drawn = "" if request.positions is None else f", positions drawn below {request.positions}"
         notes.append(
             f"Each model: {request.size} (layers, heads, columns of a head), {request.steps} "
-            f"steps of {request.batch} sequences; {models}{drawn}. Encodings are not ranked."
+            f"steps of {request.batch} sequences; {seeds}{drawn}. Encodings are not ranked."
         )
         return [*dict.fromkeys(notes)]
 
-    def _unstretched(self) -> list[str]:
-        """The encodings that a requested extension does not change."""
-        there = {(run.encoding, run.stretch) for run in self.runs}
-        trained = {key.key for key in self.results}
-        ended = {job.encoding.label for job in self.request.jobs() if job.key in trained}
+    def _unchanged_encodings(self) -> list[str]:
+        """Name the encodings that a requested extension does not change."""
+        finished_runs = {(run.encoding, run.stretch) for run in self.runs}
+        finished_jobs = {key.key for key in self.results}
+        finished_encodings = {
+            job.encoding.label for job in self.request.jobs() if job.key in finished_jobs
+        }
         lines = []
         for stretch in self.request.stretches:
             names = [
                 item.label
                 for item in self.request.encodings
-                if item.label in ended and (item.label, stretch) not in there
+                if item.label in finished_encodings and (item.label, stretch) not in finished_runs
             ]
             if names:
                 lines.append(f"{stretch} does not change {', '.join(names)}.")
         return lines
 
     def fields(self) -> dict[str, Any]:
-        """The report for JSON; losses are in nats."""
+        """Return the report for JSON; losses are in nats."""
         runs: list[dict[str, Any]] = [
             {
                 "scheme": run.scheme,
@@ -208,7 +210,7 @@ class ExperimentReport(Record):
             "summary": [item.fields() for item in self.summaries],
             "rule": RULE,
             "request": self.request.fields(),
-            # Differing values are joined by slashes.
+            # Slashes separate differing values.
             "environment": {
                 name: " / ".join(
                     dict.fromkeys(result.environment.get(name, "?") for result in self.results)
@@ -239,19 +241,19 @@ class ExperimentReport(Record):
         }
 
     def figure(self) -> Panels:
-        """Loss by position at the longest length, and loss over the last places by length.
+        """Return loss by position at the longest length, and loss over the last places by length.
 
         Raises: InvalidInput if there are too many encodings to distinguish.
         """
         panels = []
         for items in self._by_task:
-            check_looks(range(len(items)))
+            check_distinguishable(range(len(items)))
             task = f"{items[0].task}: " if len(self._by_task) > 1 else ""
             panels += [self._by_position(items, task), self._by_length(items, task)]
         request = self.request
         names = ", ".join(item.label for item in request.encodings)
         tasks = ", ".join(f"{name} at {trained_length(request, name)}" for name in request.tasks)
-        seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+        seeds = counted(request.seeds, "seed")
         notes = [
             f"transformers of {request.size}, {request.steps} steps of {request.batch}, {seeds}",
             *(_untrained_text(item).removesuffix(".") for item in self.summaries),
@@ -260,8 +262,8 @@ class ExperimentReport(Record):
         if stopped:
             notes.append(f"{STOPPED}: {', '.join(stopped)}")
         title = f"{names}: loss past the trained length, {tasks}"
-        told = tuple(filter(None, dict.fromkeys(notes)))
-        return Panels(tuple(panels), title, shared=False, notes=told)
+        unique_notes = tuple(filter(None, dict.fromkeys(notes)))
+        return Panels(tuple(panels), title, shared=False, notes=unique_notes)
 
     def _by_position(self, summaries: Sequence[EncodingSummary], task: str) -> Curves:
         lengths = summaries[0].lengths
@@ -305,7 +307,7 @@ class ExperimentReport(Record):
     def _curve(
         self, item: EncodingSummary, places: Sequence[float], losses: Sequence[Estimate]
     ) -> Curve:
-        """A curve of means, with their intervals if there are several seeds."""
+        """Return a curve of means, with their intervals if there are several seeds."""
         envelope = None
         if len(item.seeds) > 1 and len(self.summaries) <= _MOST_BANDS:
             # No loss is below 0, though Student's interval of a few seeds may extend there.
@@ -324,18 +326,18 @@ def check_pictured(counts: Sequence[tuple[str, int]]) -> None:
     Raises: InvalidInput.
     """
     for task in dict.fromkeys(task for task, _ in counts):
-        check_looks(range(sum(count for name, count in counts if name == task)))
+        check_distinguishable(range(sum(count for name, count in counts if name == task)))
 
 
-def _name_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:
-    """The header of the columns that name a row, then the names of each row."""
+def _naming_columns(summaries: Sequence[EncodingSummary]) -> list[list[str]]:
+    """Return the header of the columns that name a row, then the names of each row."""
     if all(item.stretch == "none" for item in summaries):
         return [["encoding"], *([item.encoding] for item in summaries)]
     return [["encoding", "stretch"], *([item.encoding, item.stretch] for item in summaries)]
 
 
-def _ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
-    """The parts of the axis of the longest length: up to the first, and from each to the next."""
+def _table_ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
+    """Return parts of the longest length's axis: up to the first length, and between lengths."""
     extents = sorted({length.extent for length in lengths})
     if len(extents) > 1:
         return [*pairwise([0, *extents])]
@@ -345,7 +347,7 @@ def _ranges(lengths: Sequence[LengthSummary]) -> list[tuple[int, int]]:
 
 
 def _estimate_text(loss: Estimate) -> str:
-    """A mean and half its interval.
+    """Return a mean and half its interval.
 
     >>> _estimate_text(Estimate(3, 1.3982, 0.1, 0.0249)), _estimate_text(Estimate(1, 1.3982))
     ('1.40 ±.02', '1.40')
@@ -362,7 +364,7 @@ def _places_text(count: int) -> str:
 
 
 def _untrained_text(item: EncodingSummary) -> str:
-    """The untrained parts of a learned table that some length uses."""
+    """Name the untrained parts of a learned table that some length uses."""
     met: dict[str, list[str]] = {}
     for length in item.lengths:
         if length.untrained:

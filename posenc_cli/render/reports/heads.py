@@ -1,4 +1,4 @@
-"""The report on attention heads: text, figure, and JSON.
+"""Report attention heads as text, figure and JSON.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -22,7 +22,7 @@ from posenc_cli.budget import LISTED_VALUES, check_size
 from posenc_cli.formulas.context_extension.stretches import NONE
 from posenc_cli.positions import range_texts
 from posenc_cli.records import replace
-from posenc_cli.render.figure import Curve, Curves, Panels, check_looks, distinct_names
+from posenc_cli.render.figure import Curve, Curves, Panels, check_distinguishable, distinct_names
 from posenc_cli.render.figures.encoded import parameters_text, sourced
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from posenc_cli.render.typesetting import Typesetter
 
 _MOST_OFFSETS = 128
-"""Offsets of a curve, the first ones: with more, a wave of six positions looks like a band."""
+"""The first offsets, shown as a curve: with more, a wave of six positions looks like a band."""
 _FEW = 2
 """The most encodings whose attention one line names."""
 _SHARE_DIGITS = 3
 
 
 def heads_fields(results: Sequence[HeadResult], findings: Sequence[HeadFinding]) -> dict[str, Any]:
-    """The results for JSON."""
+    """Return the results for JSON."""
     head = results[0].head
     learned = sum(len(result.head.pairs) + result.head.basis.size for result in results)
     check_size("the heads", learned, LISTED_VALUES, "learned numbers in JSON")
@@ -78,7 +78,7 @@ def _result_fields(result: HeadResult) -> dict[str, Any]:
 
 
 def _learned_fields(head: FittedHead) -> dict[str, Any]:
-    """The learned values, if they are meaningful by themselves."""
+    """Return the learned values, if they are meaningful by themselves."""
     numbers = [_rounded(number) for number in head.optimum.numbers.tolist()]
     if head.pairs:
         return {
@@ -108,7 +108,7 @@ def heads_text(
     *,
     pictured: bool = False,
 ) -> str:
-    """The results for a reader: requirements, a table of each target, and notes.
+    """Return the results for a reader: requirements, a table of each target, and notes.
 
     If the results are ``pictured``, notes that the picture has are left out.
     """
@@ -119,16 +119,19 @@ def heads_text(
     ]
     names = _names_by_head(results)
     head = [*(_finding_text(finding, names) for finding in findings)]
-    head += [_answer([r for r in results if r.head.target.name == target]) for target in targets]
+    head += [
+        _attention_sentence([r for r in results if r.head.target.name == target])
+        for target in targets
+    ]
     blocks = ["\n".join(map(typesetter.paragraph, head)), *blocks]
     lines = map(typesetter.paragraph, _legend(results, pictured=pictured))
     return "\n\n".join([*blocks, "\n".join(lines)])
 
 
-def _answer(results: Sequence[HeadResult]) -> str:
-    """The attention on a target at the longest length: of many, the most and the least."""
+def _attention_sentence(results: Sequence[HeadResult]) -> str:
+    """Describe the attention on a target at the longest length, or the extremes of many."""
     texts: dict[str, float] = {}
-    for name, result in zip(_names(results), results, strict=True):
+    for name, result in zip(_head_names(results), results, strict=True):
         stretch, mass = f", {result.stretch}" * (result.stretch != NONE), result.lengths[-1].mass
         if mass is not None:
             texts[f"{name}{stretch} {_share_text(mass)}"] = mass
@@ -144,12 +147,12 @@ def _target_text(results: Sequence[HeadResult], typesetter: Typesetter) -> str:
     lengths = [str(result.length) for result in results[0].lengths]
     stretched = any(result.stretch != NONE for result in results)
     header = ["scheme", *(["stretch"] if stretched else []), *lengths]
-    names = _names(results)
+    names = _head_names(results)
     rows = [
         [
             name,
             *([result.stretch] if stretched else []),
-            *map(_cell, result.lengths),
+            *map(_entry_text, result.lengths),
         ]
         for name, result in zip(names, results, strict=True)
     ]
@@ -167,7 +170,7 @@ def _distinct_heads(results: Sequence[HeadResult]) -> list[FittedHead]:
 
 
 def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
-    """A unique name for each head, by its id: letters distinguish encodings of one name."""
+    """Return a unique name for each head, by its id: letters distinguish encodings of one name."""
     heads = _distinct_heads(results)
     targets = dict.fromkeys(head.target.name for head in heads)
     by_target = [[head for head in heads if head.target.name == target] for target in targets]
@@ -178,13 +181,12 @@ def _names_by_head(results: Sequence[HeadResult]) -> dict[int, str]:
     }
 
 
-def _names(results: Sequence[HeadResult]) -> list[str]:
-    """The name of the head of each result."""
+def _head_names(results: Sequence[HeadResult]) -> list[str]:
     by_head = _names_by_head(results)
     return [by_head[id(result.head)] for result in results]
 
 
-def _cell(result: LengthResult) -> str:
+def _entry_text(result: LengthResult) -> str:
     if result.mass is None or result.right is None:
         return "-"
     right = str(int(result.right)) if result.right in (0, 1) else _share_text(result.right)
@@ -192,7 +194,7 @@ def _cell(result: LengthResult) -> str:
 
 
 def _share_text(share: float) -> str:
-    """A share in three decimals that never rounds to 0 or 1.
+    """Format a share in three decimals that never round to 0 or 1.
 
     >>> [_share_text(share) for share in (0.0001, 0.25, 0.9999)]
     ['<.001', '.250', '>.999']
@@ -218,7 +220,7 @@ def _finding_text(finding: HeadFinding, names: Mapping[int, str]) -> str:
 
 
 def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
-    """The meaning of the cells, and their basis."""
+    """Return the meaning of the table's entries, and their basis."""
     head, heads = results[0].head, _distinct_heads(results)
     meaning = (
         "cells: mean attention on the target's keys, then the share of queries with their largest "
@@ -228,12 +230,11 @@ def _legend(results: Sequence[HeadResult], *, pictured: bool) -> list[str]:
     names = _names_by_head(results)
     drawn = [f"{names[id(head)]}: {head.random_weights}" for head in heads if head.random_weights]
     untrained = [_untrained_text(result, names[id(result.head)]) for result in results]
-    rest = [] if pictured else _fit_lines(results)
+    rest = [] if pictured else _fit_notes(results)
     return [*dict.fromkeys(filter(None, [meaning, *rest, *untrained, *drawn]))]
 
 
-def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
-    """How the heads were fitted."""
+def _fit_notes(results: Sequence[HeadResult]) -> list[str]:
     head, names = results[0].head, _names_by_head(results)
     stretches = ", ".join(dict.fromkeys(r.stretch for r in results if r.stretch != NONE))
     stretched = f"{stretches}: applied at test time, with the factor length / {head.trained}"
@@ -242,7 +243,7 @@ def _fit_lines(results: Sequence[HeadResult]) -> list[str]:
 
 
 def _slow_text(head: FittedHead, name: str) -> str:
-    """The share of the learned values in pairs that complete no rotation in training."""
+    """Return the share of the learned values in pairs that complete no rotation in training."""
     if head.slow_share is None:
         return ""
     slow = sum(pair.wavelength > head.trained for pair in head.pairs)
@@ -254,7 +255,7 @@ def _slow_text(head: FittedHead, name: str) -> str:
 
 
 def _untrained_text(result: HeadResult, name: str) -> str:
-    """The buckets that occur at a length but never in training."""
+    """Name the buckets that occur at a length but never in training."""
     untrained = [length for length in result.lengths if length.untrained]
     if not untrained:
         return ""
@@ -269,16 +270,16 @@ def _untrained_text(result: HeadResult, name: str) -> str:
 
 
 def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
-    """The learned values: scores by offset, with the amplitudes of pairs if there are any.
+    """Return the learned values: scores by offset, with the amplitudes of pairs if there are any.
 
     Raises: InvalidInput if heads are too many to distinguish.
     """
     longest = max(length.length for length in results[0].lengths)
     curves = [
         _score_curves(name, result, longest)
-        for name, result in zip(_names(results), results, strict=True)
+        for name, result in zip(_head_names(results), results, strict=True)
     ]
-    kernel = _kernel_figure([*chain.from_iterable(curves)], results, longest)
+    kernel = _scores_figure([*chain.from_iterable(curves)], results, longest)
     pairs = _amplitude_figure(results, [0, *accumulate(map(len, curves))])
     if pairs is None:
         return kernel
@@ -286,8 +287,8 @@ def heads_figure(results: Sequence[HeadResult]) -> Curves | Panels:
     return Panels((scores, pairs), title=kernel.title, shared=False, notes=kernel.notes)
 
 
-def _label(head: FittedHead) -> str:
-    """The text that identifies a head: its model or config, its scheme and its parameters."""
+def _head_label(head: FittedHead) -> str:
+    """Return the text that identifies a head: model or config, scheme and parameters."""
     tables = head.basis.buckets is not None
     parameters = parameters_text(
         head.bound,
@@ -297,10 +298,9 @@ def _label(head: FittedHead) -> str:
     return sourced(f"{head.scheme} ({parameters})".removesuffix(" ()"), head.source)
 
 
-def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
-    """The scores of results by offset."""
-    names, heads, head = _names(results), _distinct_heads(results), results[0].head
-    check_looks(range(len(curves)))
+def _scores_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longest: int) -> Curves:
+    names, heads, head = _head_names(results), _distinct_heads(results), results[0].head
+    check_distinguishable(range(len(curves)))
     notes = [f"fitted on positions below {head.trained}, l2 = {head.l2:g}"]
     if longest > _MOST_OFFSETS:
         notes.append(f"the first {_MOST_OFFSETS} of {longest} offsets")
@@ -308,8 +308,8 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
         notes.append(f"extended by {longest / head.trained:g}")
     if len(heads) > 1:
         by_head = _names_by_head(results)
-        notes += [by_head[id(each)].removesuffix(each.name) + _label(each) for each in heads]
-    subject = ", ".join(dict.fromkeys(names)) if len(heads) > 1 else _label(head)
+        notes += [by_head[id(each)].removesuffix(each.name) + _head_label(each) for each in heads]
+    subject = ", ".join(dict.fromkeys(names)) if len(heads) > 1 else _head_label(head)
     return Curves(
         tuple(curves),
         f"{subject}: scores of a head that attends to {head.target.name}",
@@ -321,13 +321,13 @@ def _kernel_figure(curves: Sequence[Curve], results: Sequence[HeadResult], longe
 
 
 def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
-    """The scores of a query by offset; of two queries if they depend on more than the offset."""
+    """Return the scores by offset of a query, or of two if they depend on more than the offset."""
     head = result.head
     label = name if result.stretch == NONE else f"{name}, {result.stretch}"
     queries = {longest - 1: label}
     if not head.encoding.at(longest).by_offset:
-        both = head.trained - 1, longest - 1
-        queries = {query: f"{label}, query {query}" for query in dict.fromkeys(both)}
+        last_positions = head.trained - 1, longest - 1
+        queries = {query: f"{label}, query {query}" for query in dict.fromkeys(last_positions)}
     curves = []
     for query, text in queries.items():
         scores = head.last_scores(result.stretch, longest, query)[:_MOST_OFFSETS]
@@ -336,31 +336,33 @@ def _score_curves(name: str, result: HeadResult, longest: int) -> list[Curve]:
 
 
 def _amplitude_figure(results: Sequence[HeadResult], places: Sequence[int]) -> Curves | None:
-    """The amplitude of each pair by its wavelength, or None if there are none.
+    """Return the amplitude of each pair by its wavelength, or None if there are none.
 
-    ``places`` are the look indices of their score curves.
+    ``places`` are the color indices of their score curves.
     """
     curves: list[Curve] = []
     drawn: set[int] = set()
     wavelengths: list[float] = []
-    for place, name, result in zip(places, _names(results), results, strict=False):
+    for place, name, result in zip(places, _head_names(results), results, strict=False):
         pairs = [pair for pair in result.head.pairs if math.isfinite(pair.wavelength)]
         if pairs and id(result.head) not in drawn:
             drawn.add(id(result.head))
-            own = tuple(pair.wavelength for pair in pairs)
-            wavelengths += own
+            pair_wavelengths = tuple(pair.wavelength for pair in pairs)
+            wavelengths += pair_wavelengths
             heights = tuple(_rounded(pair.amplitude) for pair in pairs)
-            curves.append(Curve(own, heights, name, color=place))
+            curves.append(Curve(pair_wavelengths, heights, name, color=place))
     if not curves:
         return None
-    of = f": {curves[0].name}" if len(curves) == 1 < len(_distinct_heads(results)) else ""
-    turning = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
+    of_head = f": {curves[0].name}" if len(curves) == 1 < len(_distinct_heads(results)) else ""
+    whole_wavelengths = min(wavelengths), min(float(results[0].head.trained), max(wavelengths))
     return Curves(
         tuple(curves),
-        f"amplitude of each pair{of}",
+        f"amplitude of each pair{of_head}",
         x_label="wavelength, in positions",
         y_label="amplitude",
         x_scale="log",
         joined=False,
-        spans=((*turning, "a whole wavelength in training"),) if turning[0] < turning[1] else (),
+        spans=((*whole_wavelengths, "a whole wavelength in training"),)
+        if whole_wavelengths[0] < whole_wavelengths[1]
+        else (),
     )

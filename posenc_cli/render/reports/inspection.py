@@ -1,4 +1,4 @@
-"""The report on properties: a table, JSON, and forms for CI."""
+"""Report properties as a table, JSON, and forms for CI."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _BETWEEN = 3  # spaces between columns of a table
 def inspection_fields(
     inspections: Sequence[Inspection], judgements: Sequence[Judgement]
 ) -> dict[str, Any]:
-    """Inspections as JSON fields, finite numbers only."""
+    """Return inspections as JSON fields, finite numbers only."""
     return {
         **inspection_answer(inspections, judgements).fields(),
-        "schemes": [_fields(known) for known in inspections],
+        "schemes": [_fields(inspection) for inspection in inspections],
         "requirements": [
             {
                 "scheme": judgement.subject,
@@ -42,15 +42,15 @@ def inspection_fields(
     }
 
 
-def _fields(known: Inspection) -> dict[str, Any]:
+def _fields(inspection: Inspection) -> dict[str, Any]:
     return {
-        "scheme": known.name,
-        "kind": known.kind,
-        "params": dict(known.params),
-        "rows": known.looked_at,
-        "axis": known.axis,
-        "count": known.count,
-        "weights": known.random_weights,
+        "scheme": inspection.name,
+        "kind": inspection.kind,
+        "params": dict(inspection.params),
+        "rows": inspection.looked_at,
+        "axis": inspection.axis,
+        "count": inspection.count,
+        "weights": inspection.random_weights,
         "properties": [
             {
                 "name": found.name,
@@ -62,7 +62,7 @@ def _fields(known: Inspection) -> dict[str, Any]:
                 "reason": found.reason,
                 **finite_or_null(dict(found.details)),
             }
-            for found in known.properties
+            for found in inspection.properties
         ],
     }
 
@@ -74,35 +74,40 @@ def inspection_text(
     *,
     verbose: bool = False,
 ) -> str:
-    """The answer, then one inspection with its reasons, or several side by side."""
+    """Return the answer, then one inspection with its reasons, or several side by side."""
     answer = inspection_answer(inspections, judgements).verdict.splitlines()
     head = "\n".join(map(typesetter.paragraph, answer))
     if len(inspections) > 1:
-        blocks = [head, *_several(inspections, typesetter, verbose=verbose)]
+        blocks = [head, *_several_inspections(inspections, typesetter, verbose=verbose)]
     else:
-        about, *blocks = _one(inspections[0], typesetter, verbose=verbose)
+        about, *blocks = _one_inspection(inspections[0], typesetter, verbose=verbose)
         blocks = [f"{head}\n{about}", *blocks]
     return typesetter.report(*blocks)
 
 
 def inspection_answer(inspections: Sequence[Inspection], judgements: Sequence[Judgement]) -> Answer:
-    """The requirements with their results; without any, the properties that hold."""
+    """Return the requirements with their results; without any, the properties that hold."""
     ok = all(judgement.ok for judgement in judgements)
-    return Answer(ok, "\n".join(judgement_lines(judgements) or map(_held, inspections)))
+    return Answer(
+        ok, "\n".join(judgement_lines(judgements) or map(_properties_sentence, inspections))
+    )
 
 
-def _held(known: Inspection) -> str:
-    """The number of properties that hold, and those that do not, in a sentence."""
-    asked = [found for found in known.properties if found.holds is not None]
-    held = [found for found in asked if found.holds]
-    proved = sum(found.evidence == "proved" for found in held)
+def _properties_sentence(inspection: Inspection) -> str:
+    """Return the number of properties that hold, and those that do not, in a sentence."""
+    asked = [found for found in inspection.properties if found.holds is not None]
+    holding = [found for found in asked if found.holds]
+    proved = sum(found.evidence == "proved" for found in holding)
     failing = ", ".join(found.name for found in asked if not found.holds)
-    text = f"{known.name}: {len(held)} of {len(asked)} properties hold, {proved} of them proved"
+    text = (
+        f"{inspection.name}: {len(holding)} of {len(asked)} properties hold, "
+        f"{proved} of them proved"
+    )
     return f"{text}; not {failing}" if failing else text
 
 
 def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
-    """Whether the requirements are met, and which are not; empty without requirements."""
+    """Return whether the requirements are met, and which are not; empty without requirements."""
     if not judgements:
         return []
     failed = [judgement for judgement in judgements if not judgement.ok]
@@ -114,7 +119,7 @@ def judgement_lines(judgements: Sequence[Judgement]) -> list[str]:
     ]
 
 
-def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[str]:
+def _one_inspection(inspection: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[str]:
     header = ["property", "holds", "value", "what the value is"]
     rows = [
         [
@@ -124,41 +129,41 @@ def _one(known: Inspection, typesetter: Typesetter, *, verbose: bool) -> list[st
             "" if found.value is None else PROPERTIES[found.name],
             *([", ".join(map(str, found.at or ()))] if verbose else []),
         ]
-        for found in known.properties
+        for found in inspection.properties
     ]
-    about = f"{known.name}: {known.looked_at}"
-    if known.random_weights:
-        about += f"; {known.random_weights}"
+    about = f"{inspection.name}: {inspection.looked_at}"
+    if inspection.random_weights:
+        about += f"; {inspection.random_weights}"
     return [
         typesetter.paragraph(about),
         typesetter.table([*header, *(["at"] if verbose else [])], rows),
-        "\n".join(typesetter.paragraph(note, hanging=2) for note in _notes(known)),
+        "\n".join(typesetter.paragraph(note, hanging=2) for note in _notes(inspection)),
     ]
 
 
-def _notes(known: Inspection) -> list[str]:
-    """Notes that do not fit in the table: linear maps, contents, reasons and samples."""
-    notes = [_shift_note(known), _decay_note(known)]
-    told = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
+def _notes(inspection: Inspection) -> list[str]:
+    """Return notes that do not fit in the table: linear maps, contents, reasons and samples."""
+    notes = [_shift_note(inspection), _decay_note(inspection)]
+    noted_above = {"linear-shift", "linear-shift-held-out", "decay"} if notes[0] else {"decay"}
     by_reason: dict[str, list[str]] = {}
-    for found in known.properties:
-        plain = found.name in told or found.name.startswith("distinct")
+    for found in inspection.properties:
+        plain = found.name in noted_above or found.name.startswith("distinct")
         if not plain and (found.holds is not True or found.sample):
             by_reason.setdefault(found.reason, []).append(found.name)
     notes += [f"{', '.join(names)}: {reason}" for reason, names in by_reason.items() if reason]
-    if any(found.sample for found in known.properties):
+    if any(found.sample for found in inspection.properties):
         notes.append("~ is the value of a sample")
     return [note for note in notes if note]
 
 
-def _shift_note(known: Inspection) -> str:
-    here, beyond = known.property("linear-shift"), known.property("linear-shift-held-out")
+def _shift_note(inspection: Inspection) -> str:
+    here, beyond = inspection.property("linear-shift"), inspection.property("linear-shift-held-out")
     if "fitted_on" not in here.details:
         return ""
     first, last = here.details["fitted_on"]
     note = (
-        f"linear-shift: the least-squares map to the next row, fitted on {known.axis}s {first} … "
-        f"{last}, leaves {here.value:.2g} there"
+        f"linear-shift: the least-squares map to the next row, fitted on {inspection.axis}s "
+        f"{first} … {last}, leaves {here.value:.2g} there"
     )
     if beyond.value is not None:
         note += f" and {beyond.value:.2g} beyond"
@@ -169,31 +174,33 @@ def _shift_note(known: Inspection) -> str:
     return note
 
 
-def _decay_note(known: Inspection) -> str:
-    decay = known.property("decay")
+def _decay_note(inspection: Inspection) -> str:
+    decay = inspection.property("decay")
     note = f"decay: {decay.reason}"
     if "independent" not in decay.details:
         return note
     distances = decay.details["distances"]
     deviation = decay.details["independent"]["deviation"]
-    ends = f"{_short(deviation[0])} at 0 and {_short(deviation[-1])} at {distances[-1]}"
+    ends = (
+        f"{_short_number(deviation[0])} at 0 and {_short_number(deviation[-1])} at {distances[-1]}"
+    )
     note += f"; independent q and k: mean 0, deviation {ends}"
     if "bound" in decay.details:
         bound = decay.details["bound"]
-        note += f"; RoFormer's bound there {_short(bound[0])} and {_short(bound[-1])}"
+        note += f"; RoFormer's bound there {_short_number(bound[0])} and {_short_number(bound[-1])}"
     negative = decay.details["negative_from"]
     return note if negative is None else f"{note}; first negative at {negative}"
 
 
-def _short(value: float | None) -> str:
+def _short_number(value: float | None) -> str:
     return "past float64" if value is None else f"{value:.3g}"
 
 
-def _several(
+def _several_inspections(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, verbose: bool
 ) -> list[str]:
     labels = ["", "positions", *PROPERTIES]
-    columns = [_column(known) for known in inspections]
+    columns = [_column(inspection) for inspection in inspections]
     widest = max(len(cell) for column in columns for cell in column) + _BETWEEN
     across = max(1, (typesetter.width - max(map(len, labels))) // widest)
     tables = []
@@ -203,51 +210,57 @@ def _several(
     return [*tables, *_legend(inspections, typesetter, values=verbose)]
 
 
-def _column(known: Inspection) -> list[str]:
-    """The column of one of several inspections, from its name down."""
-    cells = [_cell(known.property(name)) for name in PROPERTIES]
-    count = f"{known.count}" if known.axis == "position" else f"{known.count} {known.axis}s"
-    return [known.name, count, *cells]
+def _column(inspection: Inspection) -> list[str]:
+    """Return the column of one of several inspections, from its name down."""
+    cells = [_entry_text(inspection.property(name)) for name in PROPERTIES]
+    count = (
+        f"{inspection.count}"
+        if inspection.axis == "position"
+        else f"{inspection.count} {inspection.axis}s"
+    )
+    return [inspection.name, count, *cells]
 
 
 def _legend(
     inspections: Sequence[Inspection], typesetter: Typesetter, *, values: bool
 ) -> list[str]:
-    """The evidence of values, random weights, and the meaning of ``values``."""
-    told = (f"{name}: {what}" for name, what in PROPERTIES.items())
-    lines = ["; ".join(told)] if values else []
+    """Return the evidence of values, random weights, and the meaning of ``values``."""
+    meanings = (f"{name}: {what}" for name, what in PROPERTIES.items())
+    lines = ["; ".join(meanings)] if values else []
     evidence = "* proved for all positions, else measured on these rows; - does not apply"
-    if any(known.sample for inspection in inspections for known in inspection.properties):
+    if any(found.sample for inspection in inspections for found in inspection.properties):
         evidence += "; ~ of a sample"
     lines.append(evidence)
     lines += [
-        f"{known.name}: {known.random_weights}" for known in inspections if known.random_weights
+        f"{inspection.name}: {inspection.random_weights}"
+        for inspection in inspections
+        if inspection.random_weights
     ]
     return ["\n".join(map(typesetter.paragraph, lines))]
 
 
-def _cell(known: Property) -> str:
-    if known.holds is None:
+def _entry_text(found: Property) -> str:
+    if found.holds is None:
         return "-"
-    proved = "*" if known.evidence == "proved" else ""
-    value = _value_text(known)
-    return f"{_WORDS[known.holds]}{proved}{f' {value}' if value else ''}"
+    proved = "*" if found.evidence == "proved" else ""
+    value = _value_text(found)
+    return f"{_WORDS[found.holds]}{proved}{f' {value}' if value else ''}"
 
 
-def _value_text(known: Property) -> str:
-    """A value in a few digits; a tiny one in one digit."""
-    if known.value is None:
+def _value_text(found: Property) -> str:
+    """Return a value in a few digits; a tiny one in one digit."""
+    if found.value is None:
         return ""
-    sample = "~" if known.sample else ""
-    if float(known.value).is_integer() and abs(known.value) < _LONGEST_WHOLE:
-        return f"{sample}{int(known.value)}"
-    return f"{sample}{known.value:.{1 if abs(known.value) < _TINY else 3}g}"
+    sample = "~" if found.sample else ""
+    if float(found.value).is_integer() and abs(found.value) < _LONGEST_WHOLE:
+        return f"{sample}{int(found.value)}"
+    return f"{sample}{found.value:.{1 if abs(found.value) < _TINY else 3}g}"
 
 
 def inspection_ci_report(
     inspections: Sequence[Inspection], judgements: Sequence[Judgement], seconds: float
 ) -> CiReport:
-    """The requirements' report for CI: a case for each encoding and requirement."""
+    """Return the requirements' report for CI: a case for each encoding and requirement."""
     share = seconds / max(1, len(judgements))
     cases = tuple(
         Case(
@@ -270,8 +283,8 @@ def inspection_ci_report(
         "ok" if all(judgement.ok for judgement in judgements) else "failed",
         "; ".join(lines),
         cases,
-        {known.name: known.looked_at for known in inspections},
-        told=lines,
+        {inspection.name: inspection.looked_at for inspection in inspections},
+        paragraphs=lines,
         columns=["encoding", "required", "result", "found"],
         rows=[
             [each.subject, each.requirement.text, "ok" if each.ok else "FAIL", each.message]

@@ -1,4 +1,4 @@
-"""The report on a plan, as text on one screen and as JSON."""
+"""Report a plan as text on one screen and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plan_fields(
     *,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """A plan for JSON; ``name`` is the model's."""
+    """Return a plan for JSON; ``name`` is the model's."""
     required: dict[str, Any] = {}
     if judgements:
         required["requirements"] = [
@@ -144,13 +144,13 @@ def plan_text(
     height: int | None = None,
     name: str | None = None,
 ) -> str:
-    """A plan for a reader: the settings, why, the keys; the recipes; notes and flags for engines.
+    """Return a plan for a reader: the settings, why, the keys; the recipes; notes and engine flags.
 
     Without a ``recipe``, notes and flags are left out if they do not fit in ``height`` lines.
     """
     head = plan_answer(planned, judgements, recipe, name=name)
-    told = replace(head, cause=None, number=head.cause).lines()
-    first, *rest = (typesetter.paragraph(line, hanging=2) for line in told)
+    answer_lines = replace(head, cause=None, number=head.cause).lines()
+    first, *rest = (typesetter.paragraph(line, hanging=2) for line in answer_lines)
     lines = [typesetter.marked(first, r"\A[^:]+", "bold"), *rest]
     met = [f"ok: {_judgement_line(each)}" for each in judgements if each.ok]
     required = [typesetter.paragraph(line, hanging=2) for line in met]
@@ -158,9 +158,9 @@ def plan_text(
         return "\n".join([*lines, *required])
     shown = shown_recipe(planned, recipe)
     rows = [own for own in planned.recipes if recipe is None or own.name in (AS_IS, recipe)]
-    lines += [_table(rows, typesetter), *required]
+    lines += [_recipe_table(rows, typesetter), *required]
     notes = [typesetter.paragraph(note) for note in _notes(planned, recipe)]
-    notes += [] if shown is None else ["", *_flags(shown, typesetter)]
+    notes += [] if shown is None else ["", *_flag_lines(shown, typesetter)]
     if recipe is None and height is not None and "\n".join([*lines, *notes]).count("\n") >= height:
         named = shown.name if shown else AS_IS
         notes = [f"{CAVEAT} Notes, and flags for engines: --recipe {named}."]
@@ -168,10 +168,10 @@ def plan_text(
 
 
 def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
-    """The recipe whose keys are shown: the named one, else YaRN or the first that improves.
+    """Return the recipe whose keys are shown: the named one, else YaRN or the first that improves.
 
-    If none improves, ``as-is``; None if there are no recipes. If the config's own scaling reaches
-    the length, that scaling with the context stated, else ``as-is``.
+    If none improves, it is ``as-is``, or None if there are no recipes. If the config's own scaling
+    reaches the length, it is that scaling with the context stated, else ``as-is``.
     """
     by_name = {recipe.name: recipe for recipe in planned.recipes}
     if name is not None:
@@ -185,7 +185,7 @@ def shown_recipe(planned: LengthPlan, name: str | None) -> Recipe | None:
 
 
 def _improves(recipe: Recipe, as_is: Recipe) -> bool:
-    """Whether a recipe is better in unseen angles or in the sum, and not worse in either."""
+    """Return whether a recipe is better in unseen angles or the sum, and not worse in either."""
     new, old = (
         (-len(own.unseen), own.unseen_from or math.inf, own.negative_from or math.inf)
         for own in (recipe, as_is)
@@ -200,15 +200,15 @@ def plan_answer(
     *,
     name: str | None = None,
 ) -> Answer:
-    """The verdict, failed requirements or the basis of the verdict, and what to set.
+    """Return the verdict, failed requirements or the basis of the verdict, and what to set.
 
     The verdict is about the model's ``name``, or else its type.
     """
     kind = f" ({planned.layer_type})" if planned.layer_type else ""
     subject = f"{name or planned.model_type}{kind}"
     if failed := "; ".join(_judgement_line(each) for each in judgements if not each.ok):
-        told = plan_answer(planned, (), recipe, name=name)
-        return replace(told, ok=False, verdict=f"FAILED: {failed}", cause=told.verdict)
+        basis = plan_answer(planned, (), recipe, name=name)
+        return replace(basis, ok=False, verdict=f"FAILED: {failed}", cause=basis.verdict)
     if isinstance(planned, NoPlan):
         fits = {True: "fit", False: "do not fit", None: "need no setting"}[planned.fits]
         verdict = f"{subject}, {planned.scheme}: {planned.to} positions {fits}"
@@ -227,21 +227,23 @@ def plan_answer(
         todo = f"set {shown.name}, {_set_text(shown)},"
     verdict = f"{subject}: {todo} for {planned.to} positions ({lengths})"
     step = f"set in config.json {json.dumps(shown.config)}" if shown and shown.config else None
-    why = _unseen(planned, shown)
+    why = _unseen_text(planned, shown)
     if planned.longer and recipe is None and shown is planned.recipes[0]:
         good = not shown.unseen and shown.negative_from is None
-        no_better = _SERVES if serves else _NO_BETTER
+        no_better = _SCALING_SUFFICES if serves else _NO_BETTER
         why += "; the sum of cosines is never negative" if good else no_better
     return Answer(True, verdict, why, next=step)
 
 
 _NO_BETTER = "; no recipe improves unseen angles or the sum of cosines without worsening the other"
 
-_SERVES = "; the config's own scaling reaches this length: only its stated context is shorter"
+_SCALING_SUFFICES = (
+    "; the config's own scaling reaches this length: only its stated context is shorter"
+)
 
 
-def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
-    """The number of pairs with unseen angles, for the present config and with the recipe."""
+def _unseen_text(planned: LengthPlan, shown: Recipe | None) -> str:
+    """Return the number of pairs with unseen angles, for the present config and with the recipe."""
     as_is, never = planned.recipes[0], planned.never_turned
     if not never:
         return f"all {planned.pairs} pairs complete a period in {planned.trained} positions"
@@ -258,23 +260,23 @@ def _unseen(planned: LengthPlan, shown: Recipe | None) -> str:
 
 
 def _notes(planned: LengthPlan, recipe: str | None) -> Iterator[str]:
-    """Notes that no column of the table has."""
-    yield _sum(planned)
+    """Yield notes on the sum, the bases and the recipes that were left out, and the caveat."""
+    yield _sum_note(planned)
     if planned.bases is not None:
         yield _bases_line(planned.bases)
     if recipe is None:
-        yield from _left_out(planned)
+        yield from _left_out_note(planned)
     yield CAVEAT
 
 
-def _sum(planned: LengthPlan) -> str:
-    found, whole = planned.negative_from, planned.negative_with_rest
+def _sum_note(planned: LengthPlan) -> str:
+    negative_from, with_unrotated = planned.negative_from, planned.negative_with_rest
     text = "Sum: of the cosines of all pairs, which should stay ≥ 0 (Men et al. 2024); as is, "
-    if found is None:
+    if negative_from is None:
         return f"{text}it is not negative below distance {planned.to}."
-    text += f"it is negative from distance {found}"
+    text += f"it is negative from distance {negative_from}"
     if planned.at_rest:
-        rest = "never" if whole is None else f"from {whole}"
+        rest = "never" if with_unrotated is None else f"from {with_unrotated}"
         text += f", with the {planned.at_rest} unrotated pairs {rest}"
     return f"{text}."
 
@@ -284,17 +286,17 @@ def _bases_line(bases: QualifyingBases) -> str:
     tried = f"of {bases.tried} bases tried from {bases.low:g} to {bases.high:g} keep the sum ≥ 0"
     if not count:
         return f"None {tried}."
-    shown = [_interval(interval) for interval in bases.intervals[:_SHOWN_INTERVALS]]
+    shown = [_interval_text(interval) for interval in bases.intervals[:_SHOWN_INTERVALS]]
     if len(bases.intervals) > len(shown):
-        shown[-1:] = ["…", _interval(bases.intervals[-1])]
+        shown[-1:] = ["…", _interval_text(bases.intervals[-1])]
     return f"{count} {tried}: {', '.join(shown)}; bases between were not tried."
 
 
-def _interval(interval: BaseInterval) -> str:
-    """The text of an interval from its ends.
+def _interval_text(interval: BaseInterval) -> str:
+    """Return the text of an interval from its ends.
 
     >>> from posenc_cli.analysis.planning.cosine_sums import BaseInterval
-    >>> _interval(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
+    >>> _interval_text(BaseInterval(4293.51, 4293.51, 1, 4216.97, 4371.44))
     '4293.51'
     """
     if interval.count == 1:
@@ -304,7 +306,7 @@ def _interval(interval: BaseInterval) -> str:
     return f"{interval.first:.6g} to {interval.last:.6g}"
 
 
-def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
+def _recipe_table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
     columns = ["recipe", "set", "logits ×", "pairs with unseen angles", "sum < 0 at"]
     rows = [
         [
@@ -320,7 +322,7 @@ def _table(recipes: Sequence[Recipe], typesetter: Typesetter) -> str:
 
 
 def _set_text(recipe: Recipe) -> str:
-    """The most important setting, in few letters."""
+    """Return the most important setting, in few letters."""
     if recipe.name == AS_IS:
         return "-"
     if recipe.scheme in ("rope", "mrope"):
@@ -328,8 +330,7 @@ def _set_text(recipe: Recipe) -> str:
     return f"factor {recipe.params['factor']:.5g}"
 
 
-def _left_out(planned: LengthPlan) -> Iterator[str]:
-    """The reasons why recipes are missing, grouped by reason."""
+def _left_out_note(planned: LengthPlan) -> Iterator[str]:
     names: dict[str, list[str]] = {}
     for name, reason in planned.left_out.items():
         names.setdefault(reason, []).append(name)
@@ -338,8 +339,8 @@ def _left_out(planned: LengthPlan) -> Iterator[str]:
         yield f"Not planned: {'; '.join(texts)}."
 
 
-def _flags(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
-    """The flags with which engines override the config."""
+def _flag_lines(recipe: Recipe, typesetter: Typesetter) -> Iterator[str]:
+    """Yield the flags with which engines override the config."""
     for setting in recipe.engines:
         name = f"{recipe.name}, {setting.engine}"
         if setting.flags is None:

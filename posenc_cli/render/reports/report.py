@@ -1,4 +1,4 @@
-"""The report of rope-check, as text, JSON and forms for CI."""
+"""Report a rope-check as text, JSON and forms for CI."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COLUMNS = "check", "result", "worst", "allowed", "where"
 
 
 def fields(report: Report) -> dict[str, Any]:
-    """A report as JSON fields, finite numbers only."""
+    """Return a report as JSON fields, finite numbers only."""
     return {
         **answer(report).fields(),
         "subject": report.subject,
@@ -70,7 +70,7 @@ def fields(report: Report) -> dict[str, Any]:
 
 
 def rows(report: Report) -> list[list[str]]:
-    """The findings as rows: check, result, worst, allowed, where."""
+    """Return the findings as rows: check, result, worst, allowed, where."""
     return [
         [
             finding.check,
@@ -84,7 +84,7 @@ def rows(report: Report) -> list[list[str]]:
 
 
 def place(finding: Finding) -> str:
-    """The place where a finding is worst, in words.
+    """Return the place where a finding is worst, in words.
 
     >>> from posenc_cli.rotary.codes import FindingName
     >>> from posenc_cli.rotary.findings import Finding
@@ -99,7 +99,7 @@ def _number_text(value: float | None) -> str:
 
 
 def answer(report: Report) -> Answer:
-    """The verdict, the causes or the largest error of a correct subject, and the next step."""
+    """Return the verdict, the causes, the largest error of a correct subject and the next step."""
     return Answer(
         report.ok,
         verdict(report),
@@ -110,19 +110,19 @@ def answer(report: Report) -> Answer:
 
 
 def _next_step(report: Report) -> str | None:
-    """The next step after a failure, or None if all is right."""
+    """Return the next step after a failure, if there is one."""
     if report.ok:
         return None
     if report.accepted_by is not None:
         return f"use --tol {report.accepted_by} to accept that rounding"
     option = f"--layout {report.subject['layout']}"
-    whole = [why for why in report.diagnosis if why.residual and not why.residual.rows]
-    if len(report.diagnosis) == 1 and any(option in why.evidence for why in whole):
+    complete = [why for why in report.diagnosis if why.residual and not why.residual.rows]
+    if len(report.diagnosis) == 1 and any(option in why.evidence for why in complete):
         return f"use {option} if your model does, or pair dimensions as the reference does"
     steps = []
     for why in report.diagnosis:
-        of_each = [_NEXT.get(own.detail or "", _NEXT.get(own.cause)) for own in (why, *why.alike)]
-        steps.append(", or ".join(dict.fromkeys(filter(None, of_each))))
+        own_steps = [_NEXT.get(own.detail or "", _NEXT.get(own.cause)) for own in (why, *why.alike)]
+        steps.append(", or ".join(dict.fromkeys(filter(None, own_steps))))
     if any(steps):
         return "; ".join(dict.fromkeys(filter(None, steps)))
     if not _rotates(report):
@@ -132,27 +132,27 @@ def _next_step(report: Report) -> str | None:
 
 
 def _rotates(report: Report) -> bool:
-    """Whether the reference is a rotation; there are no pairs in what is added instead."""
+    """Return whether the reference is a rotation; an encoding that is added has no pairs."""
     return report.subject["kind"] != SubjectKind.POSENC or report.pairs > 0
 
 
 def verdict(report: Report) -> str:
-    """The verdict in one sentence."""
+    """Return the verdict in one sentence."""
     name, rest = _subject(report), ", at text positions" if report.unchecked else ""
-    several = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
+    plural = report.subject["kind"] in (SubjectKind.TABLES, SubjectKind.POSENC)
     if report.ok:
-        match = "match" if several else "matches"
-        sample = f", at {_places(report)}" if report.count and report.of is not None else ""
+        match = "match" if plural else "matches"
+        sample = f", at {_positions_text(report)}" if report.count and report.of is not None else ""
         unchecked = "; not checked beyond text positions" if report.unchecked else ""
-        told = f"{sample}{unchecked}{_of_calls(report)}{_other_order(report)}"
+        details = f"{sample}{unchecked}{_call_notes(report)}{_layout_note(report)}"
         match = f"{match} {report.title}" if _rotates(report) else "but depends on m − n alone"
-        return f"ok: {name} {match}{told}"
-    # Checks without a worst value were not measured, because the function is not linear.
+        return f"ok: {name} {match}{details}"
+    # Checks without a worst value were not measured: the function is not linear.
     holds = {each.check: each.ok for each in report.findings if each.ok or each.worst is not None}
     alone = "q·k does not depend on m − n alone"
     if all(finding.check != FindingName.REFERENCE for finding in report.findings):
         return f"FAILED: {name}{rest}: {alone}"
-    differs = f"{'do' if several else 'does'} not match {report.title}{rest}"
+    differs = f"{'do' if plural else 'does'} not match {report.title}{rest}"
     if report.accepted_by is not None:
         values = "cos and sin" if report.subject["kind"] == SubjectKind.TABLES else "its values"
         return f"FAILED: {name} {differs}: {values} are rounded to {report.accepted_by}"
@@ -160,8 +160,8 @@ def verdict(report: Report) -> str:
     return f"FAILED: {name} {differs}{relative[holds.get(FindingName.RELATIVE)]}"
 
 
-def _of_calls(report: Report) -> str:
-    """What no call of a function tested, and what is unusual about its results and axes."""
+def _call_notes(report: Report) -> str:
+    """Return what no call of a function tested, and any unusual result type or axes."""
     call = report.subject.get("call") or {}
     wider = bool(call.get("axes")) and report.subject["dtype"] == "float64"
     untested = "; returns float64 for float32 input" * wider
@@ -174,11 +174,11 @@ def _of_calls(report: Report) -> str:
     )
 
 
-def _other_order(report: Report) -> str:
-    """A note if dimensions are returned in another order than they are passed, else empty."""
-    going_in, coming_out = report.subject["layout"], report.subject["out_layout"]
-    text = f"; its input layout is {going_in}, its output layout {coming_out}"
-    return "" if coming_out == going_in else text
+def _layout_note(report: Report) -> str:
+    """Return a note if the output layout is not the input layout, else an empty string."""
+    input_layout, output_layout = report.subject["layout"], report.subject["out_layout"]
+    text = f"; its input layout is {input_layout}, its output layout {output_layout}"
+    return "" if output_layout == input_layout else text
 
 
 def _subject(report: Report) -> str:
@@ -189,21 +189,21 @@ def _subject(report: Report) -> str:
 
 
 def scope(report: Report) -> str:
-    """The scope of the check, on one line."""
+    """Return the scope of the check, on one line."""
     pairs = [counted(report.pairs, "frequency pair")] * bool(report.pairs)
-    return ", ".join([_places(report), *pairs, str(report.subject["dtype"])])
+    return ", ".join([_positions_text(report), *pairs, str(report.subject["dtype"])])
 
 
 def largest_error(report: Report) -> str | None:
-    """The largest error of a correct subject, and its place; None if the subject is wrong."""
+    """Return the largest error of a correct subject and its place, or None if it is wrong."""
     for finding in report.findings if report.ok else ():
         if finding.check == FindingName.REFERENCE and finding.worst is not None:
             return f"maximum absolute error {finding.worst:.2g} at {place(finding)}"
     return None
 
 
-def _places(report: Report) -> str:
-    """The number of positions examined, and of how many if they are a sample."""
+def _positions_text(report: Report) -> str:
+    """Return the number of positions examined, and the number in all if they are a sample."""
     if not report.count:
         return "no position" if report.pairs else "any positions, by the form of the scheme"
     if report.of is None:
@@ -224,7 +224,7 @@ def _details(report: Report, finding: Finding) -> str:
 
 
 def ci_report(report: Report) -> CiReport:
-    """The report for CI systems: one test case per finding.
+    """Return the report for CI systems: one test case per finding.
 
     One pass over the subject yields several findings, so each gets an equal share of the time.
     """
@@ -246,7 +246,7 @@ def ci_report(report: Report) -> CiReport:
         "subject": _subject(report),
         "reference": report.title,
         "positions": report.positions,
-        "looked at": _places(report),
+        "looked at": _positions_text(report),
         "tolerance": report.tolerance,
     }
     return CiReport(
@@ -255,7 +255,7 @@ def ci_report(report: Report) -> CiReport:
         verdict(report),
         tuple(cases),
         properties,
-        told=[*answer(report).lines(), scope(report)],
+        paragraphs=[*answer(report).lines(), scope(report)],
         columns=COLUMNS,
         rows=rows(report),
         notes=[*(f"{why.cause}: {why.evidence}" for why in report.diagnosis), *report.notes],
@@ -263,11 +263,11 @@ def ci_report(report: Report) -> CiReport:
 
 
 CURVE_LINES = 14
-"""Lines of the curve, if they fit."""
+"""The height of the error curve, in lines of text."""
 
 
 def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False) -> str:
-    """The report for a reader: the answer, the findings, and the evidence for the cause.
+    """Return the report for a reader: the answer, the findings, and the evidence for the cause.
 
     ``verbose`` adds how a function was called, and what was tried or not.
     """
@@ -286,17 +286,17 @@ def report_text(report: Report, typesetter: Typesetter, *, verbose: bool = False
     return typesetter.report(*map("\n".join, blocks))
 
 
-_OF_CALLS = ("called as ", "it was also called in ", "not tried: ")
+_NOTES_ON_CALLS = ("called as ", "it was also called in ", "not tried: ")
 """The beginnings of notes that describe how a function was called."""
 
 
 def _notes(report: Report, *, verbose: bool) -> Sequence[str]:
-    """The notes of a report; unless verbose, notes on calls are summarized in one."""
+    """Return the notes of a report; unless verbose, summarize notes on calls in one."""
     call = report.subject.get("call") or {}
     if verbose or not call:
         return report.notes
-    others = [note for note in report.notes if not note.startswith(_OF_CALLS)]
+    others = [note for note in report.notes if not note.startswith(_NOTES_ON_CALLS)]
     untried, ways = len(call["untried"]), 1 + len(call["patterns"])
-    tried = f"tried {'all ' * (ways > 1 and not untried)}{ways} call form{'s' * (ways > 1)}"
+    tried = f"tried {'all ' * (ways > 1 and not untried)}{counted(ways, 'call form')}"
     rest = f"; {untried} not tried" * (untried > 0)
     return [*others, f"{tried}{rest} (--verbose lists them)"]

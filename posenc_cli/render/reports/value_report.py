@@ -1,4 +1,4 @@
-"""The report of a check of values: text, JSON, JUnit XML, GitHub, Markdown."""
+"""Report a check of values: text, JSON, JUnit XML, GitHub, Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COMPARED = ("reference", "positions", "tolerance")
 
 
 def value_fields(report: ValueReport) -> dict[str, Any]:
-    """A report as JSON fields, finite numbers only."""
+    """Return a report as JSON fields, finite numbers only."""
     worst = None
     if report.worst is not None:
         worst = finite_or_null(report.worst.as_dict())
@@ -43,38 +43,38 @@ def value_fields(report: ValueReport) -> dict[str, Any]:
 
 
 def value_answer(report: ValueReport) -> Answer:
-    """The verdict, and for a failure the cause and the next step."""
+    """Return the verdict, and for a failure the cause and the next step."""
     why = {} if report.ok else {"cause": report.cause_text, "next": report.next_step}
     return Answer(report.ok, report.verdict, **why)
 
 
 def value_text(report: ValueReport, typesetter: Typesetter, *, verbose: bool = False) -> str:
-    """A report for a reader: the verdict, the cause, the next step, then where values differ.
+    """Return a report for a reader: verdict, cause, next step, then where values differ.
 
     ``verbose`` adds the reference, the positions, the tolerance and the calls that failed.
     """
     text = typesetter.paragraph
-    rows, blocks = _rows(report), [value_answer(report).text(typesetter)]
+    rows, blocks = _worst_rows(report), [value_answer(report).text(typesetter)]
     if not report.ok and rows:
         blocks.append(typesetter.table(_COLUMNS, rows))
         blocks.append("\n".join(text(f"{name}: {where}") for name, where in report.where.items()))
     elif report.worst is not None:
-        apart = abs(report.worst.found - report.worst.expected)
-        blocks.append(text(f"farthest from exact: {apart:.2g} at {rows[0][0]}"))
-    # Unless verbose, the note on calls that raised an error only says that there are some.
+        error = abs(report.worst.found - report.worst.expected)
+        blocks.append(text(f"farthest from exact: {error:.2g} at {rows[0][0]}"))
+    # Unless verbose, shorten the note on calls that raised an error.
     few = "some further calls failed (--verbose lists them)"
     blocks += [
         text(f"note: {few if note.startswith('not tried: ') and not verbose else note}")
         for note in report.notes
     ]
     if verbose:
-        told = report.title, report.positions, report.tolerance
-        blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, told))))
+        basis = report.title, report.positions, report.tolerance
+        blocks.append("\n".join(map(text, map("{}: {}".format, _COMPARED, basis))))
     return typesetter.report(*blocks)
 
 
-def _rows(report: ValueReport) -> list[list[str]]:
-    """The worst value as a row of a table; empty if nothing was compared."""
+def _worst_rows(report: ValueReport) -> list[list[str]]:
+    """Return the worst value as a row of a table; empty if nothing was compared."""
     worst = report.worst
     if worst is None:
         return []
@@ -83,12 +83,12 @@ def _rows(report: ValueReport) -> list[list[str]]:
 
 
 def value_ci_report(report: ValueReport) -> CiReport:
-    """The report for CI systems: one test case."""
-    rows = [] if report.ok else _rows(report)
-    told = [*value_answer(report).lines(), *(f"note: {note}" for note in report.notes)]
-    told += [f"{name}: {where}" for name, where in report.where.items()] if rows else []
+    """Return the report for CI systems: one test case."""
+    rows = [] if report.ok else _worst_rows(report)
+    paragraphs = [*value_answer(report).lines(), *(f"note: {note}" for note in report.notes)]
+    paragraphs += [f"{name}: {where}" for name, where in report.where.items()] if rows else []
     worst = [f"{name}: {cell}" for row in rows for name, cell in zip(_COLUMNS, row, strict=True)]
-    details = "\n".join([*told, *worst])
+    details = "\n".join([*paragraphs, *worst])
     problem = None if report.ok else ("failure", str(report.cause), report.verdict, details)
     name = f"{report.subject['form']}: {report.subject['name']}"
     group, title = str(report.reference["scheme"]), str(report.cause)
@@ -103,7 +103,7 @@ def value_ci_report(report: ValueReport) -> CiReport:
             "positions": report.positions,
             "tolerance": report.tolerance,
         },
-        told=told,
+        paragraphs=paragraphs,
         columns=_COLUMNS,
         rows=rows,
     )

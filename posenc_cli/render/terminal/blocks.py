@@ -1,4 +1,4 @@
-"""Cells of text for the values of a picture: colored half-blocks, shades, or ASCII.
+"""Draw cells of text for the values of a picture: colored half-blocks, shades, or ASCII.
 
 In color, a line of text shows two rows of pixels: the upper half of a cell in the foreground, the
 lower in the background. In shades, it shows one.
@@ -38,8 +38,8 @@ _WITHOUT_256 = ("linux", "ansi", "vt100", "vt102", "vt220")
 class Medium(Record):
     """The capabilities of the output: how many colors, and whether more than ASCII.
 
-    There are no colors without half-blocks. ``spelled`` writes non-ASCII text for the stream.
-    ``braille`` says whether it can show Braille dots.
+    There are no colors without half-blocks. ``spelled`` replaces characters that are not ASCII.
+    ``braille`` is true if it can show Braille dots.
     """
 
     depth: Depth = "none"
@@ -57,7 +57,7 @@ class Medium(Record):
         spelled: Callable[[str], str] = str,
         environment: Mapping[str, str] = os.environ,
     ) -> Medium:
-        """The capabilities of a stream with this ``encoding``; ``colored`` allows escape codes.
+        """Return the capabilities of a stream with an ``encoding``; ``colored`` allows escapes.
 
         >>> Medium.of(colored=True, encoding="utf-8", environment={"COLORTERM": "24bit"}).depth
         'truecolor'
@@ -93,7 +93,7 @@ class Medium(Record):
         return "?" if self.depth == "none" else " "
 
     def glyph(self, glyph: str) -> str:
-        """A glyph of a frame, in ASCII if necessary."""
+        """Return a glyph of a frame, in ASCII if necessary."""
         return {"▴": "^", "│": "|", "─": "-"}.get(glyph, "+") if self.ascii_only else glyph
 
 
@@ -106,29 +106,29 @@ class Page(Record):
     cmap: str | None = None
 
     def part(self, width: int, height: int) -> Page:
-        """A smaller page of the same kind."""
+        """Return a smaller page of the same kind."""
         return replace(self, width=width, height=height)
 
     def colors(self, scale: Scale) -> NDArray[np.uint8]:
-        """The colors of a scale: those requested, or the default ones."""
+        """Return the colors of a scale: those requested, or the default ones."""
         return color_map(self.cmap or default_map(scale.kind))
 
     def wrapped_lines(self, text: str, *, most: int | None = None) -> list[str]:
-        """A paragraph as lines, at most ``most`` of them."""
+        """Wrap a paragraph into lines, at most ``most`` of them."""
         return textwrap.wrap(
             self.medium.spelled(text), self.width, max_lines=most, placeholder=" ..."
         )
 
 
 def levels(places: NDArray[np.float64]) -> NDArray[np.int16]:
-    """The color numbers of positions 0 … 1 along a map; NaN is a gap."""
+    """Return the color numbers of positions 0 … 1 along a map; NaN is a gap."""
     finite = np.isfinite(places)
     numbers = np.where(finite, places, 0) * (LEVELS - 1)
     return np.where(finite, np.rint(numbers), GAP).astype(np.int16)
 
 
 def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Medium) -> list[str]:
-    """Lines of text that show the levels ``pixels``, each a color of ``colors`` or a gap.
+    """Return lines of text that show the levels ``pixels``, each a color of ``colors`` or a gap.
 
     Shape: pixels (rows, columns), colors (256, 3).
     """
@@ -138,16 +138,19 @@ def cell_lines(pixels: NDArray[np.int16], colors: NDArray[np.uint8], medium: Med
     if len(pixels) % 2:
         pixels = np.concatenate([pixels, np.full((1, pixels.shape[1]), GAP, pixels.dtype)])
     rows = pixels.tolist()
-    return [_line(upper, lower, codes) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
+    return [
+        _half_block_line(upper, lower, codes)
+        for upper, lower in zip(rows[::2], rows[1::2], strict=True)
+    ]
 
 
 def width_of(text: str) -> int:
-    """The number of columns of ``text``; escape codes have none."""
+    """Return the number of columns of ``text``; escape codes have none."""
     return len(re.sub(_ESCAPE, "", text))
 
 
 def pad(text: str, width: int) -> str:
-    """``text`` padded with spaces to ``width`` columns."""
+    """Pad ``text`` with spaces to ``width`` columns."""
     return text + " " * (width - width_of(text))
 
 
@@ -159,7 +162,10 @@ def _shade_lines(pixels: NDArray[np.int16], medium: Medium) -> list[str]:
 
 
 def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
-    """The color code after 38; or 48; in an escape code, per level; empty for a gap, the last."""
+    """Return color codes by level, as they follow 38; or 48; in an escape code.
+
+    The last code is that of a gap, and empty.
+    """
     if depth == "truecolor":
         codes = [f"2;{r};{g};{b}" for r, g, b in colors.tolist()]
     else:
@@ -170,8 +176,8 @@ def color_codes(colors: NDArray[np.uint8], depth: Depth) -> list[str]:
     return [*codes, ""]
 
 
-def _line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str]) -> str:
-    """A line of cells, with an escape code only where the colors change."""
+def _half_block_line(upper: Sequence[int], lower: Sequence[int], codes: Sequence[str]) -> str:
+    """Return a line of cells, with an escape code only where the colors change."""
     text: list[str] = []
     now: tuple[str, str] = ("", "")
     for above, below in zip(upper, lower, strict=True):

@@ -1,7 +1,7 @@
-"""Pictures of pixels in the escape sequences of terminals that show them.
+"""Encode pictures of pixels as escape sequences of terminals that show them.
 
-kitty and iTerm2 take a PNG file as it is. Sixel takes bands of six rows, color by color, with at
-most 256 colors. Pillow, which comes with matplotlib, chooses them.
+kitty and iTerm2 read a PNG file directly. Sixel has bands of six rows, color by color, with at most
+256 colors. Pillow, which comes with matplotlib, chooses them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Protocol = Literal["kitty", "iterm", "sixel"]
 
 _CHUNK = 4096
-"""Letters of base64 that kitty takes in one sequence."""
+"""Letters of base64 that kitty accepts in one sequence."""
 _COLORS = 256
 _BAND = 6
 """Rows of pixels in a line of sixels."""
@@ -28,7 +28,7 @@ _LEAST_RUN = 4
 
 
 def picture_sequence(png: bytes, protocol: Protocol) -> str:
-    """The escape sequence that shows a picture at its own size."""
+    """Return the escape sequence that shows a picture in its original size."""
     if protocol == "kitty":
         return "".join(_kitty_chunks(b64encode(png).decode()))
     if protocol == "iterm":
@@ -38,7 +38,7 @@ def picture_sequence(png: bytes, protocol: Protocol) -> str:
 
 
 def through_tmux(sequence: str) -> str:
-    """A sequence that tmux passes to the terminal around it, if its user allows that."""
+    """Wrap a sequence so that tmux passes it to the terminal around it, if its user allows that."""
     doubled = sequence.replace("\x1b", "\x1b\x1b")
     return f"\x1bPtmux;{doubled}\x1b\\"
 
@@ -78,7 +78,7 @@ def _sixel(png: bytes) -> str:
 
 
 def _runs(sixels: NDArray[np.integer]) -> str:
-    """Sixels of one color as letters, with repeat counts.
+    """Return sixels of one color as letters, with repeat counts.
 
     >>> import numpy as np
     >>> _runs(np.array([1, 1, 1, 1, 1, 63, 0]))

@@ -1,6 +1,6 @@
-"""Curves as text, with round values along the axes.
+"""Draw curves as text, with round values along the axes.
 
-A label stands on the line or column nearest to its value. Braille dots, eight per cell, draw the
+A label is on the line or column nearest to its value. Braille dots, eight per cell, draw the
 curves. If Braille cannot be shown, or cannot distinguish the curves, plotext draws lines in
 characters. Importing plotext takes longer than everything else in a command.
 """
@@ -43,7 +43,7 @@ class Pen(Record):
     """The pen of a curve: its marker, its key in the legend, its color and its dashes.
 
     ``marker`` is a character or `BRAILLE`. ``color`` is the parameter of an escape sequence, or
-    empty. ``dash`` says how many dots of a line are drawn and skipped in turn.
+    empty. ``dash`` has the numbers of dots that are drawn and skipped in turn.
     """
 
     marker: str
@@ -55,7 +55,7 @@ class Pen(Record):
 class Stroke(Record):
     """Runs of points, by column and by line from the lowest, and the pen that draws them.
 
-    The points of a run are ``joined`` by lines or stand alone.
+    If not ``joined``, the points of a run are drawn without lines between them.
     """
 
     runs: Sequence[Sequence[tuple[float, float]]]
@@ -64,21 +64,21 @@ class Stroke(Record):
 
 
 def stroke_lines(strokes: Iterable[Stroke], width: int, height: int) -> list[str]:
-    """Strokes as lines of text, the lowest first; later ones are above earlier ones."""
+    """Draw strokes as lines of text, the lowest first; later strokes cover earlier ones."""
     marks: list[list[list[tuple[str, str]]]] = [[[] for _ in range(width)] for _ in range(height)]
     for stroke in strokes:
         draw = _dotted_lines if stroke.pen.marker == BRAILLE else _marked_lines
         for cells, text in zip(marks, draw(stroke, width, height), strict=True):
-            for held, mark in zip(cells, text, strict=False):
+            for cell_marks, mark in zip(cells, text, strict=False):
                 if mark not in (" ", "⠀"):
-                    held.append((mark, stroke.pen.color))
+                    cell_marks.append((mark, stroke.pen.color))
     return [_colored([*map(_mark_of, cells, range(width))]) for cells in marks]
 
 
 def _mark_of(marks: Sequence[tuple[str, str]], column: int) -> tuple[str, str]:
-    """The mark of a cell and its color: the dots of all strokes, or one of the characters.
+    """Return the mark of a cell and its color: the dots of all strokes, or one character.
 
-    Characters of several curves take turns from column to column, so that none hides the others.
+    Characters of several curves alternate from column to column, so that none hides the others.
     """
     if not marks:
         return " ", ""
@@ -99,11 +99,13 @@ def _colored(line: Sequence[tuple[str, str]]) -> str:
 
 
 def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
-    """One stroke in dots, the lowest line first."""
+    """Draw one stroke in dots, the lowest line first."""
     inked = np.zeros((height * _DOWN, width * _ACROSS), np.bool_)
     for run in stroke.runs:
         places = (np.array(run) + 0.5) * (_ACROSS, _DOWN) - 0.5  # (points, 2), in dots
-        dots = np.floor((_joined(places) if stroke.joined else places) + _HALF).astype(np.int64)
+        dots = np.floor((_dots_between(places) if stroke.joined else places) + _HALF).astype(
+            np.int64
+        )
         dots = np.clip(dots, 0, (inked.shape[1] - 1, len(inked) - 1))
         if stroke.pen.dash:
             dots = dots[_drawn_dots(len(dots), stroke.pen.dash)]
@@ -113,24 +115,24 @@ def _dotted_lines(stroke: Stroke, width: int, height: int) -> list[str]:
     return ["".join(map(chr, line)) for line in codes.tolist()]
 
 
-def _joined(places: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Points on the lines from each place to the next, at most one dot apart.
+def _dots_between(places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return points on the lines from each place to the next, at most one dot apart.
 
     Shape: (points, 2) → (places, 2).
 
-    >>> _joined(np.array([[0.0, 0.0], [1.0, 3.0]])).tolist()
+    >>> _dots_between(np.array([[0.0, 0.0], [1.0, 3.0]])).tolist()
     [[0.0, 0.0], [0.3333333333333333, 1.0], [0.6666666666666666, 2.0], [1.0, 3.0]]
     """
-    ways = np.diff(places, axis=0)
-    counts = np.ceil(np.abs(ways).max(axis=1, initial=0)).astype(np.int64)
+    gaps = np.diff(places, axis=0)
+    counts = np.ceil(np.abs(gaps).max(axis=1, initial=0)).astype(np.int64)
     before = np.repeat(np.cumsum(counts) - counts, counts)
     shares = (np.arange(len(before)) - before) / np.repeat(counts, counts)
-    between = np.repeat(places[:-1], counts, axis=0) + shares[:, None] * np.repeat(ways, counts, 0)
+    between = np.repeat(places[:-1], counts, axis=0) + shares[:, None] * np.repeat(gaps, counts, 0)
     return np.concatenate([between, places[-1:]])
 
 
 def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
-    """Which dots of a line are drawn.
+    """Return a mask of the dots of a line that are drawn.
 
     >>> _drawn_dots(7, (2, 1)).tolist()
     [True, True, False, True, True, False, True]
@@ -140,7 +142,7 @@ def _drawn_dots(count: int, dash: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def _marked_lines(stroke: Stroke, width: int, height: int) -> list[str]:
-    """One stroke in characters, the lowest line first."""
+    """Draw one stroke in characters, the lowest line first."""
     if not stroke.joined:
         cells = [[" "] * width for _ in range(height)]
         for column, line in chain.from_iterable(stroke.runs):
@@ -181,7 +183,7 @@ _LOWEST = 6
 """Lines for names and notes, at most a third of a page."""
 _FEWEST = 3
 """The least lines of a grid."""
-_APART_ACROSS, _APART_DOWN = 12, 2
+_LABEL_GAP_ACROSS, _LABEL_GAP_DOWN = 12, 2
 """The least columns between labels of the axis below, and lines between those at the left."""
 _FRAME = 2
 """Lines of the axis below and of its labels."""
@@ -190,17 +192,17 @@ _COLUMNS_A_LINE = 2
 
 
 def curves_lines(curves: Curves, page: Page) -> list[str]:
-    """Curves as lines of text that fit a page.
+    """Draw curves as lines of text that fit a page.
 
     Raises: InvalidInput if no value is finite.
     """
     medium = page.medium
-    shown = [_runs(curve.x, curve.y, curves) for curve in curves.curves]
+    shown = [_drawable_runs(curve.x, curve.y, curves) for curve in curves.curves]
     sides = [
         [
             run
             for side in (curve.envelope.low, curve.envelope.high)
-            for run in _runs(curve.x, side, curves)
+            for run in _drawable_runs(curve.x, side, curves)
         ]
         if curve.envelope
         else []
@@ -241,7 +243,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     while True:
         places = (most - 1) * up.places(heights)
         labels = {
-            **{round((most - 1) * at): name for at, name in up.ticks(most // _APART_DOWN)},
+            **{round((most - 1) * at): name for at, name in up.ticks(most // _LABEL_GAP_DOWN)},
             **{round(at): label(height, 3) for at, height in zip(places, heights, strict=True)},
         }
         margin = max(map(len, labels.values()))
@@ -257,7 +259,7 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     last = width - 1.0
 
     def placed(run: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-        # From the first dot to the last: half a dot more than between the middles of the cells.
+        # The range from the first dot to the last: half a dot more than between middles of cells.
         columns = (width - 0.5) * across.places([point[0] for point in run]) - 0.25
         rows = (most - 1) * up.places([point[1] for point in run])
         return [*zip(columns.tolist(), rows.tolist(), strict=True)]
@@ -271,7 +273,9 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     for curve, runs, pen in zip(curves.curves, shown, pens, strict=True):
         strokes.append(Stroke([*map(placed, runs)], pen, curves.joined and curve.joined))
     lines = stroke_lines(strokes, width, most)
-    marks = {round(last * at): name for at, name in across.ticks(max(2, width // _APART_ACROSS))}
+    marks = {
+        round(last * at): name for at, name in across.ticks(max(2, width // _LABEL_GAP_ACROSS))
+    }
     axis = [medium.glyph("┬" if i in marks else "─") for i in range(width)]
     values = " " * (margin + 1)
     for column, name in sorted(marks.items()):
@@ -291,10 +295,10 @@ def curves_lines(curves: Curves, page: Page) -> list[str]:
     ]
 
 
-def _runs(
+def _drawable_runs(
     x: Sequence[float], y: Sequence[float], curves: Curves
 ) -> list[list[tuple[float, float]]]:
-    """The points that the axes can show, split where points are left out."""
+    """Return the points that the axes can show, split where points are left out."""
     runs: list[list[tuple[float, float]]] = [[]]
     for point in zip(x, y, strict=True):
         if _is_drawable(point[0], curves.x_scale) and _is_drawable(point[1], curves.y_scale):
@@ -309,20 +313,20 @@ def _is_drawable(value: float, scale: str) -> bool:
 
 
 def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
-    """The pen of each curve, and the pen of levels.
+    """Return the pen of each curve, and the pen of levels.
 
     Curves are lines of dots if the medium shows dots, and if dashes or colors distinguish all
     curves.
     """
     shown = [curve for curve in curves.curves if not curve.faint]
     styles = [
-        _THIN if curve.thin else LINE_STYLES[curve.look(place) % len(LINE_STYLES)]
+        _THIN if curve.thin else LINE_STYLES[curve.style_index(place) % len(LINE_STYLES)]
         for place, curve in enumerate(shown)
     ]
     faint = "" if medium.depth == "none" else _FAINT
     fine = medium.braille and (medium.depth != "none" or len({*styles}) == len(styles))
     markers = [medium.spelled(marker)[:1] for marker in _MARKERS]
-    colors, place = _colors(medium), 0
+    colors, place = _curve_colors(medium), 0
     pens = []
     for curve in curves.curves:
         if curve.faint:
@@ -330,7 +334,7 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
             pens.append(Pen(BRAILLE if fine else _FAINT_MARKER, "", faint, dash))
             continue
         style, marker = styles[place], markers[place % len(markers)]
-        color = colors[curve.look(place) % len(colors)]
+        color = colors[curve.style_index(place) % len(colors)]
         place += 1
         if fine and curves.joined and curve.joined:
             pens.append(Pen(BRAILLE, style.key, color, style.dots))
@@ -342,14 +346,14 @@ def _pens(curves: Curves, medium: Medium) -> tuple[list[Pen], Pen]:
 
 
 def _side_pen(pen: Pen) -> Pen:
-    """The pen of the two sides of an envelope around a curve."""
+    """Return the pen of the two sides of an envelope around a curve."""
     if pen.marker == BRAILLE:
         return Pen(BRAILLE, _THIN.key, pen.color, _THIN.dots)
     return Pen(_SIDE, _SIDE, pen.color)
 
 
-def _colors(medium: Medium) -> list[str]:
-    """The colors of curves, as in figures: parameters of escape sequences."""
+def _curve_colors(medium: Medium) -> list[str]:
+    """Return the colors of curves, as in figures: parameters of escape sequences."""
     if medium.depth == "none":
         return [""]
     colors = [[*bytes.fromhex(color[1:])] for color in PALETTES["light"].lines]
@@ -358,7 +362,7 @@ def _colors(medium: Medium) -> list[str]:
 
 
 def _curve_keys(curves: Curves, pens: Sequence[Pen]) -> list[tuple[str, str, str]]:
-    """The legend entries of curves, and of each kind of envelope: key, name and color."""
+    """Return the legend entries of curves, and of each kind of envelope: key, name and color."""
     keys: list[tuple[str, str, str]] = []
     in_order = sorted(zip(curves.curves, pens, strict=True), key=lambda pair: pair[0].thin)
     for curve, pen in in_order:  # thin ones last: others need their names more
@@ -372,7 +376,7 @@ def _curve_keys(curves: Curves, pens: Sequence[Pen]) -> list[tuple[str, str, str
 def _lines_that_fit(
     legend: list[str], notes: Sequence[str], page: Page, room: int
 ) -> tuple[list[str], list[str]]:
-    """The lines of a legend and of notes: a line says if notes are left out, or even names."""
+    """Return the lines of a legend and of notes; one line says if notes or names are left out."""
     lines = page.wrapped_lines("; ".join(notes))
     if len(legend) + len(lines) > room:
         kept = legend[: max(1, room - 1)]
@@ -382,7 +386,7 @@ def _lines_that_fit(
 
 
 def _colored_keys(lines: list[str], keys: Iterable[tuple[str, str]]) -> list[str]:
-    """The lines of a legend with its keys, in order, in their colors."""
+    """Color the keys in the lines of a legend; keys come in the order of the text."""
     text, at = "\n".join(lines), 0
     for key, color in keys:
         found = re.compile(rf"(?<!\S){re.escape(key)}(?!\S)").search(text, at)

@@ -1,4 +1,4 @@
-"""Pictures as text for the terminal: heatmaps, alone or side by side, and curves.
+"""Draw pictures as text for the terminal: heatmaps, alone or side by side, and curves.
 
 Imports NumPy: import it only where something is drawn.
 """
@@ -60,7 +60,7 @@ class Frame(Record):
     headings: bool = True
 
 
-class Plate(Record):
+class TextMap(Record):
     """The cells of a heatmap, sized for some columns and lines of text."""
 
     shown: Shown
@@ -69,8 +69,8 @@ class Plate(Record):
     cell: tuple[int, int]
 
     @classmethod
-    def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> Plate:
-        """The plate that fills a page, including its frame."""
+    def of(cls, heatmap: Heatmap, page: Page, frame: Frame) -> TextMap:
+        """Return the map that fills a page, including its frame."""
         medium, bands = page.medium, heatmap.columns.bands
         columns = max(1, page.width - frame.margin - frame.row_labels - len(bands[1:]))
         rows = max(1, page.height - 2 * frame.column_labels - frame.headings)
@@ -88,7 +88,7 @@ class Plate(Record):
         return cls(shown, frame, medium, (down, across * stretch))
 
     def lines(self, scale: Scale, colors: NDArray[np.uint8]) -> list[str]:
-        """The picture, line by line."""
+        """Return the picture, line by line."""
         lines = [*self._heading, *self._body(scale, colors)]
         return [*lines, self._axis, self._column_labels] if self.frame.column_labels else lines
 
@@ -104,7 +104,7 @@ class Plate(Record):
         return self.frame.margin + self.frame.row_labels + cells
 
     def _column(self, index: int) -> int:
-        """The text column at which the cell of a heatmap column begins."""
+        """Return the text column at which the cell of a heatmap column begins."""
         before = sum(index >= band.stop for band in self.bands)
         return self.frame.margin + self.frame.row_labels + index * self.cell[1] + before
 
@@ -184,7 +184,7 @@ class Plate(Record):
 
 
 class _Line:
-    """A line of text that is put together from left to right."""
+    """A line of text that is built from left to right."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -200,28 +200,28 @@ class _Line:
 
 
 def row_ticks(points: Sequence[Any], lines: int) -> list[tuple[int, str]]:
-    """The ticks of rows over ``lines`` lines: about every third line, or every word that fits."""
+    """Return the ticks of rows over ``lines`` lines: about every third, or every word that fits."""
     if isinstance(points[0], str):
         return ticks(points, lines)
     return ticks(points, max(1, (lines + 2) // 3 if lines > 4 else (lines + 1) // 2))
 
 
 def frame_of(heatmap: Heatmap, page: Page) -> Frame:
-    """The frame of a single heatmap, with a margin as wide as its labels need."""
+    """Return the frame of a single heatmap, with a margin as wide as its labels need."""
     named = (heatmap.rows.label, heatmap.columns.label, heatmap.value_label)
     widths = (len(name) for name in named if len(name) <= _LONGEST_NAME)
     return Frame(min(max(label_width(heatmap, page), *widths), page.width // 2))
 
 
 def label_width(heatmap: Heatmap, page: Page) -> int:
-    """The width of the row names, in columns."""
+    """Return the width of the row names, in columns."""
     indices, _ = heatmap.rows.sample(page.height * page.medium.pixels_a_line)
     points = [heatmap.rows.points[i] for i in indices]
     return max(len(name) for _, name in row_ticks(points, page.height))
 
 
 def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """A single heatmap, line by line, and its warnings.
+    """Return a single heatmap, line by line, and its warnings.
 
     Raises: InvalidInput if no value is finite, or no map has the requested name.
     """
@@ -232,20 +232,20 @@ def heatmap_lines(heatmap: Heatmap, page: Page) -> tuple[list[str], tuple[str, .
         reserved = len(notes)
         room = page.part(page.width, page.height - len(title) - reserved - 1)
         frame = frame_of(heatmap, room)
-        plate = Plate.of(heatmap, room, frame)
-        notes = page.wrapped_lines(notes_of([plate.shown], page.medium))
-    scale = scale_of([plate.shown])
+        text_map = TextMap.of(heatmap, room, frame)
+        notes = page.wrapped_lines(notes_of([text_map.shown], page.medium))
+    scale = scale_of([text_map.shown])
     lines = [
         *title,
-        *plate.lines(scale, page.colors(scale)),
-        scale_line([plate.shown], scale, page, margin=frame.margin),
+        *text_map.lines(scale, page.colors(scale)),
+        scale_line([text_map.shown], scale, page, margin=frame.margin),
         *notes,
     ]
-    return [line.rstrip() for line in lines], plate.shown.warnings
+    return [line.rstrip() for line in lines], text_map.shown.warnings
 
 
 def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = ()) -> str:
-    """All notes for the reader, as one paragraph."""
+    """Join all notes for the reader into one paragraph."""
     notes = dict.fromkeys([*first, *(note for part in shown for note in part.notes)])
     if any(part.undersampled for part in shown):
         notes[f"{medium.glyph('▴')} aliased: wavelength under two samples"] = None
@@ -257,7 +257,7 @@ def notes_of(shown: Sequence[Shown], medium: Medium, *, first: Sequence[str] = (
 def scale_line(
     shown: Sequence[Shown], scale: Scale, page: Page, *, margin: int = 0, after: str = ""
 ) -> str:
-    """The color scale on one line: the values at its ends, and the look of a gap.
+    """Return the color scale on one line: the values at its ends, and the look of a gap.
 
     The text ``after`` it is left out if it does not fit.
     """
@@ -297,14 +297,14 @@ _LEAST = 16, 8
 _MOST_TITLE = 24
 """The most letters of a small heatmap's title for which it may grow wider."""
 _LEAST_MAP, _LEAST_CURVES = (25, 15), (37, 11)
-"""The least columns and lines of a heatmap with its own scale, and of curves."""
+"""The least columns and lines of a heatmap with a separate scale, and of curves."""
 _TITLE_LINES_OF_MAP = 3
 _ONE_BY_ONE = ("panel", "part")
 """The nouns of panels that are always all shown."""
 
 
 def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...]]:
-    """Heatmaps with the same axes: one scale for all, labels on the left and below."""
+    """Draw heatmaps with the same axes: one scale for all, labels on the left and below."""
     heatmaps: Sequence[Heatmap] = heatmaps_of(panels)
     title = page.wrapped_lines(panels.title, most=TITLE_LINES)
     # Besides the title: ticks on two lines, the scale, and notes on up to two.
@@ -320,29 +320,32 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
         few, multiple = heatmaps[panels.across - 1 :: panels.across], 1  # the last shows most
     chosen = [few[i] for i in spread(len(few), down * across)]
     size = (page.width - inset + _GAP) // across - _GAP, height // down
-    plates = []
+    text_maps = []
     for index, heatmap in enumerate(chosen):
         left, lowest = index % across == 0, index // across == (len(chosen) - 1) // across
         frame = Frame(inset - 1 if left else 0, left, lowest, names=False, headings=False)
         part = page.part(size[0] + inset * left, size[1] - 1 + 2 * lowest)
-        plates.append(Plate.of(heatmap, part, frame))
-    shown = [plate.shown for plate in plates]
+        text_maps.append(TextMap.of(heatmap, part, frame))
+    shown = [text_map.shown for text_map in text_maps]
     scale = scale_of(shown)
     colors = page.colors(scale)
     wide = max(
-        max(plate.width - inset * plate.frame.row_labels, min(len(heatmap.title), size[0]))
-        for plate, heatmap in zip(plates, chosen, strict=True)
+        max(text_map.width - inset * text_map.frame.row_labels, min(len(heatmap.title), size[0]))
+        for text_map, heatmap in zip(text_maps, chosen, strict=True)
     )
     lines = []
-    for begin in range(0, len(plates), across):
-        row = plates[begin : begin + across]
-        widths = [wide + inset * plate.frame.row_labels for plate in row]
+    for begin in range(0, len(text_maps), across):
+        row = text_maps[begin : begin + across]
+        widths = [wide + inset * text_map.frame.row_labels for text_map in row]
         titles = [
             page.part(size[0], 1).wrapped_lines(each.title, most=1) for each in chosen[begin:]
         ]
         pictures = [
-            [" " * inset * plate.frame.row_labels + "".join(title), *plate.lines(scale, colors)]
-            for plate, title in zip(row, titles, strict=False)
+            [
+                " " * inset * text_map.frame.row_labels + "".join(title),
+                *text_map.lines(scale, colors),
+            ]
+            for text_map, title in zip(row, titles, strict=False)
         ]
         lines += side_by_side(pictures, widths)
     missing = panels.missing_notes(len(chosen))
@@ -362,11 +365,11 @@ def _shared_lines(panels: Panels, page: Page) -> tuple[list[str], tuple[str, ...
 def _separate_lines(
     panels: Panels, page: Page, reserved: int = 0
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Figures of any kind, each with a frame; maps of one quantity share a scale.
+    """Draw figures of any kind, each with a frame; maps of one quantity share a scale.
 
     Figures that were requested one by one are all shown: those that do not fit side by side follow
-    below, however high the page is. Of many similar figures, only those that fit are shown. Notes
-    depend on what is shown. If the ``reserved`` lines are too few for them, the layout starts
+    below, however high the page is. Among many similar figures, only those that fit are shown.
+    Notes depend on what is shown. If the ``reserved`` lines are too few for them, the layout starts
     again.
     """
     figures, heatmaps = panels.panels, heatmaps_of(panels)
@@ -391,19 +394,19 @@ def _separate_lines(
     first += panels.missing_notes(len(figures))
     width = (page.width + _GAP) // across - _GAP
     part = page.part(width, max(least[1], size[1] // down))
-    plates = {
-        index: _plate_with_title(figure, part)
+    text_maps = {
+        index: _map_with_title(figure, part)
         for index, figure in enumerate(figures)
         if isinstance(figure, Heatmap)
     }
-    shown = [plate.shown for plate, _ in plates.values()]
+    shown = [text_map.shown for text_map, _ in text_maps.values()]
     notes = page.wrapped_lines(notes_of(shown, page.medium, first=first))
     if len(notes) > reserved:
         return _separate_lines(panels, page, len(notes))
-    scales = dict(zip(plates, scales_of(shown), strict=True))
+    scales = dict(zip(text_maps, scales_of(shown), strict=True))
     shared = one_quantity(figures)
     pictures = [
-        _framed_lines(*plates[index], scales[index], part, scaled=not shared)
+        _framed_lines(*text_maps[index], scales[index], part, scaled=not shared)
         if isinstance(figure, Heatmap)
         else curves_lines(replace(figure, notes=()), part)
         for index, figure in enumerate(figures)
@@ -412,12 +415,12 @@ def _separate_lines(
     for begin in range(0, len(pictures), across):
         lines += side_by_side(pictures[begin : begin + across], [width] * across)
     if shared:
-        lines.append(scale_line(shown, scales[0], page, margin=plates[0][0].frame.margin))
+        lines.append(scale_line(shown, scales[0], page, margin=text_maps[0][0].frame.margin))
     return [*lines, *notes], warnings_of(shown)
 
 
-def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
-    """The cells of one of several maps, and the lines above them."""
+def _map_with_title(heatmap: Heatmap, page: Page) -> tuple[TextMap, list[str]]:
+    """Return one of several maps, and the lines above it."""
     title = page.wrapped_lines(heatmap.title, most=_TITLE_LINES_OF_MAP)
     room = page.part(page.width, page.height - len(title) - 1)  # 1: the scale
     frame = Frame(
@@ -425,19 +428,21 @@ def _plate_with_title(heatmap: Heatmap, page: Page) -> tuple[Plate, list[str]]:
         names=False,
         headings=bool(heatmap.columns.bands),
     )
-    return Plate.of(heatmap, room, frame), title
+    return TextMap.of(heatmap, room, frame), title
 
 
 def _framed_lines(
-    plate: Plate, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
+    text_map: TextMap, title: Sequence[str], scale: Scale, page: Page, *, scaled: bool
 ) -> list[str]:
-    """One of several maps, line by line; without its scale if all share one."""
-    bar = [scale_line([plate.shown], scale, page, margin=plate.frame.margin)] if scaled else []
-    return [*title, *plate.lines(scale, page.colors(scale)), *bar]
+    """Return one of several maps, line by line, and its scale if ``scaled``."""
+    bar = (
+        [scale_line([text_map.shown], scale, page, margin=text_map.frame.margin)] if scaled else []
+    )
+    return [*title, *text_map.lines(scale, page.colors(scale)), *bar]
 
 
 def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """Pictures side by side, aligned at the top."""
+    """Put pictures side by side, aligned at the top."""
     return [
         (" " * _GAP).join(map(pad, row, widths)).rstrip()
         for row in zip_longest(*pictures, fillvalue="")
@@ -445,11 +450,11 @@ def side_by_side(pictures: Sequence[Sequence[str]], widths: Sequence[int]) -> li
 
 
 NARROWEST, LOWEST = 20, 8
-"""Columns and lines below which no picture is drawn."""
+"""The fewest columns and lines of a picture; a smaller page is extended."""
 
 
 def picture_text(figure: Figure, page: Page) -> Picture[str]:
-    """A figure as text that fits a page.
+    """Return a figure as text that fits a page.
 
     Raises: InvalidInput if no value is finite, or no color map has the requested name.
     """
