@@ -1,7 +1,8 @@
-"""The subject of a check: tables, frequencies, rotated vectors, or posenc's own tables.
+"""Build the subject of a check from tables, frequencies, or posenc's own tables.
 
-This module turns arrays into rotations of dimension pairs. :mod:`posenc_cli.checks.calling` reads
-functions.
+In: arrays or files. Out: a subject whose rows are rotations of dimension pairs.
+:mod:`posenc_cli.rotary.rotated` reads rotated vectors, and :mod:`posenc_cli.rotary.result_reader`
+the results of functions.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
-    """Vectors before and after the rotation, a row each."""
+    """Vectors before and after the rotation, one per row."""
 
 GivenArray = str | Loaded
 """The path of a file that holds an array, or an array in memory."""
@@ -58,35 +59,36 @@ class FirstColumns(Record):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return self.table.shape[0], self.count
 
     def __getitem__(self, rows: SomeRows) -> NumberArray:
-        """Some of the rows."""
+        """Return some of the rows."""
         return self.table[rows][:, : self.count]
 
 
 if TYPE_CHECKING:
     GivenRows = NumberArray | FileRows | FirstColumns
-    """A matrix, or one in a file, read some rows at a time."""
+    """A matrix in memory, or one in a file that is read some rows at a time."""
 
 _WIDE = 2048
-"""Pairs that are evaluated whatever the reference has: 16 times a head of 256, in under a
-second."""
+"""Largest number of pairs that is always evaluated, whatever the reference has: 16 times a head of
+256, in under a second."""
 
 
 class Subject(Record):
-    """Something that rotates queries and keys, or says how.
+    """Something that rotates queries and keys, or data that determines such a rotation.
 
     ``own`` is its rotation, with its own pairing of columns. ``as_reference`` has the reference's
     pairing; it is None if the number of columns differs, as ``mismatch`` then says. ``frequencies``
     are set if the subject consists of frequencies only. ``notes`` are for the reader of the
-    findings. ``broken`` lists values that are not finite, and ``irregular`` the reasons why a
-    function does not map each row by its position. ``other_calls`` lists kinds of calls with other
-    results than the measured ones. ``call`` says how a function was called. ``key`` is the rotation
-    of keys if the function rotates queries and keys. ``vectors`` returns rows before and after, if
-    the subject is vectors. For a function, ``returned_half`` says in which half precision all
-    results for random vectors are exact, and ``returned_tables`` that it returned tables and is
+    findings. ``vectors`` returns rows before and after, if the subject is vectors.
+
+    ``broken`` lists non-finite values, and ``irregular`` the reasons why a function does not map
+    each row by its position. ``other_calls`` lists kinds of calls with other results than the
+    measured ones. ``call`` says how a function was called. ``key`` is the rotation of keys, if the
+    function rotates queries and keys. ``returned_half`` is the half precision in which all its
+    results for random vectors are exact. ``returned_tables`` says that it returned tables and is
     judged by them.
     """
 
@@ -107,7 +109,7 @@ class Subject(Record):
     returned_tables: bool = False
 
     def far_wider(self, reference: Reference) -> bool:
-        """Whether it has so many more pairs than the reference that none is evaluated.
+        """Return whether it has so many more pairs than the reference that none is evaluated.
 
         The verdict is known from the widths; more details are not worth minutes.
         """
@@ -115,17 +117,17 @@ class Subject(Record):
 
     @property
     def is_tables(self) -> bool:
-        """Whether it is cosines and sines, given or returned by a function."""
+        """Whether it consists of cosines and sines, given or returned by a function."""
         return self.kind == SubjectKind.TABLES or self.returned_tables
 
     @property
     def unmeasured(self) -> str:
-        """Why unit vectors do not tell how it treats others; empty if they do."""
+        """The reason why unit vectors do not show how it treats others; empty if they do."""
         return next(filter(None, (one.unlike for one in self.irregular)), "")
 
     @property
     def no_map(self) -> str:
-        """Why it cannot be a right map of vectors; empty if it can."""
+        """The reason why it cannot be a right map of vectors; empty if it can."""
         if self.broken:
             return ("the function " if self.kind == SubjectKind.IMPL else "") + self.broken[0]
         return self.irregular[0].text if self.irregular else ""
@@ -137,7 +139,7 @@ class Subject(Record):
 
 
 def own_tables(reference: Reference, positions: Positions) -> Subject:
-    """The tables that posenc writes, as float32 (as float64 if amplitudes grow)."""
+    """Return the subject for posenc's own tables: float32, or float64 if amplitudes grow."""
     waves = reference.content.waves
     placements = rotary_placements("interleaved", waves.count)
     places = PositionRows.of(positions)
@@ -159,12 +161,12 @@ Matrices = tuple[FileRows, FileRows]
 
 
 def name_of(given: GivenArray) -> str:
-    """The name of an array in messages."""
+    """Return the name of an array in messages."""
     return quoted_name(given) if isinstance(given, str) else given.path
 
 
 def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
-    """Two matrices of the same shape.
+    """Return two matrices of the same shape.
 
     Raises: InvalidInput if their shapes differ, or one is not a matrix of real numbers.
     """
@@ -180,10 +182,10 @@ def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
 
 
 def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
-    """Cosines and sines from one file: two arrays by name, or the two halves of the columns.
+    """Return cosines and sines from one file: two arrays by name, or the two halves of the columns.
 
     Raises: InvalidInput if it is not a matrix, has an odd number of columns, or has several arrays
-    but not exactly one with cos and one with sin in its name.
+        but not exactly one with cos and one with sin in its name.
     """
     try:
         stack = _stack_of(given, flag)
@@ -204,7 +206,7 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
 
 
 def _stack_of(given: GivenArray, flag: str) -> FileStack:
-    """The real matrix in a file or in memory, without leading axes of length 1.
+    """Return the real matrix in a file or in memory, without leading axes of length 1.
 
     Raises: InvalidInput if it is not a matrix of real numbers.
     """
@@ -215,10 +217,10 @@ def _stack_of(given: GivenArray, flag: str) -> FileStack:
 
 
 def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
-    """The positions of the rows of a file: 0, 1, … if none are given.
+    """Return the positions of the rows of a file: 0, 1, … if none are given.
 
-    Raises: InvalidInput if more positions are given than there are rows, or fewer that do not start
-    at 0: then it is open which rows they mean.
+    Raises: InvalidInput if there are more positions than rows, or fewer that do not start at 0, so
+        that their rows are unknown.
     """
     if positions is None:
         return Positions.contiguous(0, rows)
@@ -233,7 +235,7 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
 
 
 def tables(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
-    """Tables of cosines and sines from files, (L, d/2), or (L, d) with repeated values."""
+    """Return the subject for files of cosines and sines: (L, d/2), or (L, d) repeated."""
     cos, sin = files
     dtype = max((cos.dtype, sin.dtype), key=unit)
     rows, columns = cos.shape
@@ -254,9 +256,9 @@ def tables(files: Matrices, reference: Reference, positions: Positions | None) -
 
 
 def _check_both(cos: GivenRows, sin: GivenRows, name: str) -> None:
-    """Check that one file has cosines and sines: at position 0 they are 1 and 0.
+    """Check that one file has both cosines and sines: at position 0 they are 1 and 0.
 
-    Raises: InvalidInput.
+    Raises: InvalidInput if it does not.
     """
     first, second = (np.concatenate([own[row : row + 1] for own in (cos, sin)]) for row in (0, 1))
     if np.ptp(first) == 0 != np.ptp(second):
@@ -276,9 +278,9 @@ def table_subject(
     *,
     name: str = "tables",
 ) -> Subject:
-    """The subject for tables of cosines and sines; ``dtype`` is the format they were stored in."""
+    """Return the subject for tables of cosines and sines that were stored in ``dtype``."""
     places, width = PositionRows.of(positions), cos.shape[1]
-    kept = _turning_columns(cos, sin, reference, places)
+    kept = _count_rotated_columns(cos, sin, reference, places)
     if kept == width:
         return _subject_of_columns(cos, sin, reference, places, dtype=dtype, name=name)
     first, second = FirstColumns(cos, kept), FirstColumns(sin, kept)
@@ -296,7 +298,7 @@ def _subject_of_columns(
     dtype: str,
     name: str,
 ) -> Subject:
-    """The subject for tables whose columns all belong to pairs that rotate, or should."""
+    """Return the subject for tables whose columns all belong to pairs that rotate, or should."""
     width = cos.shape[1]
     notes = []
     if places.count < cos.shape[0]:
@@ -329,7 +331,7 @@ def _subject_of_columns(
             parts = reference.content.blocks
             own = turning_of(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
-            # GLM, Helium and DeepSeek store them so and reorder them later.
+            # GLM, Helium and DeepSeek store halves and reorder them later.
             notes.append(
                 "stored as halves, [a a]: right for interleaved pairs only if the code reorders "
                 "the columns (check it with --impl or --rotated)"
@@ -347,10 +349,10 @@ def _subject_of_columns(
     return Subject(SubjectKind.TABLES, name, own, None, mismatch, notes=tuple(notes))
 
 
-def _turning_columns(
+def _count_rotated_columns(
     cos: GivenRows, sin: GivenRows, reference: Reference, places: PositionRows
 ) -> int:
-    """How many columns of tables rotate: fewer if the rest of a whole head is 1 and 0."""
+    """Return the number of table columns that rotate: fewer if the rest of the head is 1 and 0."""
     width = int(cos.shape[1])
     turning: dict[int, int] = {
         reference.head: 2 * reference.pairs,
@@ -359,11 +361,11 @@ def _turning_columns(
     count = turning.get(width, width)
     if count >= width:
         return width
-    return count if _still_columns(cos, sin, places)[count:].all() else width
+    return count if _unrotated_columns(cos, sin, places)[count:].all() else width
 
 
-def _still_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
-    """Which columns have cosine 1 and sine 0 in all rows. Shape: (columns,)."""
+def _unrotated_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
+    """Return which columns have cosine 1 and sine 0 in all rows. Shape: (columns,)."""
     still = np.ones(cos.shape[1], bool)
     for rows in places.row_blocks():
         still &= (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
@@ -373,7 +375,7 @@ def _still_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flag
 
 
 def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
-    """Real and imaginary parts as complex numbers."""
+    """Return real and imaginary parts as complex numbers."""
     out = np.empty(real.shape, np.complex128)
     out.real, out.imag = real, imaginary
     return out
@@ -403,7 +405,7 @@ def _full_reader(
 
 
 def _columns(columns: tuple[int, ...]) -> slice | list[int]:
-    """Columns as a slice if possible, which avoids a copy."""
+    """Return columns as a slice if possible, which avoids a copy."""
     step = columns[1] - columns[0] if len(columns) > 1 else 1
     regular = slice(columns[0], columns[-1] + 1, step)
     whole = tuple(range(columns[-1] + 1)[regular]) == columns
@@ -413,7 +415,7 @@ def _columns(columns: tuple[int, ...]) -> slice | list[int]:
 def _repeated_layout(
     cos: GivenRows, sin: GivenRows, places: PositionRows, *, parts: int = 1
 ) -> Layout | None:
-    """The layout in which full tables repeat each value; None if neither or both fit."""
+    """Return the layout in which full tables repeat each value; None if neither or both fit."""
     width = cos.shape[1]
     if width % 2 or width < 4:
         return None
@@ -433,17 +435,17 @@ def _repeated_layout(
 
 
 def _repeats(reference: Reference, layout: Layout) -> bool:
-    """Whether the reference's pairs come twice, as if half a table were repeated."""
+    """Return whether the reference's pairs occur twice, as if half a table were repeated."""
     first, second = (list(columns) for columns in paired_columns(layout, reference.pairs // 2))
     frequencies = reference.frequencies
     return bool(np.allclose(frequencies[first], frequencies[second], rtol=1e-6, atol=0))
 
 
 def inverse_frequencies(given: GivenArray, reference: Reference, positions: Positions) -> Subject:
-    """The rotation of frequencies in a file or in memory.
+    """Return the subject for frequencies in a file or in memory.
 
     Raises: InvalidInput if they are not a row of real numbers, or the reference's pairs have no
-    single frequency.
+        single frequency.
     """
     if reference.coordinates is not None and reference.coordinates.oblique:
         raise InvalidInput(
@@ -472,7 +474,7 @@ def frequency_subject(
     *,
     name: str = "inv-freq",
 ) -> Subject:
-    """The subject for frequencies: each is taken as exactly the number it is."""
+    """Return the subject for frequencies, each of which is taken exactly."""
     given = frequencies.astype(np.float64)
     finite = np.isfinite(given)
     broken: tuple[str, ...] = ()
@@ -510,27 +512,27 @@ def frequency_subject(
     )
 
 
-_FEW = 48
-"""Rows that are compared before all of them are."""
+_FIRST_ROWS = 48
+"""Rows to compare before all of them."""
 
 _UNEVEN = 0.05
-"""Relative to the factors: tables in a half precision or in eight bits differ by this."""
+"""Relative error of factors: tables in a half precision or in eight bits differ by this."""
 
 _SLOWER = 0.999
-"""Ratio to the rate before: neighbours of the longest ladders differ by more than 0.01."""
+"""Largest ratio of a rate to the one before: even in the longest ladders they differ by 0.01."""
 
 
 class OtherWidth(Record):
-    """A reference of another width, and the options that give it."""
+    """A reference of another width, and the options that select it."""
 
     reference: Reference
     options: str
 
 
 def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
-    """The reference with so many pairs; None if its scheme has none.
+    """Return the reference with so many pairs; None if its scheme has none.
 
-    The head keeps its width if all of it can rotate, or else the share that rotates.
+    The head keeps its width if the pairs fill it; otherwise the rotated share stays the same.
     """
     bound = reference.encoding.bound
     share = 2 * reference.pairs / reference.head
@@ -554,11 +556,11 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
 
 
 def fits(turning: Turning, reference: Reference) -> bool:
-    """Whether a subject rotates its pairs as a reference of the same width does, in every row."""
+    """Return whether a subject equals a reference of the same width in every row."""
     tolerance = Tolerance.of(
         "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
     )
-    few = turning.read(turning.places.sample()[:_FEW])
+    few = turning.read(turning.places.sample()[:_FIRST_ROWS])
     return all(
         sample_of(block, reference, tolerance)
         .compared(reference.turns.at(block.positions), reference.frequencies)[1]
@@ -568,7 +570,7 @@ def fits(turning: Turning, reference: Reference) -> bool:
 
 
 def ladder_of_all(turning: Turning) -> bool:
-    """Whether each column of half tables has a rate of its own, each slower than the last.
+    """Return whether each column of half tables has its own rate, each slower than the last.
 
     Full tables have each rate twice.
     """

@@ -1,4 +1,4 @@
-"""The verdict on a subject: its findings in words, and the whole report."""
+"""Examine a subject: put its findings into words, and make the report."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ STORED = (SubjectKind.TABLES, SubjectKind.POSENC)
 
 
 MOST = 3
-"""The most causes of one diagnosis."""
+"""Largest number of causes in one diagnosis."""
 
 
 class Where(Record):
-    """The part of a subject that a cause is about: positions and pairs as --positions takes them.
+    """The part of a subject that a cause is about: positions and pairs in --positions syntax.
 
-    None means all of them; ``axes`` are the axes that the pairs should follow.
+    None means all of them. ``axes`` are the axes that the pairs should follow.
     """
 
     positions: str | None
@@ -54,16 +54,17 @@ class Where(Record):
     axes: tuple[int, ...] | None = None
 
     def fields(self) -> dict[str, Any]:
-        """The fields that are set, for JSON."""
+        """Return the fields that are set, for JSON."""
         return {name: value for name, value in self.as_dict().items() if value is not None}
 
 
 class Residual(Record):
-    """What a claim does not explain, out of all entries, positions and pairs that it is about.
+    """The differences that a claim does not explain, in its entries, positions and pairs.
 
-    ``largest`` is the largest difference at any entry, ``within`` the largest at reproduced ones.
-    ``cells`` and ``rows`` count entries and positions that are not reproduced. ``first`` is the
-    first such position. ``pairs`` says which pairs are reproduced at every position.
+    ``largest`` is the largest difference at any entry, ``within`` the largest at reproduced
+    entries. ``cells`` and ``rows`` count entries and positions that are not reproduced, of
+    ``of_cells`` and ``of_rows``. ``first`` is the first such position. ``pairs`` says which pairs
+    are reproduced at every position.
     """
 
     largest: float
@@ -77,9 +78,9 @@ class Residual(Record):
 
     @classmethod
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
-        """The residual at positions (n,): differences and reproduced entries are (n, pairs)."""
+        """Return the residual of differences (n, pairs) at positions (n,)."""
         if not positions.size:
-            return _NOTHING
+            return _NO_RESIDUAL
         left = ~explained.all(axis=1)  # (n,)
         high = float(missed.max())
         return cls(
@@ -95,7 +96,7 @@ class Residual(Record):
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
-        """The residual of pieces: positions (n,), differences and reproduced entries (n, pairs)."""
+        """Return the joint residual of several blocks: the arguments of :meth:`of` for each."""
         return joined_residual(cls.of(*piece) for piece in pieces)
 
     @property
@@ -105,7 +106,7 @@ class Residual(Record):
 
     @property
     def exceptions(self) -> str:
-        """What is left over, in words that follow others; empty if nothing.
+        """The positions that are not reproduced, as the end of a sentence; empty if there are none.
 
         >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
         '; 2 of the 40 positions differ, first at 7'
@@ -118,7 +119,7 @@ class Residual(Record):
 
     @property
     def text(self) -> str:
-        """The residual as evidence has it.
+        """The residual as an evidence text.
 
         >>> Residual(3e-8, 3e-8, 0, 99, 0, 40, None, np.ones(1, bool)).text
         'reproduced to 3e-08 at all 40 positions'
@@ -135,7 +136,7 @@ class Residual(Record):
         return f"{count} {near}, {self.cells} not{self.exceptions}"
 
     def fields(self) -> dict[str, object]:
-        """The residual for JSON, with finite numbers only."""
+        """Return the residual for JSON, with finite numbers only."""
         shown = self.cells < self.of_cells and math.isfinite(self.within)
         return {
             "max_abs": self.largest if math.isfinite(self.largest) else None,
@@ -149,11 +150,11 @@ class Residual(Record):
         }
 
 
-_NOTHING = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
+_NO_RESIDUAL = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
 
 
 def joined_residual(parts: Iterable[Residual]) -> Residual:
-    """The residual of several parts together."""
+    """Return the residual of several parts together."""
 
     def both(one: Residual, other: Residual) -> Residual:
         return Residual(
@@ -167,15 +168,15 @@ def joined_residual(parts: Iterable[Residual]) -> Residual:
             one.pairs & other.pairs,
         )
 
-    return reduce(both, parts, _NOTHING)
+    return reduce(both, parts, _NO_RESIDUAL)
 
 
 class Explanation(Record):
-    """Why a subject differs from the reference, and the evidence.
+    """The cause of a subject's difference from the reference, and the evidence.
 
     ``detail`` is a finer reason. ``where`` is the part that it is about, None for all of it.
     ``residual`` is what its table leaves unexplained there, None if it implies no table. ``alike``
-    are other possible reasons that imply the same table. Causes that hold together are separate
+    are other possible reasons that imply the same table. Several causes at once are separate
     explanations.
     """
 
@@ -198,7 +199,7 @@ class Explanation(Record):
         )
 
     def fields(self) -> dict[str, Any]:
-        """The explanation for JSON."""
+        """Return the explanation for JSON."""
         return {
             "cause": self.cause,
             "message": self.message,
@@ -216,12 +217,12 @@ class Explanation(Record):
 class Report(Record):
     """The result of a check: the findings, why one failed, and the error by position.
 
-    ``count`` is the number of positions that were looked at; it is 0 if the form of the scheme or
-    the widths alone decide. If posenc chose the positions, they are a sample of the first ``of``.
-    ``shares`` are what each pair has at the points of ``curve``, as a share of the tolerance.
-    ``seconds`` is the time of the check.
-    ``accepted_by`` is the tolerance rule that accepts a subject that fails only because it was
-    rounded to a half precision. ``unchecked`` is a sentence on what a function was not asked.
+    ``count`` is the number of positions that were compared; 0 if the form of the scheme or the
+    widths decide alone. If posenc chose the positions, they are a sample of the first ``of``.
+    ``curve`` has the error at some positions, and ``shares`` the ratio to the tolerance there, for
+    each pair. ``seconds`` is the time of the check. ``accepted_by`` is the tolerance rule that
+    accepts a subject that fails only because of rounding to a half precision. ``unchecked`` is a
+    sentence on calls of a function that were not tested.
     """
 
     subject: dict[str, Any]
@@ -248,7 +249,7 @@ class Report(Record):
 
 
 class Examination(Record):
-    """The findings on a subject at its positions, and what they were made from.
+    """The findings on a subject at its positions, and the results that they are made from.
 
     ``otherwise`` says that the measured calls are right and others are not.
     """
@@ -271,11 +272,11 @@ class Examination(Record):
 def examine(
     subject: Subject, reference: Reference, rule: ToleranceRule, *, progress: Progress | None = None
 ) -> Examination:
-    """The findings on one subject.
+    """Return the findings on one subject.
 
     If the subject equals the reference within the tolerance, its rotation is the reference's, and
     one pass is enough. Otherwise the nearest rotation is fitted. A subject that is far wider than
-    the reference is not evaluated: it differs.
+    the reference differs, and is not evaluated.
     """
     turning = subject.as_reference or subject.own
     tolerance = Tolerance.of(
@@ -329,7 +330,7 @@ def examine(
 def accepting_rule(
     examination: Examination, diagnosis: tuple[Explanation, ...]
 ) -> Literal["float16", "bfloat16"] | None:
-    """The rule that accepts a subject whose values were rounded to a half precision.
+    """Return the rule that accepts a subject whose values were rounded to a half precision.
 
     None if there is another cause, or the subject fails by that rule as well.
     """
@@ -409,7 +410,7 @@ def _relative_text(
 
 
 def zeros_text(reference: Reference, everything: str) -> str:
-    """That all columns that should rotate are 0; ``everything`` says that a head has no others."""
+    """Return the message that all rotary columns are 0: ``everything`` if a head has no others."""
     if reference.head == 2 * reference.pairs:
         return everything
     return f"the {2 * reference.pairs} columns that should rotate become 0"
@@ -425,7 +426,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
         message = f"is NaN or infinite at position {survey.norm.position}, pair {survey.norm.pair}"
     elif survey.longest == 0:
         message = zeros_text(reference, "every length becomes 0")
-    # All lengths are multiplied by one factor, within rounding, and it is the wrong one.
+    # All lengths have one factor, within rounding, and it is wrong.
     elif (
         not survey.shortest <= scale <= survey.longest
         and survey.longest - survey.shortest <= 4 * tolerance.floor * max(1.0, survey.longest)
@@ -439,7 +440,7 @@ def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding
 
 
 def _if_measured(finding: Finding, subject: Subject) -> Finding:
-    """The finding, or why there is none: unit vectors only describe a linear map."""
+    """Return the finding, or a failed one if unit vectors do not describe a nonlinear map."""
     if not subject.unmeasured:
         return finding
     message = f"not measured, because {subject.unmeasured}"
@@ -466,7 +467,7 @@ def _reference(
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
     worst = survey.reference
-    # The rest of the map is added to what rotates each pair.
+    # Each deviation includes the rest of the map, which may make it a bound.
     kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
     if survey.cells is not None and worst.ratio <= 1:
         return _cells(survey.cells)
@@ -488,7 +489,7 @@ def _reference(
 
 
 def order_notes(subject: Subject) -> tuple[str, ...]:
-    """The order of the columns of a right result, if it differs from that of the input."""
+    """Return a note on the order of a right result's columns, if it differs from the input's."""
     pairing = (subject.as_reference or subject.own).pairing
     if pairing is None or pairing.out_layout == pairing.layout:
         return ()
@@ -496,7 +497,7 @@ def order_notes(subject: Subject) -> tuple[str, ...]:
 
 
 def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
-    """Which axes have equal coordinates at all positions, so that nothing tells them apart."""
+    """Return notes on axes with equal coordinates at all positions, which nothing distinguishes."""
     coordinates = reference.coordinates
     if coordinates is None or coordinates.at is None or coordinates.oblique:
         return ()
@@ -524,7 +525,7 @@ def _cells(cells: WrongCells) -> Finding:
 
 
 def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance) -> dict[str, Any]:
-    """The verdict on a reported value: by its ratio, or by the number that the user gave."""
+    """Return the verdict on a reported value: by its ratio, or by the number that the user gave."""
     worst = value if math.isfinite(value) else None
     if tolerance.fixed is not None:
         ok = worst is not None and worst <= tolerance.fixed
@@ -540,7 +541,7 @@ def _place(worst: WorstDeviation) -> dict[str, int] | None:
 
 
 def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to see that they differ, from so many on.
+    """Return two numbers with as many digits as show that they differ, at least ``digits``.
 
     >>> distinct_digits(1.25, 1.0), distinct_digits(1.000002, 1.0)
     (('1.25', '1'), ('1.000002', '1'))
@@ -557,9 +558,9 @@ def _number(value: float) -> str:
 
 
 def merge_reports(reports: list[Report], *, last: bool = False) -> Report:
-    """One report of several: for each check the finding nearest to failing.
+    """Return one report of several, with the finding of each check that is nearest to failing.
 
-    The rest is that of the first report that failed, or of the ``last`` one.
+    Everything else is from the first report that failed, or from the ``last`` one.
     """
     every = [finding for report in reports for finding in report.findings]
     findings = tuple(
