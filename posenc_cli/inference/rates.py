@@ -163,7 +163,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     largest = float(np.abs(columns).max())
     if largest == 0 or not are_waves(columns):
         return None
-    free, a, b, left = _polish(columns, _rates_by_recurrence(columns), largest)
+    free, a, b, left = free_waves(columns)
     turning = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
     sure = np.flatnonzero(turning)[:12]
     if sure.size == 0:
@@ -260,7 +260,9 @@ def free_waves(columns: RealRows) -> RealRows:
 
     The rows are ω, a, b, and the largest residual. Shape: (4, columns).
     """
-    return _polish(columns, _rates_by_recurrence(columns), float(np.abs(columns).max()))
+    rates, amplitude = _rates_by_recurrence(columns), float(np.abs(columns).max())
+    some = (slice(i, i + _POLISHED) for i in range(0, rates.size, _POLISHED))
+    return np.hstack([_polish(columns[:, each], rates[each], amplitude) for each in some])
 
 
 def are_waves(columns: RealRows) -> bool:
@@ -298,15 +300,7 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
 
 
 def _polish(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
-    """Refine the wave a·cos(ω·r) + b·sin(ω·r) of each column by the Gauss-Newton method.
-
-    The rows are ω, a, b, and the largest residual. Shape: (4, columns).
-    """
-    some = (slice(i, i + _POLISHED) for i in range(0, rates.size, _POLISHED))
-    return np.hstack([_polish_some(columns[:, each], rates[each], amplitude) for each in some])
-
-
-def _polish_some(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
+    """Refine the rates, and the waves of :func:`free_waves` with them, by Gauss-Newton steps."""
     rows = np.arange(columns.shape[0], dtype=np.float64)[:, None]
     best = np.stack([rates, columns[0], np.zeros(rates.size)])  # ω, a, b
     least = np.full(rates.size, np.inf)
