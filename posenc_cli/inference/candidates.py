@@ -30,7 +30,6 @@ from posenc_cli.formulas.inverse import (
     DOUBLE,
     FACTORS,
     FITTED,
-    KNOWN_BASES,
     MANY,
     NEAR,
     ROUNDED,
@@ -335,15 +334,13 @@ def is_number(parameter: Parameter) -> bool:
 
 
 def usual_values(parameter: Parameter) -> tuple[float, ...]:
-    """Return the values of a parameter in published models, its default first.
+    """Return the values of a parameter in published models, its default first; not for bases.
 
     Empty if no model has a parameter of this name.
     """
     name = parameter.name
     known: tuple[float, ...] = ()
-    if name == "base":
-        known = KNOWN_BASES
-    elif name == "factor":
+    if name == "factor":
         known = FACTORS
     elif name.endswith("position_embeddings"):
         known = CONTEXTS
