@@ -340,7 +340,7 @@ class Check(Record):
             return subjects.matrix_pair(*self.asked.rotated, "--rotated")
         first, second = self.asked.tables or ("", "")
         if first is second or (isinstance(first, str) and first == second):
-            return subjects.tables_side_by_side(first, "--tables")
+            return subjects.tables_side_by_side(first)
         return subjects.matrix_pair(first, second, "--tables")
 
     def _report_of_rows(self) -> Report:

@@ -14,7 +14,7 @@ from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject, complex_of, row_positions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.turning import SomeRows
@@ -27,7 +27,7 @@ _ROTATION_SCATTER = 1e-2
 """Relative scatter of factors' magnitudes: pairs that rotate scatter less in any format."""
 
 
-def vectors(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
+def vectors(files: Matrices, reference: Reference, positions: Positions) -> Subject:
     """Return the subject for two files of vectors, before and after the rotation, (L, d) each."""
     x, y = files
     where = row_positions(x.shape[0], positions, "--rotated")
@@ -58,8 +58,7 @@ def rotated_subject(
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
     def turning_of(pairing: ColumnPairing) -> Turning:
-        others = pairing.others(x.shape[1])
-        reader = _rotated_reader(x, y, pairing, others, places, most=4 * reference.scale)
+        reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)
         return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
@@ -205,19 +204,18 @@ def _rotated_reader(
     x: GivenRows,
     y: GivenRows,
     pairing: ColumnPairing,
-    others: Sequence[int],
     places: PositionRows,
     *,
     most: float,
 ) -> Callable[[SomeRows], SubjectBlock]:
     """Return a function that reads factors y/x; those above ``most`` are limited to it.
 
-    If a vector is longer after the rotation, the limit is that many times higher. The columns
-    ``others`` should stay as they are.
+    If a vector is longer after the rotation, the limit is that many times higher. Unpaired columns
+    should stay as they are.
     """
     first, second = list(pairing.first), list(pairing.second)
     out_first, out_second = list(pairing.out_first), list(pairing.out_second)
-    others = list(others)
+    others = list(pairing.others(x.shape[1]))
 
     def read(rows: SomeRows) -> SubjectBlock:
         before, after = x[rows].astype(np.float64), y[rows].astype(np.float64)

@@ -31,7 +31,6 @@ from posenc_cli.inference.turning import (
     Turning,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
-from posenc_cli.positions import Positions
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.findings import sample_of
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from posenc_cli.formulas.tables import Layout
     from posenc_cli.inference.turning import SomeRows
     from posenc_cli.numerics.arrays import ComplexRows, Flags, NumberArray, Reals
+    from posenc_cli.positions import Positions
 
     Vectors = Callable[[SomeRows], tuple[NumberArray, NumberArray]]
     """Vectors before and after the rotation, one per row."""
@@ -181,14 +181,14 @@ def matrix_pair(first: GivenArray, second: GivenArray, flag: str) -> Matrices:
     return matrices
 
 
-def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
+def tables_side_by_side(given: GivenArray) -> Matrices:
     """Return cosines and sines from one file: two arrays by name, or the two halves of the columns.
 
     Raises: InvalidInput if it is not a matrix, has an odd number of columns, or has several arrays
         but not exactly one with cos and one with sin in its name.
     """
     try:
-        stack = _stack_of(given, flag)
+        stack = _stack_of(given, "--tables")
         if stack.matrix.shape[1] % 2 == 0:
             return stack.halves()
     except SeveralArrays as several:
@@ -198,9 +198,9 @@ def tables_side_by_side(given: GivenArray, flag: str) -> Matrices:
         if [len(names) for names in named] != [1, 1] or named[0] == named[1]:
             raise
         cos, sin = (f"{given}:{names[0]}" for names in named)
-        return matrix_pair(cos, sin, flag)
+        return matrix_pair(cos, sin, "--tables")
     raise InvalidInput(
-        f"{flag} {name_of(given)} has an odd number of columns; one file for both tables has "
+        f"--tables {name_of(given)} has an odd number of columns; one file for both tables has "
         "the sines beside the cosines"
     )
 
@@ -216,14 +216,12 @@ def _stack_of(given: GivenArray, flag: str) -> FileStack:
         raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
 
 
-def row_positions(rows: int, positions: Positions | None, flag: str) -> Positions:
-    """Return the positions of the rows of a file: 0, 1, … if none are given.
+def row_positions(rows: int, positions: Positions, flag: str) -> Positions:
+    """Return positions after checking that a file with so many rows can have them.
 
     Raises: InvalidInput if there are more positions than rows, or fewer that do not start at 0, so
         that their rows are unknown.
     """
-    if positions is None:
-        return Positions.contiguous(0, rows)
     if positions.count < rows and positions.ranges != (range(positions.count),):
         raise InvalidInput(
             f"{flag} has {rows} rows, but {positions.count} positions are requested: give one "
@@ -234,12 +232,12 @@ def row_positions(rows: int, positions: Positions | None, flag: str) -> Position
     return positions
 
 
-def tables(files: Matrices, reference: Reference, positions: Positions | None) -> Subject:
+def tables(files: Matrices, reference: Reference, positions: Positions) -> Subject:
     """Return the subject for files of cosines and sines: (L, d/2), or (L, d) repeated."""
     cos, sin = files
     dtype = max((cos.dtype, sin.dtype), key=unit)
     rows, columns = cos.shape
-    if positions is not None and rows < positions.count <= columns:
+    if rows < positions.count <= columns:
         raise InvalidInput(
             f"--tables has {rows} rows, but {positions.count} positions are requested",
             hint=f"it has {columns} columns: is it transposed? Without --len, posenc checks that",
