@@ -79,8 +79,6 @@ class Residual(Record):
     @classmethod
     def of(cls, positions: Integers, missed: RealRows, explained: Flags) -> Residual:
         """Return the residual of differences (n, pairs) at positions (n,)."""
-        if not positions.size:
-            return _NO_RESIDUAL
         left = ~explained.all(axis=1)  # (n,)
         high = float(missed.max())
         return cls(
@@ -105,19 +103,6 @@ class Residual(Record):
         return not self.cells and math.isfinite(self.within)
 
     @property
-    def exceptions(self) -> str:
-        """The positions that are not reproduced, as the end of a sentence; empty if there are none.
-
-        >>> Residual(1.0, 0.0, 9, 99, 2, 40, 7, np.ones(1, bool)).exceptions
-        '; 2 of the 40 positions differ, first at 7'
-        """
-        if self.first is None:
-            return ""
-        if self.rows == 1:
-            return f"; 1 of the {self.of_rows} positions differs, at {self.first}"
-        return f"; {self.rows} of the {self.of_rows} positions differ, first at {self.first}"
-
-    @property
     def text(self) -> str:
         """The residual as an evidence text.
 
@@ -125,6 +110,8 @@ class Residual(Record):
         'reproduced to 3e-08 at all 40 positions'
         >>> Residual(1.0, 3e-8, 9, 99, 1, 9, 7, np.ones(1, bool)).text
         '90 of 99 rotations reproduced to 3e-08, 9 not; 1 of the 9 positions differs, at 7'
+        >>> Residual(1.0, 3e-8, 9, 99, 2, 40, 7, np.ones(1, bool)).text
+        '90 of 99 rotations reproduced to 3e-08, 9 not; 2 of the 40 positions differ, first at 7'
         """
         if self.cells == self.of_cells:
             return "not reproduced"
@@ -132,8 +119,10 @@ class Residual(Record):
         if self.first is None:
             return f"{near} at all {self.of_rows} positions" if self.of_rows > 1 else near
         right = self.of_cells - self.cells
-        count = f"{right} of {self.of_cells} rotations"
-        return f"{count} {near}, {self.cells} not{self.exceptions}"
+        count = f"{right} of {self.of_cells} rotations {near}, {self.cells} not"
+        if self.rows == 1:
+            return f"{count}; 1 of the {self.of_rows} positions differs, at {self.first}"
+        return f"{count}; {self.rows} of the {self.of_rows} positions differ, first at {self.first}"
 
     def fields(self) -> dict[str, object]:
         """Return the residual for JSON, with finite numbers only."""
@@ -369,7 +358,7 @@ def _relative(
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
     at = _place(worst)
-    if at is not None and partner is not None and not verdict["ok"]:
+    if partner is not None and not verdict["ok"]:
         at = {"m": worst.position, "n": partner.position, "pair": worst.pair}
     message = _relative_text(subject, reference, worst, value, partner, ok=verdict["ok"])
     return Finding(FindingName.RELATIVE, at=at, message=message, worst_is="bound", **verdict)
@@ -534,9 +523,7 @@ def _judgement(ratio: float, value: float, allowed: float, tolerance: Tolerance)
     return {"ok": ratio <= 1, "worst": worst, "tolerance": limit}
 
 
-def _place(worst: WorstDeviation) -> dict[str, int] | None:
-    if worst.ratio < 0:
-        return None
+def _place(worst: WorstDeviation) -> dict[str, int]:
     return {"position": worst.position, "pair": worst.pair}
 
 
