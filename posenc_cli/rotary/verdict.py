@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -94,8 +93,24 @@ class Residual(Record):
 
     @classmethod
     def measure(cls, pieces: Iterable[tuple[Integers, RealRows, Flags]]) -> Residual:
-        """Return the joint residual of several blocks: the arguments of :meth:`of` for each."""
-        return joined_residual(cls.of(*piece) for piece in pieces)
+        """Return the residual of several blocks together; each is the arguments of :meth:`of`."""
+        total = _NO_RESIDUAL
+        for piece in pieces:
+            total = total.followed_by(cls.of(*piece))
+        return total
+
+    def followed_by(self, other: Residual) -> Residual:
+        """Return the residual of these entries and of the next ones together."""
+        return Residual(
+            max(self.largest, other.largest),
+            max(self.within, other.within),
+            self.cells + other.cells,
+            self.of_cells + other.of_cells,
+            self.rows + other.rows,
+            self.of_rows + other.of_rows,
+            other.first if self.first is None else self.first,
+            self.pairs & other.pairs,
+        )
 
     @property
     def whole(self) -> bool:
@@ -140,24 +155,6 @@ class Residual(Record):
 
 
 _NO_RESIDUAL = Residual(0.0, 0.0, 0, 0, 0, 0, None, np.ones(1, bool))
-
-
-def joined_residual(parts: Iterable[Residual]) -> Residual:
-    """Return the residual of several parts together."""
-
-    def both(one: Residual, other: Residual) -> Residual:
-        return Residual(
-            max(one.largest, other.largest),
-            max(one.within, other.within),
-            one.cells + other.cells,
-            one.of_cells + other.of_cells,
-            one.rows + other.rows,
-            one.of_rows + other.of_rows,
-            other.first if one.first is None else one.first,
-            one.pairs & other.pairs,
-        )
-
-    return reduce(both, parts, _NO_RESIDUAL)
 
 
 class Explanation(Record):
