@@ -105,7 +105,7 @@ class Alternative(Record):
 def frequencies_of(
     scheme: Scheme, params: Mapping[str, Any], *, of_position: bool = False, **changed: Any
 ) -> Reals | None:
-    """Return the frequencies of a scheme with the parameters that it shares with ``params``.
+    """Return the frequencies of a rotary scheme with its parameters from ``params``.
 
     None if it has none with them, or if they exceed float64. With ``of_position``, also None if the
     waves follow coordinates or grow in amplitude.
@@ -117,9 +117,7 @@ def frequencies_of(
     }
     try:
         with scheme.answerable(), np.errstate(all="ignore"):
-            waves = scheme.bind(given).content.waves
-            if waves is None or scheme.kind != "rotary":
-                return None
+            waves = scheme.bind(given).rotation.waves
             if of_position and (waves.coordinates is not None or waves.growth is not None):
                 return None
             return np.asarray(waves.frequencies(np), np.float64)
