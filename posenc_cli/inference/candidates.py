@@ -155,7 +155,7 @@ def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bo
         slow = known[-1]
         steps.add(float(np.round(rates.values[slow] / frequencies[slow])))
         if any_step:
-            steps.add(_step_of(frequencies[known[::-1]], rates.values[known[::-1]]))
+            steps.add(_common_multiple(frequencies[known[::-1]], rates.values[known[::-1]]))
     for step in steps:
         left = rates.values - step * frequencies
         left = np.abs(left - 2 * np.pi * np.round(left / (2 * np.pi)))
@@ -165,7 +165,7 @@ def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bo
     return False
 
 
-def _step_of(frequencies: Reals, values: Reals) -> float:
+def _common_multiple(frequencies: Reals, values: Reals) -> float:
     """Return the multiple of the frequencies that gives values modulo 2π; the lowest come first."""
     step = float(values[0] / frequencies[0])
     for frequency, value in zip(frequencies.tolist(), values.tolist(), strict=True):
@@ -395,10 +395,10 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     if trial.bound.scheme.name in ("learned", "nope"):
         return ()
     kind = trial.bound.scheme.kind
-    for layers, own in _bounds(trial.hypothesis.seq_len, kind):
+    for layers, own in _encodings_of_models(trial.hypothesis.seq_len, kind):
         if _same_encoding(trial, own):
             layer_types.setdefault(layers.model, []).append(layers.layer_type)
-    return tuple(_model_text(model, types) for model, types in layer_types.items())
+    return tuple(_model_and_layers(model, types) for model, types in layer_types.items())
 
 
 def same_cells(a: Trial, b: Trial) -> bool:
@@ -447,7 +447,7 @@ def layers_of_models() -> tuple[ModelLayers, ...]:
 
 
 @lru_cache(maxsize=4)
-def _bounds(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound], ...]:
+def _encodings_of_models(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLayers, Bound], ...]:
     """Return the encodings of one kind of all models that have one at a sequence length."""
     bounds = []
     for layers in layers_of_models():
@@ -479,7 +479,7 @@ def _same_table(a: Content, table: str | None, b: Content, other: str | None) ->
     special = {"inv-freq", "angles", *UNREDUCED_TABLES} & {table, other}
     if special:
         return table == other
-    return a.waves.scale == b.waves.scale and _columns(a, table) == _columns(b, other)
+    return a.waves.scale == b.waves.scale and _placements_of(a, table) == _placements_of(b, other)
 
 
 def _same_frequencies(a: Waves, b: Waves) -> bool:
@@ -497,7 +497,7 @@ def _float_frequencies(waves: Waves) -> Reals:
     return np.asarray(waves.frequencies(np), np.float64)
 
 
-def _columns(content: Content, table: str | None) -> set[tuple[str, range, range]]:
+def _placements_of(content: Content, table: str | None) -> set[tuple[str, range, range]]:
     """Return the function, the columns and the waves of each placement in a table."""
     assert content.waves is not None
     placed = content.columns(table)
@@ -505,7 +505,7 @@ def _columns(content: Content, table: str | None) -> set[tuple[str, range, range
     return {(p.function, columns[p.columns], waves[p.waves]) for p in placed.placements}
 
 
-def _model_text(model: str, layer_types: list[str | None]) -> str:
+def _model_and_layers(model: str, layer_types: list[str | None]) -> str:
     """Return the name of a model, and its layer types unless all its layers are meant."""
     every = [layers for layers in layers_of_models() if layers.model == model]
     if len(layer_types) == len(every):

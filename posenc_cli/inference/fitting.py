@@ -91,7 +91,7 @@ def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Ro
         return rotations
     # Sparse positions have few adjacent ones: the peaks of their spectra are the rates.
     by_spectra = _refine(where, values, _peaks(where, values), gap, growth)
-    nearer = _misses(by_spectra, where, values) < _misses(rotations, where, values)
+    nearer = _largest_errors(by_spectra, where, values) < _largest_errors(rotations, where, values)
     return Rotations(
         np.where(nearer, by_spectra.frequencies, rotations.frequencies),
         np.where(nearer, by_spectra.amplitudes, rotations.amplitudes),
@@ -136,7 +136,7 @@ def _refine(
     return Rotations(rates, _amplitudes(positions, values, rates, growth), gap)
 
 
-def _misses(rotations: Rotations, positions: Integers, values: ComplexRows) -> Reals:
+def _largest_errors(rotations: Rotations, positions: Integers, values: ComplexRows) -> Reals:
     return np.asarray(np.abs(values - rotations.at(positions)).max(axis=0))
 
 

@@ -1,9 +1,9 @@
 """List frequency rules that a wrong subject may follow, likeliest first.
 
-Rules come from four sources: other schemes or parameters (:func:`difference` describes them), known
-mistakes of the reference's scheme, mistakes of any frequency ladder, and rates measured on the
-subject, through the inverses of the schemes. Each is only a suspicion: the caller compares it with
-the subject. Rules are evaluated in float64, which is enough to tell them apart in float32 code.
+Rules come from four sources: other schemes or parameters (:func:`alternative_of`), known mistakes
+of the reference's scheme, mistakes of any frequency ladder, and rates measured on the subject, from
+which the inverses of schemes guess parameters. Each is only a suspicion: the caller compares it
+with the subject. Rules are evaluated in float64, which tells any two apart that float32 code can.
 """
 
 from __future__ import annotations
@@ -173,16 +173,18 @@ def alternatives(reference: Reference, rotations: Rotations | None) -> Iterator[
     and suggest more rules.
     """
     suggested = () if rotations is None else _suggested_by_rates(reference, rotations)
-    yield from _distinct(reference, likely_alternatives(reference), suggested)
+    yield from _distinct_alternatives(reference, likely_alternatives(reference), suggested)
 
 
 @lru_cache(maxsize=4)
 def likely_alternatives(reference: Reference) -> Remembered[Alternative]:
     """Return the likeliest alternatives, so few that none is near a subject by chance."""
-    return Remembered(_distinct(reference, _likely(reference)))
+    return Remembered(_distinct_alternatives(reference, _likely_rules(reference)))
 
 
-def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator[Alternative]:
+def _distinct_alternatives(
+    reference: Reference, *several: Iterable[Alternative]
+) -> Iterator[Alternative]:
     """Yield alternatives that are finite, new, and differ from the reference."""
     right = reference.frequencies
     seen = set()
@@ -197,7 +199,7 @@ def _distinct(reference: Reference, *several: Iterable[Alternative]) -> Iterator
         yield alternative
 
 
-def _likely(reference: Reference) -> Iterator[Alternative]:
+def _likely_rules(reference: Reference) -> Iterator[Alternative]:
     base, right = base_of(reference), reference.frequencies
     known = [other for other in KNOWN_BASES if other != base]
     plain: list[dict[str, object]] = []
@@ -205,18 +207,18 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
         bases = (base, *known) if base is not None else ()
         shape = {"dim": reference.head, "partial": 2 * reference.pairs / reference.head}
         plain = [{**shape, "base": other} for other in bases]
-    yield from _differences(reference, rope, plain[:1])
+    yield from _alternatives_of(reference, rope, plain[:1])
     for kind in COARSE:
         message = f"the frequencies were rounded to {kind}"
         yield Alternative(Cause.INV_FREQ_PRECISION, message, round_to_half(right, kind))
-    yield from _exponents(reference)
+    yield from _wrong_exponents(reference)
     if base is not None:
         yield from _with_values(reference, "base", known)
     yield from _mistakes(reference)
     yield from _other_values(reference)
     yield from _other_schemes(reference)
-    yield from _constant_ratios(reference)
-    yield from _differences(reference, rope, plain[1:])
+    yield from _usual_multiples(reference)
+    yield from _alternatives_of(reference, rope, plain[1:])
     inverse = 1 / np.where(right > 0, right, np.nan)
     for message, values in (
         ("the frequencies are in reverse order", right[::-1].copy()),
@@ -229,12 +231,12 @@ def _likely(reference: Reference) -> Iterator[Alternative]:
             yield Alternative(Cause.FREQUENCY_RULE, message, rates)
 
 
-def _differences(
+def _alternatives_of(
     reference: Reference, scheme: Scheme, given: Iterable[Mapping[str, Any]]
 ) -> Iterator[Alternative]:
     """Yield alternatives of a scheme, one for each set of parameters."""
     for params in given:
-        alternative = difference(reference, scheme, params)
+        alternative = alternative_of(reference, scheme, params)
         if alternative is not None:
             yield alternative
 
@@ -242,10 +244,10 @@ def _differences(
 def _with_values(
     reference: Reference, name: str, values: Iterable[object]
 ) -> Iterator[Alternative]:
-    """Yield alternatives of the reference's scheme with other values of one parameter."""
+    """Yield alternatives of the reference's scheme with other values of a parameter."""
     given = {key: value for key, value in reference.params.items() if value is not None}
     others = ({**given, name: value} for value in values if value != given.get(name))
-    yield from _differences(reference, reference.encoding.bound.scheme, others)
+    yield from _alternatives_of(reference, reference.encoding.bound.scheme, others)
 
 
 def _mistakes(reference: Reference) -> Iterator[Alternative]:
@@ -299,10 +301,10 @@ def _other_schemes(reference: Reference) -> Iterator[Alternative]:
             for name, value in params.items()
             if name in scheme.parameters and value is not None
         }
-        yield from _differences(reference, scheme, [shared])
+        yield from _alternatives_of(reference, scheme, [shared])
 
 
-def _exponents(reference: Reference) -> Iterator[Alternative]:
+def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
     """Yield ladders with wrong exponents; base^(−2i/d) is right."""
     base = base_of(reference)
     if base is None:
@@ -333,8 +335,8 @@ def _exponents(reference: Reference) -> Iterator[Alternative]:
     )
 
 
-def _constant_ratios(reference: Reference) -> Iterator[Alternative]:
-    """Yield all frequencies times a usual number."""
+def _usual_multiples(reference: Reference) -> Iterator[Alternative]:
+    """Yield the reference's frequencies times usual numbers."""
     right = reference.frequencies
     known = [(math.pi / 180, "read as degrees, not radians"), (2 * math.pi, "multiplied by 2π"),
              (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
@@ -353,13 +355,13 @@ def _suggested_by_rates(reference: Reference, rotations: Rotations) -> Iterator[
     rates = np.abs(rotations.frequencies)
     if rates.shape != reference.frequencies.shape or not np.isfinite(rates).all():
         return
-    for rules in (_constant_ratio, _of_another_length, _measured_schemes):
+    for rules in (_measured_multiple, _dynamic_ntk_of_length, _measured_schemes):
         for alternative in rules(reference, rates):
             yield replace(alternative, read_off=True)
 
 
-def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Yield all frequencies times the measured ratio."""
+def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+    """Yield the reference's frequencies times the measured ratio."""
     right = reference.frequencies
     turning = right > 0
     if not turning.any():
@@ -370,7 +372,7 @@ def _constant_ratio(reference: Reference, rates: Reals) -> Iterator[Alternative]
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
 
 
-def _of_another_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
+def _dynamic_ntk_of_length(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     """Yield dynamic NTK for the length that scales the base to the base of the rates."""
     params, base = reference.params, base_of(reference)
     dynamic = reference.encoding.bound.scheme is rope_dynamic and (rates > 0).all()
@@ -410,12 +412,12 @@ def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternativ
             choices = [[name] for name in changed] if own and proposal.notes else [changed]
             for names in choices:
                 given = {name: proposal.given[name] for name in names} if own else proposal.given
-                alternative = difference(reference, scheme, {**kept, **given})
-                if alternative is not None and _is_other(alternative, reference):
+                alternative = alternative_of(reference, scheme, {**kept, **given})
+                if alternative is not None and _has_other_frequencies(alternative, reference):
                     yield alternative
 
 
-def _is_other(alternative: Alternative, reference: Reference) -> bool:
+def _has_other_frequencies(alternative: Alternative, reference: Reference) -> bool:
     """Return whether an alternative has as many frequencies as the reference, but others."""
     right = reference.frequencies
     found = alternative.frequencies
@@ -428,7 +430,7 @@ _SAME_RULE = 1e-9
 """Relative difference below which two frequencies in float64 follow the same rule."""
 
 
-def difference(
+def alternative_of(
     reference: Reference, scheme: Scheme, params: Mapping[str, Any]
 ) -> Alternative | None:
     """Return the alternative of a subject with the frequencies of a scheme with these parameters.
@@ -441,7 +443,7 @@ def difference(
     if frequencies is None:
         return None
     if own:
-        cause, message = _own_values(reference, params, frequencies)
+        cause, message = _changed_parameters(reference, params, frequencies)
     elif scheme is rope and base_of(reference) is not None:
         cause, message = Cause.SCALING_MISSING, _unscaled_text(reference, float(params["base"]))
     else:
@@ -449,10 +451,10 @@ def difference(
     return Alternative(cause, message, frequencies, params=params if own else None)
 
 
-def _own_values(
+def _changed_parameters(
     reference: Reference, params: Mapping[str, Any], frequencies: Reals
 ) -> tuple[Cause, str]:
-    """Return the cause and the message for the parameters of the reference's scheme that differ."""
+    """Return the cause and the message for changed parameters of the reference's scheme."""
     scheme = reference.encoding.bound.scheme
     values = {name: parameter.default for name, parameter in scheme.parameters.items()} | {**params}
     changed = [
@@ -465,7 +467,7 @@ def _own_values(
         changed = [
             name
             for name in changed
-            if not _same(
+            if not _equal_frequencies(
                 frequencies, frequencies_of(scheme, {**values, name: reference.params[name]})
             )
         ]
@@ -543,5 +545,5 @@ def has_amplitude(
     return changed is not None and any(abs(changed.amplitude - one) <= precise for one in wanted)
 
 
-def _same(a: Reals, b: Reals | None) -> bool:
+def _equal_frequencies(a: Reals, b: Reals | None) -> bool:
     return b is not None and a.shape == b.shape and bool(np.allclose(a, b, rtol=_SAME_RULE, atol=0))

@@ -107,7 +107,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     read, explained = rows_of_any_turn(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
-        yield from _maps_from_the_first_wrong(sample)
+        yield from _maps_from_first_wrong_row(sample)
         return
     order = np.argsort(sample.positions[shown], kind="stable")
     positions, read = sample.positions[shown][order], read[shown][order]
@@ -117,7 +117,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     yield from _restarted(positions, read)
 
 
-def _maps_from_the_first_wrong(sample: Sample) -> Iterator[PositionMap]:
+def _maps_from_first_wrong_row(sample: Sample) -> Iterator[PositionMap]:
     """Yield rules that may begin at the first wrong row.
 
     They are for high-frequency pairs, which show positions only modulo their wavelength.
@@ -180,7 +180,7 @@ def usual_maps(context: int) -> Iterator[PositionMap]:
     yield _map_of("restart", start=context)
     yield from (_map_of("off from", start=context, shift=shift) for shift in (1, -1))
     yield from (_map_of("buffer", period=period) for period in dict.fromkeys((512, context)))
-    yield _padding(8, 0, 8)
+    yield _padding_map(8, 0, 8)
     yield _map_of("decoding", start=8, last=0)
 
 
@@ -211,7 +211,7 @@ def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[Positio
         start = int(positions[head])
         if positions[head - 1] <= shift <= start:
             start = shift  # between two rows of the sample
-        yield _padding(start, first, shift, begin=int(positions[0]))
+        yield _padding_map(start, first, shift, begin=int(positions[0]))
     moved = np.flatnonzero(lags)
     beyond = np.unique(lags[moved[0] :]) if moved.size else lags
     if moved[0] > 0 and beyond.size == 1:
@@ -220,7 +220,7 @@ def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[Positio
             yield _map_of("restart" if shift == start else "off from", start=start, shift=shift)
 
 
-def _padding(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
+def _padding_map(start: int, first: int, shift: int, begin: int = 0) -> PositionMap:
     off = "" if shift == 0 else f", and later ones are off by {-shift:+d}"
     which = f"the first {start} positions are" if start > 1 else "position 0 is"
     why = ", as with left padding" if start == shift and not begin else ""

@@ -29,7 +29,7 @@ _CELLS_AT_ONCE = 1 << 16
 """Phases (rows × rotations × pairs) compared at a time: half a mebibyte."""
 _FEW_PAIRS = 16
 """Pairs that preselect the rotation count of a row, if there are at least twice as many."""
-_HOPELESS = 0.7
+_FITS_NOWHERE = 0.7
 """Mean distance of the preselecting pairs above which a row fits nowhere: twice the largest
 accepted."""
 _REACH = 64
@@ -45,15 +45,15 @@ _LEAST_ON_LINE, _SHARE_ON_LINE = 3, 0.75
 _NEAR_LINE = 0.1
 """Largest distance of a bfloat16 row from its line: of a step, of a position, and on the unit
 circle."""
-_OFF_TOGETHER, _EXACT = 5e-7, 1e-8
+_SHARED_ERROR, _NEGLIGIBLE = 5e-7, 1e-8
 """Relative error of positions from float32 powers, and less than the error of any float32 table."""
 _MOST_PARTS = 10**9
 """Largest denominator of a position; finer fractions are rounded."""
 _SHARPENED = 320
 """Limit on later rows that sharpen the rates: more of them do not reach farther."""
-_POLISHED = 32
+_REFINED_TOGETHER = 32
 """Columns whose waves are refined together, so that they stay in the cache."""
-_LADDER = 0.01
+_LADDER_ERROR = 0.01
 """Largest relative error of a rate whose ladder determines the full turns of faster pairs."""
 _MOST_A_ROW = 200.0
 """Largest rate in radians per row; a ladder that seems faster is not one."""
@@ -99,11 +99,11 @@ def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | Non
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
     rates = Rates(rotations.frequencies, errors, even, begin)
-    return rates if even == rows.size else _extend(rates, pairs, rounding)
+    return rates if even == rows.size else _sharpen_by_later_rows(rates, pairs, rounding)
 
 
-def _extend(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
-    """Return rates sharpened by farther rows, whose positions follow from the rates found so far.
+def _sharpen_by_later_rows(rates: Rates, pairs: ComplexRows, rounding: float) -> Rates:
+    """Sharpen rates by later rows, whose positions follow from the rates found so far.
 
     Consecutive rows are assumed to be one position apart.
     """
@@ -208,7 +208,7 @@ def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
     values = rates.copy()
     for pair in range(values.size - 3, -1, -1):
         first, second = values[pair + 1 : pair + 3]
-        if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER * second):
+        if not (first > 0 and second > 0 and errors[pair + 2] < _LADDER_ERROR * second):
             continue
         onward = first**2 / second
         if not (onward <= _MOST_A_ROW and np.isfinite(values[pair])):
@@ -261,8 +261,8 @@ def free_waves(columns: RealRows) -> RealRows:
     The rows are ω, a, b, and the largest residual. Shape: (4, columns).
     """
     rates, amplitude = _rates_by_recurrence(columns), float(np.abs(columns).max())
-    some = (slice(i, i + _POLISHED) for i in range(0, rates.size, _POLISHED))
-    return np.hstack([_polish(columns[:, each], rates[each], amplitude) for each in some])
+    some = (slice(i, i + _REFINED_TOGETHER) for i in range(0, rates.size, _REFINED_TOGETHER))
+    return np.hstack([_refine(columns[:, each], rates[each], amplitude) for each in some])
 
 
 def are_waves(columns: RealRows) -> bool:
@@ -299,7 +299,7 @@ def _rates_by_recurrence(columns: RealRows) -> Reals:
     return rates
 
 
-def _polish(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
+def _refine(columns: RealRows, rates: Reals, amplitude: float) -> RealRows:
     """Refine the rates, and the waves of :func:`free_waves` with them, by Gauss-Newton steps."""
     rows = np.arange(columns.shape[0], dtype=np.float64)[:, None]
     best = np.stack([rates, columns[0], np.zeros(rates.size)])  # ω, a, b
@@ -353,7 +353,9 @@ def positions_at(
     ``signed``, small negative positions are tried too. Positions past ``farthest`` are not found.
     Shape: (rows,) each.
     """
-    places, misfits = _places(pairs, frequencies, signed=signed, farthest=farthest, whole=True)
+    places, misfits = _positions_and_misfits(
+        pairs, frequencies, signed=signed, farthest=farthest, whole=True
+    )
     return places.astype(np.int64), misfits
 
 
@@ -371,11 +373,13 @@ def progression_of(
     """
     if rows.size < _LEAST_ON_LINE:
         return None
-    places, misfits = _places(pairs, frequencies, signed=True, farthest=_FARTHEST, whole=False)
+    places, misfits = _positions_and_misfits(
+        pairs, frequencies, signed=True, farthest=_FARTHEST, whole=False
+    )
     if median(misfits) > _NEAR_LINE:
         return None
     where = rows - rows[0]
-    if (line := _line_of(places, where)) is None:
+    if (line := _fit_line(places, where)) is None:
         return None
     start, step, near = line
     centred = where[near] - where[near].mean()
@@ -384,10 +388,9 @@ def progression_of(
     farthest = float(np.abs(places[near]).max())
     noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * farthest
     # Frequencies from float32 powers share a relative error, and so do the positions.
-    share = _OFF_TOGETHER if noise > _EXACT * farthest else 0.0
+    share = _SHARED_ERROR if noise > _NEGLIGIBLE * farthest else 0.0
 
     def error_at(row: float) -> float:
-        """Return the error of a row's position."""
         line = noise * float(np.sqrt(1 / near.sum() + (row - where.mean()) ** 2 / power))
         return line + share * abs(start + step * row)
 
@@ -399,7 +402,7 @@ def progression_of(
     return (first - apart * int(rows[0]), apart) if apart else None
 
 
-def _line_of(places: Reals, where: Integers) -> tuple[float, float, Flags] | None:
+def _fit_line(places: Reals, where: Integers) -> tuple[float, float, Flags] | None:
     """Return the start and the step of the line through most rows, and which rows are on it."""
     step = float(median(np.diff(places) / np.diff(where)))
     start = float(median(places - step * where))
@@ -432,7 +435,7 @@ def _fraction(value: float, error: float) -> Fraction:
     return number
 
 
-def _places(
+def _positions_and_misfits(
     pairs: ComplexRows, frequencies: Reals, *, signed: bool, farthest: int, whole: bool
 ) -> tuple[Reals, Reals]:
     """Return positions and misfits as `positions_at` does, but fractional ones unless ``whole``."""
@@ -481,7 +484,7 @@ def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
         return misfits
     best, every = np.argmin(misfits, axis=1), np.arange(places.shape[0])
     most = _distances(places[every, best][:, None], phases, rates)[:, 0]
-    most[misfits[every, best] > _HOPELESS] = 0
+    most[misfits[every, best] > _FITS_NOWHERE] = 0
     rows, turns = np.nonzero(share * misfits <= most[:, None])
     at_once = max(1, _CELLS_AT_ONCE // rates.size)
     for first in range(0, rows.size, at_once):

@@ -77,7 +77,7 @@ SINGLE_WHOLE = 2**24
 DOUBLE_ANGLE = 128 * 2.0**-53
 """Relative error of the angle: float64 frequencies and products."""
 
-_OWN_TURNS = 4e-15
+_OWN_ROTATIONS = 4e-15
 """Error of posenc's own rotations by given frequencies, at amplitude 1."""
 
 HALF_RULES: tuple[Literal["float16", "bfloat16"], ...] = ("float16", "bfloat16")
@@ -210,11 +210,13 @@ class Tolerance(Record):
         """Return the tolerance of stored frequencies, whose rotations posenc computes itself."""
         stored = min(unit(dtype), unit("float32"))
         if rule == "exact":
-            return cls(_OWN_TURNS, stored, f"exact: each frequency rounded once to {dtype}")
+            return cls(_OWN_ROTATIONS, stored, f"exact: each frequency rounded once to {dtype}")
         if rule == "float64":
             reason = f"float64: each frequency computed in float64, rounded once to {dtype}"
-            return cls(_OWN_TURNS, stored + DOUBLE_ANGLE, reason)
-        return cls(_OWN_TURNS, unit("float32"), "float32: each frequency rounded once to float32")
+            return cls(_OWN_ROTATIONS, stored + DOUBLE_ANGLE, reason)
+        return cls(
+            _OWN_ROTATIONS, unit("float32"), "float32: each frequency rounded once to float32"
+        )
 
     def cells(self, positions: Integers | Reals, frequencies: Reals) -> RealRows:
         """Return the allowed error of each pair at each position.

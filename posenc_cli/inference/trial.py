@@ -212,16 +212,16 @@ def try_hypothesis(hypothesis: Hypothesis, evidence: Evidence) -> Trial:
     # Exact values first: only for them does posenc keep more digits than float64.
     plainest = "float64" if hypothesis.tables[0] in UNREDUCED_TABLES else "exact"
     trials = [
-        _trial(hypothesis, encoding, evidence, rounded, plainest)
+        _try_arithmetic(hypothesis, encoding, evidence, rounded, plainest)
         for rounded in formats_of(evidence)
     ]
     best = min(trials, key=lambda trial: (not trial.fits, -trial.equal))
     if best.equal == 1:
         return best
-    return _with_arithmetic(best, encoding, evidence)
+    return _with_best_arithmetic(best, encoding, evidence)
 
 
-def _trial(
+def _try_arithmetic(
     hypothesis: Hypothesis, encoding: Encoding, evidence: Evidence, rounded: DType, arithmetic: str
 ) -> Trial:
     """Return the trial of the values that an arithmetic gives."""
@@ -290,7 +290,7 @@ def _typical_difference(
     return float(np.mean(total))
 
 
-def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Trial:
+def _with_best_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Trial:
     """Return the trial with the arithmetic that explains it best.
 
     A lower precision is chosen only if it explains far more than the exact values do.
@@ -305,7 +305,9 @@ def _with_arithmetic(trial: Trial, encoding: Encoding, evidence: Evidence) -> Tr
             continue  # a frequency that bfloat16 computed is exact in bfloat16
         typical = _typical_difference(trial, encoding, evidence, arithmetic)
         if typical < 0.5 * least:
-            reduced = _trial(trial.hypothesis, encoding, evidence, trial.rounded, arithmetic)
+            reduced = _try_arithmetic(
+                trial.hypothesis, encoding, evidence, trial.rounded, arithmetic
+            )
             if reduced.fits or (reduced.fits_most and not best.fits):
                 best, least = reduced, typical
     return best

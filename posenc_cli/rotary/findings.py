@@ -405,14 +405,14 @@ def consistency(
             followed = reference.angle_positions(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
-    partner = _partner(turning, parts, worst) if worst.ratio > 1 else None
+    partner = _worst_partner(turning, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
     return Consistency(rotations, worst, stretch, longest, partner)
 
 
-def _partner(
+def _worst_partner(
     turning: Turning,
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
@@ -441,7 +441,9 @@ def _partner(
             changes = sum(
                 np.abs(a - b)
                 for a, b in zip(
-                    _scores(of_worst, of_block), _scores(right_of_worst, right), strict=True
+                    _score_parts(of_worst, of_block),
+                    _score_parts(right_of_worst, right),
+                    strict=True,
                 )
             )
             if block.seen is not None:
@@ -453,7 +455,7 @@ def _partner(
     return None if best is None else Partner(best[1], best[0] if known else None)
 
 
-def _scores(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
+def _score_parts(left: _PairParts, right: _PairParts) -> tuple[Complexes, Complexes]:
     """Return the two parts of A_mᵀ A_n within a dimension pair: of x, and of x̄.
 
     With A x = z·x + w·x̄, the transpose is z̄·x + w·x̄. The sum of their magnitudes is the norm. It

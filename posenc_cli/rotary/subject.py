@@ -63,7 +63,6 @@ class FirstColumns(Record):
         return self.table.shape[0], self.count
 
     def __getitem__(self, rows: SomeRows) -> NumberArray:
-        """Return some of the rows."""
         return self.table[rows][:, : self.count]
 
 
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
     GivenRows = NumberArray | FileRows | FirstColumns
     """A matrix in memory, or one in a file that is read some rows at a time."""
 
-_WIDE = 2048
+_ALWAYS_EVALUATED = 2048
 """Largest number of pairs that is always evaluated, whatever the reference has: 16 times a head of
 256, in under a second."""
 
@@ -113,7 +112,7 @@ class Subject(Record):
 
         The verdict is known from the widths; more details are not worth minutes.
         """
-        return self.as_reference is None and self.own.pairs > max(_WIDE, reference.head)
+        return self.as_reference is None and self.own.pairs > max(_ALWAYS_EVALUATED, reference.head)
 
     @property
     def is_tables(self) -> bool:
@@ -313,13 +312,13 @@ def _subject_of_columns(
         return Turning(places, pairing.pairs, dtype, roundings, pairing, reader)
 
     repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
-    if width == reference.pairs and (repeated is None or _repeats(reference, repeated)):
+    if width == reference.pairs and (repeated is None or _pairs_occur_twice(reference, repeated)):
         notes.append("one column per pair: no layout to check")
         turning = turning_of(None)
         return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
     half_table = turning_of(None)
     is_half = repeated is None and (
-        ladder_of_all(half_table)
+        _rates_decrease(half_table)
         or ((wider := of_width(reference, width)) is not None and fits(half_table, wider.reference))
     )
     if width == 2 * reference.pairs and not is_half:
@@ -383,7 +382,7 @@ def _full_reader(
     cos: GivenRows, sin: GivenRows, pairing: ColumnPairing, places: PositionRows
 ) -> Callable[[SomeRows], SubjectBlock]:
     """Return a reader of full tables, in which the block of a pair is ((c₁, −s₁), (s₂, c₂))."""
-    first, second = _columns(pairing.first), _columns(pairing.second)
+    first, second = _as_slice(pairing.first), _as_slice(pairing.second)
 
     def read(rows: SomeRows) -> SubjectBlock:
         some_cos, some_sin = cos[rows], sin[rows]  # (n, d)
@@ -402,7 +401,7 @@ def _full_reader(
     return read
 
 
-def _columns(columns: tuple[int, ...]) -> slice | list[int]:
+def _as_slice(columns: tuple[int, ...]) -> slice | list[int]:
     """Return columns as a slice if possible, which avoids a copy."""
     step = columns[1] - columns[0] if len(columns) > 1 else 1
     regular = slice(columns[0], columns[-1] + 1, step)
@@ -432,7 +431,7 @@ def _repeated_layout(
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _repeats(reference: Reference, layout: Layout) -> bool:
+def _pairs_occur_twice(reference: Reference, layout: Layout) -> bool:
     """Return whether the reference's pairs occur twice, as if half a table were repeated."""
     first, second = (list(columns) for columns in paired_columns(layout, reference.pairs // 2))
     frequencies = reference.frequencies
@@ -567,7 +566,7 @@ def fits(turning: Turning, reference: Reference) -> bool:
     )
 
 
-def ladder_of_all(turning: Turning) -> bool:
+def _rates_decrease(turning: Turning) -> bool:
     """Return whether each column of half tables has its own rate, each slower than the last.
 
     Full tables have each rate twice.

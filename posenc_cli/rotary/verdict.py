@@ -273,7 +273,7 @@ def examine(
         of_frequencies=subject.frequencies is not None,
     )
     if subject.far_wider(reference):
-        finding = _reference(subject, None, tolerance, None)
+        finding = _reference_finding(subject, None, tolerance, None)
         return Examination(subject, reference, tolerance, (finding,), None, None)
     survey = None
     if subject.as_reference:
@@ -286,16 +286,16 @@ def examine(
     lengths = survey
     if survey is not None and subject.own is not subject.as_reference:
         lengths = take_survey(subject.own, reference, tolerance, progress=progress)
-    findings = [_relative(subject, reference, tolerance, survey, nearest)]
+    findings = [_relative_finding(subject, reference, tolerance, survey, nearest)]
     if lengths is not None and survey is not None:
-        of_vectors = [_norm(lengths, reference, tolerance)]
+        of_vectors = [_norm_finding(lengths, reference, tolerance)]
         if survey.identity.ratio >= 0:
-            of_vectors.append(_identity(lengths, tolerance))
+            of_vectors.append(_identity_finding(lengths, tolerance))
         findings += [_if_measured(finding, subject) for finding in of_vectors]
     fault = None
     if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
         fault = survey.drift.fault(reference.scale)
-    findings.append(_reference(subject, survey, tolerance, fault))
+    findings.append(_reference_finding(subject, survey, tolerance, fault))
     otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
     if otherwise:
         message = "equals the reference in the measured calls, but not in others: "
@@ -330,7 +330,7 @@ def accepting_rule(
     return None
 
 
-def _relative(
+def _relative_finding(
     subject: Subject,
     reference: Reference,
     tolerance: Tolerance,
@@ -386,11 +386,11 @@ def _relative_text(
     dependent = f"q·k does not depend on {what} alone"
     if partner is None or partner.change is None:
         return (
-            f"{dependent} (error at most {_number(value)}, at m = {worst.position}, "
+            f"{dependent} (error at most {_number_text(value)}, at m = {worst.position}, "
             f"pair {worst.pair})"
         )
     return (
-        f"{dependent} (error {_number(partner.change)}, at m = {worst.position}, "
+        f"{dependent} (error {_number_text(partner.change)}, at m = {worst.position}, "
         f"n = {partner.position}, pair {worst.pair}; the table has a bound for all positions)"
     )
 
@@ -402,7 +402,7 @@ def zeros_text(reference: Reference, everything: str) -> str:
     return f"the {2 * reference.pairs} columns that should rotate become 0"
 
 
-def _norm(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
+def _norm_finding(survey: Survey, reference: Reference, tolerance: Tolerance) -> Finding:
     verdict = _judgement(survey.norm.ratio, survey.norm.value, survey.norm.allowed, tolerance)
     scale = reference.scale
     times = "" if scale == 1 else f", times {scale:.6g}"
@@ -433,14 +433,14 @@ def _if_measured(finding: Finding, subject: Subject) -> Finding:
     return Finding(finding.check, False, None, None, None, message)
 
 
-def _identity(survey: Survey, tolerance: Tolerance) -> Finding:
+def _identity_finding(survey: Survey, tolerance: Tolerance) -> Finding:
     worst = survey.identity
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     message = "position 0 is not rotated" if verdict["ok"] else "q and k change at position 0"
     return Finding(FindingName.IDENTITY, at=_place(worst), message=message, **verdict)
 
 
-def _reference(
+def _reference_finding(
     subject: Subject, survey: Survey | None, tolerance: Tolerance, fault: Fault | None
 ) -> Finding:
     if survey is None:
@@ -448,7 +448,7 @@ def _reference(
     if fault is not None and not subject.no_map:
         place = {"position": fault.position, "pair": fault.pair}
         message = (
-            f"differs from the reference by up to {_number(survey.largest)}: within "
+            f"differs from the reference by up to {_number_text(survey.largest)}: within "
             "float32's error, but not in the pattern of float32 roundings"
         )
         return Finding(FindingName.REFERENCE, False, fault.value, fault.allowed, place, message)
@@ -456,7 +456,7 @@ def _reference(
     # Each deviation includes the rest of the map, which may make it a bound.
     kind: Literal["value", "bound"] = "bound" if survey.stray > worst.allowed else "value"
     if survey.cells is not None and worst.ratio <= 1:
-        return _cells(survey.cells)
+        return _cells_finding(survey.cells)
     verdict = _judgement(worst.ratio, worst.value, worst.allowed, tolerance)
     if subject.no_map:
         verdict = {"ok": False, "worst": None, "tolerance": None}
@@ -468,7 +468,7 @@ def _reference(
         message = "; ".join(("equals the reference", *order_notes(subject)))
     else:
         reach = "at most" if kind == "bound" else "up to"
-        message = f"differs from the reference by {reach} {_number(survey.largest)}"
+        message = f"differs from the reference by {reach} {_number_text(survey.largest)}"
     return Finding(
         FindingName.REFERENCE, at=_place(worst), message=message, worst_is=kind, **verdict
     )
@@ -499,7 +499,7 @@ def axis_notes(reference: Reference, places: PositionRows) -> tuple[str, ...]:
     )
 
 
-def _cells(cells: WrongCells) -> Finding:
+def _cells_finding(cells: WrongCells) -> Finding:
     message = "every value equals the correctly rounded reference"
     if cells.wrong:
         message = (
@@ -537,7 +537,7 @@ def distinct_digits(value: float, right: float, *, digits: int = 6) -> tuple[str
     return texts
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return f"{value:.2g}" if math.isfinite(value) else "no number"
 
 
