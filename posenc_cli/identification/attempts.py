@@ -60,11 +60,11 @@ from posenc_cli.inference.trial import (
     arithmetic_format,
     as_columns,
     bfloat16_limits,
+    compare_rows,
     computation_of,
     compute,
     limits_of,
-    merged,
-    part_of,
+    merge_files,
     try_hypothesis,
 )
 from posenc_cli.numerics.dtypes import BFLOAT16, FLOAT64
@@ -643,7 +643,7 @@ def _compare(
         if trial.rounded == BFLOAT16:
             predicted = [widen(own, BFLOAT16) for own in predicted]
         parts = [
-            part_of(
+            compare_rows(
                 array,
                 predicted[file],
                 partial(_limits, trial, file, way, positions, predicted[file]),
@@ -657,7 +657,7 @@ def _compare(
         ]
     for array in stored:
         release(array)
-    return merged(parts, padding=padding, on_grid=on_grid)
+    return merge_files(parts, padding=padding, on_grid=on_grid)
 
 
 def _limits(

@@ -229,7 +229,7 @@ def _proposals(scheme: Scheme, measured: Measured) -> Iterator[Proposal]:
         given = {name: value for name, value in measured.given.items() if name in scheme.parameters}
         guesses = iter([Guess(given, cost=1.9)])
     else:
-        guesses = answered(scheme, scheme.inverse(np, measured))
+        guesses = guesses_until_error(scheme, scheme.inverse(np, measured))
     for guess in itertools.islice(guesses, _MOST_GUESSES):  # noisy rates agree with many guesses
         for settled in _settled_guesses(scheme, guess, measured):
             proposal = proposal_of(scheme, settled, length=measured.length)
@@ -310,7 +310,7 @@ def _solution(
     return value, value * (error + shared + rounded + DOUBLE)
 
 
-def answered(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
+def guesses_until_error(scheme: Scheme, guesses: Iterator[Guess]) -> Iterator[Guess]:
     """Yield the guesses of an inverse, until a user's code raises."""
     while True:
         try:
@@ -401,7 +401,7 @@ def models_of(trial: Trial) -> tuple[str, ...]:
     return tuple(_model_and_layers(model, types) for model, types in layer_types.items())
 
 
-def same_cells(a: Trial, b: Trial) -> bool:
+def same_entries(a: Trial, b: Trial) -> bool:
     """Return whether two trials compare the same entries with the same numbers."""
     first, second = a.hypothesis, b.hypothesis
     alike = (

@@ -59,7 +59,7 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     return read, sample.compared(predicted, right, farther)[1]
 
 
-def rows_of_any_turn(sample: Sample) -> tuple[Integers, Flags]:
+def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
     """Return the positions that the rows (P,) show, and the entries that these positions explain.
 
     The lowest-frequency pair allows several positions: the one nearest to 0 is chosen, no farther
@@ -104,7 +104,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
     """Yield rules that give the positions shown by the rows of a sample, the simplest first."""
     if sample.reference.coordinates is not None or not _rotated_pairs(sample).size:
         return
-    read, explained = rows_of_any_turn(sample)
+    read, explained = shown_positions(sample)
     shown = explained.all(axis=1)
     if shown.mean() < _READABLE:
         yield from _maps_from_first_wrong_row(sample)

@@ -192,17 +192,17 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     if left.max() > _MOST_LEFT:
         return None
     either = (1.0,) if function == "sin" else (1.0, -1.0)
-    return Signal(amplitude, continued(signs * values, either, errors), errors, first)
+    return Signal(amplitude, with_full_turns(signs * values, either, errors), errors, first)
 
 
-def continued(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
+def with_full_turns(rates: Reals, signs: tuple[float, ...], errors: Reals) -> Reals:
     """Return rates with the full turns per row, and the sign, that phases do not show.
 
     From the slowest known pair on, each faster pair is assumed to continue the ladder.
 
     >>> rates = 10.0 * 10_000.0 ** -(np.arange(8) / 8)
     >>> shown = np.abs((rates + np.pi) % (2 * np.pi) - np.pi)
-    >>> np.allclose(continued(shown, (1.0, -1.0), 1e-9 * rates), rates)
+    >>> np.allclose(with_full_turns(shown, (1.0, -1.0), 1e-9 * rates), rates)
     True
     """
     values = rates.copy()

@@ -154,7 +154,7 @@ class Trial(Record):
         rounded: DType,
     ) -> Trial:
         """Return the trial of a hypothesis whose tables differ by ``parts``."""
-        total = merged(parts)
+        total = merge_files(parts)
         return cls(
             hypothesis,
             bound,
@@ -237,7 +237,7 @@ def _try_arithmetic(
                 float((distances(sample, predicted, table, evidence.quantum) <= nearly).mean())
             )
         parts.append(
-            part_of(
+            compare_rows(
                 sample,
                 predicted,
                 partial(np.asarray, limit),
@@ -625,7 +625,7 @@ class Census(Record):
         )
 
 
-def part_of(
+def compare_rows(
     array: NumberArray,
     predicted: NumberArray,
     limits: Callable[[], RealRows],
@@ -676,7 +676,7 @@ def _noise_of(fitting: RealRows) -> Reals:
     return np.asarray(usual.max(axis=0, initial=0.0))
 
 
-def merged(
+def merge_files(
     parts: Sequence[Census], *, padding: tuple[int, ...] = (), on_grid: bool = True
 ) -> Census:
     """Merge the differences of several files in the same rows."""

@@ -190,7 +190,7 @@ class SubjectBlock(Record):
         return replace(self, rest=np.maximum(self.rest - self.passed, 0), passed=None)
 
 
-class Turning(Record):
+class SubjectRotation(Record):
     """The map of a subject at its positions, read as rotations of dimension pairs.
 
     ``read(rows)`` returns any rows of it; nothing larger is kept in memory. ``dtype`` names the

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from posenc_cli.inference.reference import Reference
     from posenc_cli.inference.tolerance import Tolerance
-    from posenc_cli.inference.turning import Progress, SubjectBlock, Turning
+    from posenc_cli.inference.turning import Progress, SubjectBlock, SubjectRotation
     from posenc_cli.numerics.arrays import Complexes, ComplexRows, Integers, RealRows, Reals
     from posenc_cli.numerics.dtypes import DType
     from posenc_cli.rotary.codes import FindingName
@@ -246,7 +246,7 @@ def sample_of(
 
 
 def take_survey(
-    turning: Turning,
+    turning: SubjectRotation,
     reference: Reference,
     tolerance: Tolerance,
     *,
@@ -353,7 +353,7 @@ class Consistency(Record):
 
 
 def consistency(
-    turning: Turning,
+    turning: SubjectRotation,
     reference: Reference,
     tolerance: Tolerance,
     *,
@@ -413,7 +413,7 @@ def consistency(
 
 
 def _worst_partner(
-    turning: Turning,
+    turning: SubjectRotation,
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:

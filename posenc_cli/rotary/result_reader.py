@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import ColumnPairing, PositionRows, SubjectBlock, SubjectRotation
 from posenc_cli.records import Record
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject
@@ -50,7 +50,7 @@ class _CallCache:
     def parts(self) -> tuple[NumberArray, NumberArray, Reals, Reals]:
         return self.turned, self.mirrored, self.rest, self.passed
 
-    def turning(self, places: PositionRows, dtype: str) -> Turning:
+    def turning(self, places: PositionRows, dtype: str) -> SubjectRotation:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
 
         def read(rows: SomeRows) -> SubjectBlock:
@@ -62,7 +62,7 @@ class _CallCache:
                 self.passed[rows] if strays else None,
             )
 
-        return Turning(places, self.pairing.pairs, dtype, 3, self.pairing, read)
+        return SubjectRotation(places, self.pairing.pairs, dtype, 3, self.pairing, read)
 
 
 class ResultReader:

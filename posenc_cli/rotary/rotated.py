@@ -9,7 +9,13 @@ import numpy as np
 
 from posenc_cli.errors import InvalidInput, quoted_name
 from posenc_cli.inference.tolerance import unit
-from posenc_cli.inference.turning import LAYOUTS, ColumnPairing, PositionRows, SubjectBlock, Turning
+from posenc_cli.inference.turning import (
+    LAYOUTS,
+    ColumnPairing,
+    PositionRows,
+    SubjectBlock,
+    SubjectRotation,
+)
 from posenc_cli.rotary.codes import SubjectKind
 from posenc_cli.rotary.subject import Subject, complex_of, row_positions
 
@@ -57,9 +63,9 @@ def rotated_subject(
     if not any(x[rows].any() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def turning_of(pairing: ColumnPairing) -> Turning:
+    def turning_of(pairing: ColumnPairing) -> SubjectRotation:
         reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)
-        return Turning(places, pairing.pairs, dtype, 4, pairing, reader)
+        return SubjectRotation(places, pairing.pairs, dtype, 4, pairing, reader)
 
     notes: tuple[str, ...] = (
         "one vector per position: posenc assumes that pairs of dimensions rotate",
@@ -147,7 +153,7 @@ def _observation_notes(
     return (f"{counted} ({share:g} %); the rest are zero before the rotation",)
 
 
-def _likeliest_pairing(turnings: list[Turning], vectors: Vectors) -> Turning:
+def _likeliest_pairing(turnings: list[SubjectRotation], vectors: Vectors) -> SubjectRotation:
     """Return the first pairing, unless another gives far better rotations of the same vectors."""
     best, least = turnings[0], _magnitude_scatter(turnings[0], vectors)
     # Magnitudes of right rotations scatter less, in float32 or in their own format.
@@ -162,7 +168,7 @@ def _likeliest_pairing(turnings: list[Turning], vectors: Vectors) -> Turning:
     return best
 
 
-def _magnitude_scatter(turning: Turning, vectors: Vectors) -> float:
+def _magnitude_scatter(turning: SubjectRotation, vectors: Vectors) -> float:
     """Return the scatter of the factors' magnitudes: rotations keep all lengths.
 
     Unpaired columns may be scaled.
@@ -184,7 +190,7 @@ def _magnitude_scatter(turning: Turning, vectors: Vectors) -> float:
     return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
 
 
-def _distance_from_scaled(turning: Turning, vectors: Vectors, rows: Integers) -> Reals:
+def _distance_from_scaled(turning: SubjectRotation, vectors: Vectors, rows: Integers) -> Reals:
     """Return the relative distance of unpaired columns from a multiple of themselves.
 
     Shape: (n,).

@@ -28,7 +28,7 @@ from posenc_cli.inference.turning import (
     ColumnPairing,
     PositionRows,
     SubjectBlock,
-    Turning,
+    SubjectRotation,
 )
 from posenc_cli.numerics.dtypes import FLOAT32, FLOAT64
 from posenc_cli.records import Record, replace
@@ -93,8 +93,8 @@ class Subject(Record):
 
     kind: SubjectKind
     name: str
-    own: Turning
-    as_reference: Turning | None
+    own: SubjectRotation
+    as_reference: SubjectRotation | None
     mismatch: str | None = None
     frequencies: Reals | None = None
     notes: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
         filler.fill(out, where, placements, dtype=dtype)
         return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
 
-    turning = Turning(places, waves.count, dtype.name, 1, reference.pairing, read)
+    turning = SubjectRotation(places, waves.count, dtype.name, 1, reference.pairing, read)
     return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, turning, turning)
 
 
@@ -305,11 +305,11 @@ def _subject_of_columns(
     def half(rows: SomeRows) -> SubjectBlock:
         return SubjectBlock(places.at(rows), complex_of(cos[rows], sin[rows]))
 
-    def turning_of(pairing: ColumnPairing | None) -> Turning:
+    def turning_of(pairing: ColumnPairing | None) -> SubjectRotation:
         if pairing is None:
-            return Turning(places, width, dtype, roundings, None, half)
+            return SubjectRotation(places, width, dtype, roundings, None, half)
         reader = _full_reader(cos, sin, pairing, places)
-        return Turning(places, pairing.pairs, dtype, roundings, pairing, reader)
+        return SubjectRotation(places, pairing.pairs, dtype, roundings, pairing, reader)
 
     repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
     if width == reference.pairs and (repeated is None or _pairs_occur_twice(reference, repeated)):
@@ -494,7 +494,7 @@ def frequency_subject(
         factors[:, ~finite] = np.nan
         return SubjectBlock(where, factors)
 
-    turning = Turning(places, given.size, dtype, 1, None, read)
+    turning = SubjectRotation(places, given.size, dtype, 1, None, read)
     return Subject(
         SubjectKind.INV_FREQ,
         name,
@@ -552,7 +552,7 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
     return None
 
 
-def fits(turning: Turning, reference: Reference) -> bool:
+def fits(turning: SubjectRotation, reference: Reference) -> bool:
     """Return whether a subject equals a reference of the same width in every row."""
     tolerance = Tolerance.of(
         "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
@@ -566,7 +566,7 @@ def fits(turning: Turning, reference: Reference) -> bool:
     )
 
 
-def _rates_decrease(turning: Turning) -> bool:
+def _rates_decrease(turning: SubjectRotation) -> bool:
     """Return whether each column of half tables has its own rate, each slower than the last.
 
     Full tables have each rate twice.

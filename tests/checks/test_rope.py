@@ -12,7 +12,7 @@ from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import round_to_half
 from posenc_cli.inference.reference import Turns
-from posenc_cli.inference.turning import Turning
+from posenc_cli.inference.turning import SubjectRotation
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary import findings as rope_findings
@@ -232,7 +232,7 @@ def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, mo
     def evaluated(*_args, **_kwargs):
         raise AssertionError("a width that differs is known before")
 
-    monkeypatch.setattr(Turning, "blocks", evaluated)
+    monkeypatch.setattr(SubjectRotation, "blocks", evaluated)
     monkeypatch.setattr(Turns, "of", evaluated)
     monkeypatch.setattr(rope_findings, "fit", evaluated)
     if kind == "tables":
