@@ -428,7 +428,7 @@ class Check(Record):
         notes = (*subject.notes, *self._sample_notes(where), *_call_notes(subject))
         if examination.ok:
             notes = (*order_notes(subject), *axis_notes(reference, where), *notes)
-        elif not examination.otherwise:
+        elif not examination.others_differ:
             notes += tuple(f"besides: {one.text}" for one in subject.other_calls)
         if unevaluated:
             pairs = f"{subject.own.pairs} pairs against {reference.pairs}"

@@ -282,10 +282,10 @@ def _solution(
                 {**guess.params, name: value},
                 {**guess.params, name: value * (1 + _NEWTON_STEP)},
             )
-            own, beside = (_frequencies_of(scheme, given, measured) for given in params)
-            if own is None or beside is None:
+            own, stepped = (_frequencies_of(scheme, given, measured) for given in params)
+            if own is None or stepped is None:
                 return None
-            changes = np.log(beside / own) / math.log1p(_NEWTON_STEP)
+            changes = np.log(stepped / own) / math.log1p(_NEWTON_STEP)
             missed = np.log(measured.values / own)
             known = np.isfinite(changes) & (np.abs(missed) <= 8 * spread + rough) & (spread < 0.1)
             weights = np.where(known, spread, np.inf) ** -2.0

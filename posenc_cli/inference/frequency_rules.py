@@ -363,10 +363,10 @@ def _suggested_by_rates(reference: Reference, rotations: Rotations) -> Iterator[
 def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternative]:
     """Yield the reference's frequencies times the measured ratio."""
     right = reference.frequencies
-    turning = right > 0
-    if not turning.any():
+    rotating = right > 0
+    if not rotating.any():
         return
-    ratio = float(np.median(rates[turning] / right[turning]))
+    ratio = float(np.median(rates[rotating] / right[rotating]))
     if 1e-9 < ratio < 1e9 and abs(ratio - 1) > 1e-5:  # the message has six digits
         message = f"all frequencies are {ratio:.6g} times the right ones"
         yield Alternative(Cause.FREQUENCY_RULE, message, right * ratio)
@@ -379,16 +379,16 @@ def _dynamic_ntk_of_length(reference: Reference, rates: Reals) -> Iterator[Alter
     if not dynamic or base is None or reference.pairs < 2:
         return
     limit, factor = params["max_position_embeddings"], params["factor"]
-    stretch, own = (
+    scaling, own = (
         max(ladder_base(ladder) / base, 1) ** (1 - 1 / reference.pairs)
         for ladder in (rates, reference.frequencies)
     )
-    length = round(limit / factor * (stretch + factor - 1))
+    length = round(limit / factor * (scaling + factor - 1))
     frequencies = changed_frequencies(reference, seq_len=length) if length > limit else None
     if frequencies is not None:
         message = f"the base is scaled for a length of {length}"
         if own > 1:
-            message += f", or by the factor {number_text(factor * (stretch - 1) / (own - 1))}"
+            message += f", or by the factor {number_text(factor * (scaling - 1) / (own - 1))}"
         yield Alternative(Cause.FREQUENCY_RULE, message, frequencies)
 
 

@@ -48,8 +48,8 @@ class PositionMap(Record):
 def _rotated_pairs(sample: Sample) -> Integers:
     """Return the rotated pairs that were observed, from the lowest frequency to the highest."""
     right = sample.reference.frequencies
-    turning = np.flatnonzero((right > 0) & sample.seen.any(axis=0))
-    return turning[np.argsort(right[turning], kind="stable")]
+    rotated = np.flatnonzero((right > 0) & sample.seen.any(axis=0))
+    return rotated[np.argsort(right[rotated], kind="stable")]
 
 
 def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
@@ -90,11 +90,11 @@ def read_coordinates(sample: Sample, turn: int = 0) -> Reals:
 
     ``turn`` is the number of full rotations of the lowest-frequency pair.
     """
-    right, turning = sample.reference.frequencies, _rotated_pairs(sample)
+    right, rotated = sample.reference.frequencies, _rotated_pairs(sample)
     angles = np.angle(np.where(np.isfinite(sample.factors), sample.factors, 1))  # (n, pairs)
-    slowest = turning[0] if turning.size else 0
+    slowest = rotated[0] if rotated.size else 0
     read = (angles[:, slowest] + 2 * np.pi * turn) / max(right[slowest], 1e-30)
-    for pair in turning[1:]:
+    for pair in rotated[1:]:
         wraps = np.round((read * right[pair] - angles[:, pair]) / (2 * np.pi))
         read = (angles[:, pair] + 2 * np.pi * wraps) / right[pair]
     return np.asarray(np.clip(read, -(2.0**53), 2.0**53), np.float64)

@@ -164,8 +164,8 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     if largest == 0 or not are_waves(columns):
         return None
     free, a, b, left = free_waves(columns)
-    turning = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
-    sure = np.flatnonzero(turning)[:12]
+    rotating = (free * count > 1.5) & (left <= 0.02 * largest) & (np.hypot(a, b) > 0.5 * largest)
+    sure = np.flatnonzero(rotating)[:12]
     if sure.size == 0:
         return None
     rates, points = free[sure], a[sure] - 1j * b[sure]
@@ -187,7 +187,7 @@ def signal_of(columns: RealRows, function: str, rounding: float) -> Signal | Non
     first = int(whole[np.argmin(missed)])
     known = columns / amplitude
     waves = np.sin(np.multiply.outer(np.arange(count) + first, free))
-    signs = np.where((function == "sin") & turning & ((known * waves).sum(axis=0) < 0), -1, 1)
+    signs = np.where((function == "sin") & rotating & ((known * waves).sum(axis=0) < 0), -1, 1)
     values, errors, left = _with_start(known * signs, first, free, function, rounding)
     if left.max() > _MOST_LEFT:
         return None
@@ -439,8 +439,8 @@ def _positions_and_misfits(
     pairs: ComplexRows, frequencies: Reals, *, signed: bool, farthest: int, whole: bool
 ) -> tuple[Reals, Reals]:
     """Return positions and misfits as `positions_at` does, but fractional ones unless ``whole``."""
-    turning = np.flatnonzero(frequencies > 0)
-    order = turning[np.argsort(frequencies[turning], kind="stable")]
+    rotating = np.flatnonzero(frequencies > 0)
+    order = rotating[np.argsort(frequencies[rotating], kind="stable")]
     if order.size == 0:
         return np.zeros(pairs.shape[0]), np.full(pairs.shape[0], np.inf)
     phases = np.angle(pairs[:, order]) % (2 * np.pi)  # (rows, pairs)

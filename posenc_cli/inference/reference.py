@@ -164,9 +164,9 @@ class Reference(Record):
         If only the first pairs rotate, code may pair columns within the first columns.
         """
         likely = ColumnPairing.likely(self.content.layout, self.pairs, head, self.content.blocks)
-        turning = int(np.count_nonzero(self.frequencies))
-        if 0 < turning < self.pairs and self.frequencies[:turning].all():
-            likely.append(ColumnPairing.of_first_columns(turning, self.pairs))
+        rotated = int(np.count_nonzero(self.frequencies))
+        if 0 < rotated < self.pairs and self.frequencies[:rotated].all():
+            likely.append(ColumnPairing.of_first_columns(rotated, self.pairs))
         return likely
 
     def angle_positions(self, positions: Integers, axes: tuple[int, ...] | None = None) -> Integers:

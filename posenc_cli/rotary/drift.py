@@ -125,14 +125,14 @@ class Drift:
         frequencies = self.frequencies[pairs]
         where = positions.astype(np.float64)
         phases = np.angle(rest)
-        turning = frequencies != 0
-        periods = np.where(turning, 1 / np.where(turning, frequencies, 1.0), 0.0)
+        rotating = frequencies != 0
+        periods = np.where(rotating, 1 / np.where(rotating, frequencies, 1.0), 0.0)
         inverse = np.multiply.outer(1 / where, periods)  # (n, pairs), 1/angle
         errors = phases * inverse
         slack = np.abs(inverse) * self.floor
         slack += scatter
-        if seen is not None or not turning.all() or not np.isfinite(errors).all():
-            known = turning & np.isfinite(errors)
+        if seen is not None or not rotating.all() or not np.isfinite(errors).all():
+            known = rotating & np.isfinite(errors)
             if seen is not None:
                 known &= seen
             errors = np.where(known, errors, 0.0)

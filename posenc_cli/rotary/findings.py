@@ -246,7 +246,7 @@ def sample_of(
 
 
 def take_survey(
-    turning: SubjectRotation,
+    rotation: SubjectRotation,
     reference: Reference,
     tolerance: Tolerance,
     *,
@@ -261,9 +261,9 @@ def take_survey(
     result = Survey(cells=None if rounded_to is None else WrongCells(rounded_to))
     if tolerance.drifts and reference.coordinates is None:
         result.drift = Drift(reference.frequencies, tolerance.floor / reference.scale)
-    per_point = max(1, -(-turning.places.count // CURVE_POINTS))
+    per_point = max(1, -(-rotation.places.count // CURVE_POINTS))
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks(progress):
+        for block in rotation.blocks(progress):
             _survey_block(result, block, reference, tolerance, per_point)
     return result
 
@@ -353,7 +353,7 @@ class Consistency(Record):
 
 
 def consistency(
-    turning: SubjectRotation,
+    rotation: SubjectRotation,
     reference: Reference,
     tolerance: Tolerance,
     *,
@@ -363,11 +363,11 @@ def consistency(
 
     Tolerances follow the angles of those rotations, not of the reference.
     """
-    sample = turning.read(turning.places.sample())
+    sample = rotation.read(rotation.places.sample())
     factors, mirrored = without_growth(sample, reference), sample.mirrored
     mirrors = mirrored is not None and np.abs(mirrored).sum() > np.abs(factors).sum()
     main = mirrored if mirrors and mirrored is not None else factors
-    coarse = unit(turning.dtype) > unit("float32")
+    coarse = unit(rotation.dtype) > unit("float32")
     # The floor of a tiny amplitude may underflow to 0.
     growth = tolerance.per_angle / max(tolerance.floor, float(np.finfo(np.float64).tiny))
     rotations = _nearest_rotations(
@@ -392,12 +392,12 @@ def consistency(
         return (major, minor), (units * rotations.amplitudes, fitted_minor)
 
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks(progress):
+        for block in rotation.blocks(progress):
             (major, minor_part), (fitted_major, fitted_minor) = parts(block)
-            beside = 0.0 if block.rest is None else block.rest[:, None]
+            rest_norm = 0.0 if block.rest is None else block.rest[:, None]
             sizes = np.abs(major) + (0 if minor_part is None else np.abs(minor_part))  # (n, pairs)
-            longest = max(longest, float((sizes + beside).max()))
-            missed = np.abs(major - fitted_major) + beside  # (n, pairs)
+            longest = max(longest, float((sizes + rest_norm).max()))
+            missed = np.abs(major - fitted_major) + rest_norm  # (n, pairs)
             if minor_part is not None:
                 missed = missed + np.abs(minor_part - (0 if fitted_minor is None else fitted_minor))
             if block.seen is not None:
@@ -405,7 +405,7 @@ def consistency(
             followed = reference.angle_positions(block.positions, rotations.axes)
             allowed = tolerance.cells(followed, rates)
             worst.update(block.positions, missed, allowed)
-    partner = _worst_partner(turning, parts, worst) if worst.ratio > 1 else None
+    partner = _worst_partner(rotation, parts, worst) if worst.ratio > 1 else None
     stretch = float(np.abs(rotations.amplitudes).max())
     if other is not None:
         stretch += float(np.abs(other).max())
@@ -413,7 +413,7 @@ def consistency(
 
 
 def _worst_partner(
-    turning: SubjectRotation,
+    rotation: SubjectRotation,
     parts: Callable[[SubjectBlock], tuple[_MapParts, _MapParts]],
     worst: WorstDeviation,
 ) -> Partner | None:
@@ -430,12 +430,12 @@ def _worst_partner(
         of_block, right = parts(block)
         return column(of_block), column(right)
 
-    at_worst = turning.read(np.array([worst.row], np.int64))
+    at_worst = rotation.read(np.array([worst.row], np.int64))
     of_worst, right_of_worst = read(at_worst)
     known = at_worst.rest is None
     best: tuple[float, int] | None = None
     with np.errstate(invalid="ignore", over="ignore"):
-        for block in turning.blocks():
+        for block in rotation.blocks():
             known = known and block.rest is None
             of_block, right = read(block)
             changes = sum(

@@ -50,7 +50,7 @@ class _CallCache:
     def parts(self) -> tuple[NumberArray, NumberArray, Reals, Reals]:
         return self.turned, self.mirrored, self.rest, self.passed
 
-    def turning(self, places: PositionRows, dtype: str) -> SubjectRotation:
+    def rotation(self, places: PositionRows, dtype: str) -> SubjectRotation:
         mirrors, strays = bool(np.any(self.mirrored)), bool(np.any(self.rest))
 
         def read(rows: SomeRows) -> SubjectBlock:
@@ -122,7 +122,7 @@ class ResultReader:
 
     def subject(self, target: str, *, both: bool) -> Subject:
         """Return the subject that was read; ``both`` says that q and k were compared."""
-        turnings = [cache.turning(self._places, self._dtype) for cache in self._caches]
+        rotations = [cache.rotation(self._places, self._dtype) for cache in self._caches]
         mismatch = None
         if self.pairing.pairs != self._reference.pairs:
             # With more of them, columns may have changed places alone.
@@ -132,8 +132,8 @@ class ResultReader:
         return Subject(
             SubjectKind.IMPL,
             target,
-            turnings[0],
-            None if mismatch else turnings[-1],
+            rotations[0],
+            None if mismatch else rotations[-1],
             mismatch,
             notes=("q and k were both checked",) if both else (),
             **self._conduct,
@@ -217,11 +217,11 @@ class PairProbes:
             vector[:] *= generator.uniform(1, 1.25, columns) * generator.choice([-1, 1], columns)
         self._j = np.array([*first, *first, *second, *second])
         self._o = np.array([*pairing.out_first, *pairing.out_second] * 2)
-        stays = np.zeros(columns)
-        stays[self._j[self._j == self._o]] = np.nan  # the first two vectors show these entries
-        stays[self._others] = 1
-        self._still = np.flatnonzero(np.isfinite(stays))
-        self._stays = stays[self._still]
+        known = np.zeros(columns)
+        known[self._j[self._j == self._o]] = np.nan  # the first two vectors show these entries
+        known[self._others] = 1
+        self._known_columns = np.flatnonzero(np.isfinite(known))
+        self._known_values = known[self._known_columns]
 
     @np.errstate(all="ignore")  # infinite values and NaN count as differences
     def read(self, results: NumberArray) -> tuple[Entries, Flags]:
@@ -244,9 +244,9 @@ class PairProbes:
             exact &= (np.abs(off, out=off) <= limit * (np.abs(first) + np.abs(second))).all(axis=1)
             off = np.abs(results[:, probe, self._others] - given[self._others])
             exact &= (off <= limit * np.abs(given[self._others])).all(axis=1)
-        j, o = (np.append(own, self._still) for own in (self._j, self._o))
-        stays = np.broadcast_to(self._stays, (len(results), self._still.size))
-        return Entries(np.concatenate([values, stays], axis=1, dtype=values.dtype), j, o), exact
+        j, o = (np.append(own, self._known_columns) for own in (self._j, self._o))
+        known = np.broadcast_to(self._known_values, (len(results), self._known_columns.size))
+        return Entries(np.concatenate([values, known], axis=1, dtype=values.dtype), j, o), exact
 
 
 def read_as(
@@ -318,12 +318,12 @@ def _by_partners(positions: Integers, matrices: UnitMatrices) -> ColumnPairing |
 def _output_columns(positions: Integers, matrices: UnitMatrices) -> Integers:
     """Return the output column of each input column at position 0, which is not rotated."""
     columns = np.arange(matrices.shape[1])
-    for still in np.abs(matrices[positions == 0][:1]):
-        order: Integers = still.argmax(axis=1)
+    for matrix in np.abs(matrices[positions == 0][:1]):
+        order: Integers = matrix.argmax(axis=1)
         permuted = np.eye(columns.size)[order]
         if (
             np.array_equal(np.sort(order), columns)
-            and np.abs(still - permuted).max() < _SAME_ROTATION
+            and np.abs(matrix - permuted).max() < _SAME_ROTATION
         ):
             return order
     return columns
@@ -344,7 +344,10 @@ def _in_reference_order(
     turned = read_as(matrices, pairing)[0]  # (k, pairs)
     right = reference.turns.at(positions)  # (k, pairs of the reference)
     apart = np.stack(
-        [np.abs(way[:, :, None] - right[:, None]).max(axis=0) for way in (turned, turned.conj())]
+        [
+            np.abs(direction[:, :, None] - right[:, None]).max(axis=0)
+            for direction in (turned, turned.conj())
+        ]
     )  # (2, pairs, pairs of the reference)
     nearest = apart.min(axis=0)
     matching = nearest.argmin(axis=1)

@@ -63,7 +63,7 @@ def rotated_subject(
     if not any(x[rows].any() for rows in places.row_blocks()):
         raise InvalidInput(f"--rotated {name}: the vectors before the rotation are all zero")
 
-    def turning_of(pairing: ColumnPairing) -> SubjectRotation:
+    def rotation_with(pairing: ColumnPairing) -> SubjectRotation:
         reader = _rotated_reader(x, y, pairing, places, most=4 * reference.scale)
         return SubjectRotation(places, pairing.pairs, dtype, 4, pairing, reader)
 
@@ -74,7 +74,7 @@ def rotated_subject(
     if width not in (reference.head, 2 * reference.pairs):
         if width < 2:
             raise InvalidInput(f"--rotated {name} has one column; rotary encodings rotate pairs")
-        own = turning_of(ColumnPairing.named(reference.content.layout, width // 2))
+        own = rotation_with(ColumnPairing.named(reference.content.layout, width // 2))
         mismatch = f"the vectors have {width} columns, a head of the reference {reference.head}"
         return Subject(SubjectKind.ROTATED, name, own, None, mismatch, notes=notes)
     # A likely mistake is to rotate a half or a quarter of the columns.
@@ -89,13 +89,13 @@ def rotated_subject(
     def before_and_after(rows: SomeRows) -> tuple[NumberArray, NumberArray]:
         return x[rows], y[rows]
 
-    turnings = [turning_of(pairing) for pairing in pairings]
-    own = _likeliest_pairing(turnings, before_and_after)
+    rotations = [rotation_with(pairing) for pairing in pairings]
+    own = _likeliest_pairing(rotations, before_and_after)
     if (
         own.pairs != reference.pairs
         and _magnitude_scatter(own, before_and_after) > _ROTATION_SCATTER
     ):
-        of_as_many = [other for other in turnings if other.pairs == reference.pairs]
+        of_as_many = [other for other in rotations if other.pairs == reference.pairs]
         own = _likeliest_pairing(of_as_many, before_and_after)
     notes += _observation_notes(x, own.pairing or reference.pairing, places, name)
     if own.pairs != reference.pairs:
@@ -106,7 +106,7 @@ def rotated_subject(
         SubjectKind.ROTATED,
         name,
         own,
-        own if alike else turning_of(reference.pairing),
+        own if alike else rotation_with(reference.pairing),
         notes=notes,
         vectors=before_and_after,
     )
@@ -128,10 +128,10 @@ def _observation_notes(
         positions, before = places.at(rows), x[rows]
         seen = (before[:, first] != 0) | (before[:, second] != 0)
         cells += int(np.count_nonzero(seen))
-        turning = positions != 0
-        moving |= bool(turning.any())
-        pairs |= seen[turning].any(axis=0)
-        blanks += positions[turning & ~seen.any(axis=1)].tolist()
+        rotated = positions != 0
+        moving |= bool(rotated.any())
+        pairs |= seen[rotated].any(axis=0)
+        blanks += positions[rotated & ~seen.any(axis=1)].tolist()
     total = places.count * pairing.pairs
     counted = f"{cells} of {total} pairs can be checked"
     if moving and not pairs.all():
@@ -153,28 +153,28 @@ def _observation_notes(
     return (f"{counted} ({share:g} %); the rest are zero before the rotation",)
 
 
-def _likeliest_pairing(turnings: list[SubjectRotation], vectors: Vectors) -> SubjectRotation:
+def _likeliest_pairing(rotations: list[SubjectRotation], vectors: Vectors) -> SubjectRotation:
     """Return the first pairing, unless another gives far better rotations of the same vectors."""
-    best, least = turnings[0], _magnitude_scatter(turnings[0], vectors)
+    best, least = rotations[0], _magnitude_scatter(rotations[0], vectors)
     # Magnitudes of right rotations scatter less, in float32 or in their own format.
     good = max(1e-4, 4 * unit(best.dtype))
-    for turning in turnings[1:]:
+    for rotation in rotations[1:]:
         if least <= good:
             break
-        scatter = _magnitude_scatter(turning, vectors)
+        scatter = _magnitude_scatter(rotation, vectors)
         # Judgement: half the scatter is not chance; a wrong pairing scatters many times more.
         if scatter < 0.5 * least:
-            best, least = turning, scatter
+            best, least = rotation, scatter
     return best
 
 
-def _magnitude_scatter(turning: SubjectRotation, vectors: Vectors) -> float:
+def _magnitude_scatter(rotation: SubjectRotation, vectors: Vectors) -> float:
     """Return the scatter of the factors' magnitudes: rotations keep all lengths.
 
     Unpaired columns may be scaled.
     """
-    rows = turning.places.sample(256)
-    block = turning.read(rows)
+    rows = rotation.places.sample(256)
+    block = rotation.read(rows)
     sizes = np.abs(block.turned)
     if block.seen is not None:
         sizes = sizes[block.seen]
@@ -185,19 +185,19 @@ def _magnitude_scatter(turning: SubjectRotation, vectors: Vectors) -> float:
     if block.rest is not None:
         rest = float(np.mean(block.rest))
         if block.passed is not None:
-            changed = np.minimum(block.passed, _distance_from_scaled(turning, vectors, rows))
+            changed = np.minimum(block.passed, _distance_from_scaled(rotation, vectors, rows))
             rest = float(np.mean(block.rest - block.passed + changed))
     return float(np.mean(np.abs(sizes / max(np.median(sizes), 1e-30) - 1))) + rest
 
 
-def _distance_from_scaled(turning: SubjectRotation, vectors: Vectors, rows: Integers) -> Reals:
+def _distance_from_scaled(rotation: SubjectRotation, vectors: Vectors, rows: Integers) -> Reals:
     """Return the relative distance of unpaired columns from a multiple of themselves.
 
     Shape: (n,).
     """
-    assert turning.pairing is not None
+    assert rotation.pairing is not None
     before, after = (values.astype(np.float64) for values in vectors(rows))
-    others = list(turning.pairing.others(before.shape[1]))
+    others = list(rotation.pairing.others(before.shape[1]))
     size = np.linalg.norm(before, axis=1)  # (n,)
     kept, gained = before[:, others], after[:, others]
     products = (kept * kept).sum(axis=1)

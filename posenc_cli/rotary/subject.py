@@ -151,8 +151,8 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
         filler.fill(out, where, placements, dtype=dtype)
         return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
 
-    turning = SubjectRotation(places, waves.count, dtype.name, 1, reference.pairing, read)
-    return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, turning, turning)
+    rotation = SubjectRotation(places, waves.count, dtype.name, 1, reference.pairing, read)
+    return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, rotation, rotation)
 
 
 Matrices = tuple[FileRows, FileRows]
@@ -282,8 +282,8 @@ def table_subject(
         return _subject_of_columns(cos, sin, reference, places, dtype=dtype, name=name)
     first, second = FirstColumns(cos, kept), FirstColumns(sin, kept)
     subject = _subject_of_columns(first, second, reference, places, dtype=dtype, name=name)
-    beside = f"the last {width - kept} columns have cosine 1 and sine 0: they do not rotate"
-    return replace(subject, notes=(beside, *subject.notes))
+    note = f"the last {width - kept} columns have cosine 1 and sine 0: they do not rotate"
+    return replace(subject, notes=(note, *subject.notes))
 
 
 def _subject_of_columns(
@@ -305,7 +305,7 @@ def _subject_of_columns(
     def half(rows: SomeRows) -> SubjectBlock:
         return SubjectBlock(places.at(rows), complex_of(cos[rows], sin[rows]))
 
-    def turning_of(pairing: ColumnPairing | None) -> SubjectRotation:
+    def rotation_with(pairing: ColumnPairing | None) -> SubjectRotation:
         if pairing is None:
             return SubjectRotation(places, width, dtype, roundings, None, half)
         reader = _full_reader(cos, sin, pairing, places)
@@ -314,19 +314,19 @@ def _subject_of_columns(
     repeated = _repeated_layout(cos, sin, places, parts=reference.content.blocks)
     if width == reference.pairs and (repeated is None or _pairs_occur_twice(reference, repeated)):
         notes.append("one column per pair: no layout to check")
-        turning = turning_of(None)
-        return Subject(SubjectKind.TABLES, name, turning, turning, notes=tuple(notes))
-    half_table = turning_of(None)
+        rotation = rotation_with(None)
+        return Subject(SubjectKind.TABLES, name, rotation, rotation, notes=tuple(notes))
+    half_table = rotation_with(None)
     is_half = repeated is None and (
         _rates_decrease(half_table)
         or ((wider := of_width(reference, width)) is not None and fits(half_table, wider.reference))
     )
     if width == 2 * reference.pairs and not is_half:
-        right = turning_of(reference.pairing)
+        right = rotation_with(reference.pairing)
         own = right
         if repeated is not None and repeated != reference.content.layout:
             parts = reference.content.blocks
-            own = turning_of(ColumnPairing.named(repeated, reference.pairs, parts=parts))
+            own = rotation_with(ColumnPairing.named(repeated, reference.pairs, parts=parts))
         if (repeated, reference.content.layout) == ("half", "interleaved"):
             # GLM, Helium and DeepSeek store halves and reorder them later.
             notes.append(
@@ -337,7 +337,7 @@ def _subject_of_columns(
         return Subject(SubjectKind.TABLES, name, own, right, notes=tuple(notes))
     own = half_table
     if repeated is not None:
-        own = turning_of(ColumnPairing.named(repeated, width // 2))
+        own = rotation_with(ColumnPairing.named(repeated, width // 2))
     read = "" if repeated is None else ", each value twice"
     mismatch = (
         f"the tables rotate {own.pairs} pairs ({width} columns{read}); the reference rotates "
@@ -351,11 +351,11 @@ def _count_rotated_columns(
 ) -> int:
     """Return the number of table columns that rotate: fewer if the rest of the head is 1 and 0."""
     width = int(cos.shape[1])
-    turning: dict[int, int] = {
+    rotary_columns: dict[int, int] = {
         reference.head: 2 * reference.pairs,
         reference.head // 2: reference.pairs,
     }
-    count = turning.get(width, width)
+    count = rotary_columns.get(width, width)
     if count >= width:
         return width
     return count if _unrotated_columns(cos, sin, places)[count:].all() else width
@@ -363,12 +363,12 @@ def _count_rotated_columns(
 
 def _unrotated_columns(cos: GivenRows, sin: GivenRows, places: PositionRows) -> Flags:
     """Return which columns have cosine 1 and sine 0 in all rows. Shape: (columns,)."""
-    still = np.ones(cos.shape[1], bool)
+    unrotated = np.ones(cos.shape[1], bool)
     for rows in places.row_blocks():
-        still &= (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
-        if not still.any():
+        unrotated &= (cos[rows] == 1).all(axis=0) & (sin[rows] == 0).all(axis=0)
+        if not unrotated.any():
             break
-    return still
+    return unrotated
 
 
 def complex_of(real: NumberArray, imaginary: NumberArray) -> ComplexRows:
@@ -494,12 +494,12 @@ def frequency_subject(
         factors[:, ~finite] = np.nan
         return SubjectBlock(where, factors)
 
-    turning = SubjectRotation(places, given.size, dtype, 1, None, read)
+    rotation = SubjectRotation(places, given.size, dtype, 1, None, read)
     return Subject(
         SubjectKind.INV_FREQ,
         name,
-        turning,
-        turning if fits else None,
+        rotation,
+        rotation if fits else None,
         None
         if fits
         else f"there are {given.size} frequencies; the reference has {reference.pairs} pairs",
@@ -552,26 +552,26 @@ def of_width(reference: Reference, pairs: int) -> OtherWidth | None:
     return None
 
 
-def fits(turning: SubjectRotation, reference: Reference) -> bool:
+def fits(rotation: SubjectRotation, reference: Reference) -> bool:
     """Return whether a subject equals a reference of the same width in every row."""
     tolerance = Tolerance.of(
-        "auto", dtype=turning.dtype, roundings=turning.roundings, amplitude=reference.scale
+        "auto", dtype=rotation.dtype, roundings=rotation.roundings, amplitude=reference.scale
     )
-    few = turning.read(turning.places.sample()[:_FIRST_ROWS])
+    few = rotation.read(rotation.places.sample()[:_FIRST_ROWS])
     return all(
         sample_of(block, reference, tolerance)
         .compared(reference.turns.at(block.positions), reference.frequencies)[1]
         .all()
-        for block in chain([few], turning.blocks())
+        for block in chain([few], rotation.blocks())
     )
 
 
-def _rates_decrease(turning: SubjectRotation) -> bool:
+def _rates_decrease(rotation: SubjectRotation) -> bool:
     """Return whether each column of half tables has its own rate, each slower than the last.
 
     Full tables have each rate twice.
     """
-    block = turning.read(turning.places.sample(256))
+    block = rotation.read(rotation.places.sample(256))
     sizes = np.abs(block.turned)  # (n, pairs)
     if not np.ptp(sizes) <= _UNEVEN * sizes.max(initial=0.0):
         return False

@@ -237,7 +237,7 @@ class Report(Record):
 class Examination(Record):
     """The findings on a subject at its positions, and the results that they are made from.
 
-    ``otherwise`` says that the measured calls are right and others are not.
+    ``others_differ`` says that the measured calls are right and others are not.
     """
 
     subject: Subject
@@ -247,7 +247,7 @@ class Examination(Record):
     survey: Survey | None
     consistency: Consistency | None
     fault: Fault | None = None
-    otherwise: bool = False
+    others_differ: bool = False
 
     @property
     def ok(self) -> bool:
@@ -264,11 +264,11 @@ def examine(
     one pass is enough. Otherwise the nearest rotation is fitted. A subject that is far wider than
     the reference differs, and is not evaluated.
     """
-    turning = subject.as_reference or subject.own
+    rotation = subject.as_reference or subject.own
     tolerance = Tolerance.of(
         rule,
-        dtype=turning.dtype,
-        roundings=turning.roundings,
+        dtype=rotation.dtype,
+        roundings=rotation.roundings,
         amplitude=reference.scale,
         of_frequencies=subject.frequencies is not None,
     )
@@ -277,9 +277,9 @@ def examine(
         return Examination(subject, reference, tolerance, (finding,), None, None)
     survey = None
     if subject.as_reference:
-        stored = REAL_DTYPES.get(turning.dtype)
+        stored = REAL_DTYPES.get(rotation.dtype)
         cells = stored if rule == "exact" and subject.kind in STORED else None
-        survey = take_survey(turning, reference, tolerance, rounded_to=cells, progress=progress)
+        survey = take_survey(rotation, reference, tolerance, rounded_to=cells, progress=progress)
     nearest: Consistency | None = None
     if survey is None or survey.reference.ratio > 1 or tolerance.fixed is not None:
         nearest = consistency(subject.own, reference, tolerance, progress=progress)
@@ -296,8 +296,8 @@ def examine(
     if survey is not None and survey.drift is not None and survey.reference.ratio <= 1:
         fault = survey.drift.fault(reference.scale)
     findings.append(_reference_finding(subject, survey, tolerance, fault))
-    otherwise = bool(subject.other_calls) and all(finding.ok for finding in findings)
-    if otherwise:
+    others_differ = bool(subject.other_calls) and all(finding.ok for finding in findings)
+    if others_differ:
         message = "equals the reference in the measured calls, but not in others: "
         message += subject.other_calls[0].text
         findings[-1] = Finding(FindingName.REFERENCE, False, None, None, None, message)
@@ -309,7 +309,7 @@ def examine(
         survey,
         nearest,
         fault,
-        otherwise,
+        others_differ,
     )
 
 
