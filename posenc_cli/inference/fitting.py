@@ -51,8 +51,8 @@ class Rotations(Record):
 
 def _angles(positions: Integers, frequencies: Reals) -> RealRows:
     """Return positions (P,), or coordinates (P, pairs), times frequencies. Shape: (P, pairs)."""
-    where = positions.astype(np.float64).reshape(positions.shape[0], -1)
-    return np.asarray(where * frequencies, np.float64)
+    coordinates = positions.astype(np.float64).reshape(positions.shape[0], -1)
+    return np.asarray(coordinates * frequencies, np.float64)
 
 
 def _usable_factors(factors: ComplexRows) -> ComplexRows:
@@ -71,27 +71,29 @@ def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Ro
     [1.0, -0.01]
     """
     order = np.argsort(positions, kind="stable")
-    where, first = np.unique(positions[order], return_index=True)
+    distinct, first = np.unique(positions[order], return_index=True)
     values = _usable_factors(factors[order][first])  # (P, pairs)
-    if where.size == 1:
+    if distinct.size == 1:
         return Rotations(np.zeros(values.shape[1]), values[0], 1)
-    steps = np.diff(where)
+    steps = np.diff(distinct)
     gap = int(steps.min())
     near = np.flatnonzero(steps == gap)
     rates = np.angle((values[near].conj() * values[near + 1]).sum(axis=0)) / gap  # (pairs,)
-    reach, last = 2 * gap, int(where[-1] - where[0])
+    reach, last = 2 * gap, int(distinct[-1] - distinct[0])
     while True:
-        rates = _sharpen(where, values, rates, reach)
+        rates = _sharpen(distinct, values, rates, reach)
         if reach >= last:
             break
         reach *= 2
-    rotations = _refine(where, values, rates, gap, growth)
-    sparse = where.size < 256 and int(median(steps)) > 1
+    rotations = _refine(distinct, values, rates, gap, growth)
+    sparse = distinct.size < 256 and int(median(steps)) > 1
     if last > _LONGEST or not sparse:
         return rotations
     # Sparse positions have few adjacent ones: the peaks of their spectra are the rates.
-    by_spectra = _refine(where, values, _peaks(where, values), gap, growth)
-    nearer = _largest_errors(by_spectra, where, values) < _largest_errors(rotations, where, values)
+    by_spectra = _refine(distinct, values, _peaks(distinct, values), gap, growth)
+    nearer = _largest_errors(by_spectra, distinct, values) < _largest_errors(
+        rotations, distinct, values
+    )
     return Rotations(
         np.where(nearer, by_spectra.frequencies, rotations.frequencies),
         np.where(nearer, by_spectra.amplitudes, rotations.amplitudes),
@@ -111,8 +113,8 @@ def fit_on_axes(coordinates: Integers, factors: ComplexRows, *, growth: float = 
     values = _usable_factors(factors)
     tried = [fit(axis, factors, growth=growth) for axis in coordinates.T]
     missed = [
-        np.abs(values - rotations.at(where)).max(axis=0)
-        for rotations, where in zip(tried, coordinates.T, strict=True)
+        np.abs(values - rotations.at(along)).max(axis=0)
+        for rotations, along in zip(tried, coordinates.T, strict=True)
     ]
     nearest = np.argmin(missed, axis=0)  # (pairs,)
     pairs = np.arange(nearest.size)
@@ -142,12 +144,12 @@ def _largest_errors(rotations: Rotations, positions: Integers, values: ComplexRo
 
 def _peaks(positions: Integers, values: ComplexRows) -> Reals:
     """Return the rate at the peak of each pair's spectrum, to a fraction of its width."""
-    where = positions - positions[0]
-    length = 4 << int(where[-1]).bit_length()
+    offsets = positions - positions[0]
+    length = 4 << int(offsets[-1]).bit_length()
     rates = np.empty(values.shape[1])
     for pair in range(values.shape[1]):
         signal = np.zeros(length, np.complex128)
-        signal[where] = values[:, pair]
+        signal[offsets] = values[:, pair]
         peak = int(np.argmax(np.abs(np.fft.fft(signal))))
         rates[pair] = 2 * np.pi * ((peak + length // 2) % length - length // 2) / length
     return rates
@@ -196,12 +198,12 @@ def _refit(
     growth: float,
 ) -> Reals:
     """Return the rates, corrected by a weighted line through all remaining phases."""
-    where = positions.astype(np.float64)
-    rest = values * np.exp(-1j * np.multiply.outer(where, rates))  # (P, pairs)
+    points = positions.astype(np.float64)
+    rest = values * np.exp(-1j * np.multiply.outer(points, rates))  # (P, pairs)
     weights = _weights(positions, rates, growth)
     total = weights.sum(axis=0)
     phases = np.angle(rest * (weights * rest).sum(axis=0).conj())
-    centred = where[:, None] - (weights * where[:, None]).sum(axis=0) / total
+    centred = points[:, None] - (weights * points[:, None]).sum(axis=0) / total
     slopes = (weights * centred * phases).sum(axis=0) / (weights * centred**2).sum(
         axis=0
     )  # (pairs,)

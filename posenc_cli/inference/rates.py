@@ -92,9 +92,9 @@ def rates_of(pairs: ComplexRows, rows: Integers, rounding: float) -> Rates | Non
     steps = run_pairs[1:] * run_pairs[:-1].conj()  # (rows − 1, pairs)
     uneven = np.abs(np.angle(steps * steps[0].conj())).max(axis=1) > _PHASE_ERROR + 4 * rounding
     even = int(np.argmax(uneven)) + 1 if uneven.any() else count
-    where = np.arange(even, dtype=np.int64)
-    rotations = fit(where, run_pairs[:even])
-    left = np.abs(np.angle(run_pairs[:even] * rotations.at(where).conj()))
+    run_rows = np.arange(even, dtype=np.int64)
+    rotations = fit(run_rows, run_pairs[:even])
+    left = np.abs(np.angle(run_pairs[:even] * rotations.at(run_rows).conj()))
     noise = np.maximum(np.sqrt(np.mean(left**2, axis=0)), rounding)
     span = max(even - 1, 1)
     errors = 4 * noise / (span * np.sqrt(max(even, 6) / 6)) + 1.5e-6 * np.abs(rotations.frequencies)
@@ -113,17 +113,17 @@ def _sharpen_by_later_rows(rates: Rates, pairs: ComplexRows, rounding: float) ->
     thinned = beyond[:: max(1, beyond.size // _SHARPENED)]
     pairs = pairs[np.r_[: rates.begin + rates.rows, thinned]]
     while True:
-        where, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
-        start = where[rates.begin : rates.begin + rates.rows]
+        positions, misfits = positions_at(pairs, np.where(rates.values > 0, rates.values, 0))
+        start = positions[rates.begin : rates.begin + rates.rows]
         if not np.array_equal(start, start[0] + np.arange(rates.rows)):
             return rates
-        far = where - start[0]
+        far = positions - start[0]
         known = (misfits <= 0.1 + 4 * rounding) & (far >= 0) & (far <= _REACH * reach)
-        _, first = np.unique(where[known], return_index=True)
+        _, first = np.unique(positions[known], return_index=True)
         if first.size <= max(used, rates.rows):
             return rates
         used = first.size
-        at, points = where[known][first], pairs[known][first]
+        at, points = positions[known][first], pairs[known][first]
         rotations = fit(at, points)
         reach = int(at[-1] - at[0])
         noise = np.maximum(np.std(np.angle(points * rotations.at(at).conj()), axis=0), rounding)
@@ -378,23 +378,23 @@ def progression_of(
     )
     if median(misfits) > _NEAR_LINE:
         return None
-    where = rows - rows[0]
-    if (line := _fit_line(places, where)) is None:
+    offsets = rows - rows[0]
+    if (line := _fit_line(places, offsets)) is None:
         return None
     start, step, near = line
-    centred = where[near] - where[near].mean()
+    centred = offsets[near] - offsets[near].mean()
     power = float(centred @ centred)
-    left = places[near] - start - step * where[near]
+    left = places[near] - start - step * offsets[near]
     farthest = float(np.abs(places[near]).max())
     noise = 3 * float(np.sqrt(np.mean(left**2))) + 1e-12 * farthest
     # Frequencies from float32 powers share a relative error, and so do the positions.
     share = _SHARED_ERROR if noise > _NEGLIGIBLE * farthest else 0.0
 
     def error_at(row: float) -> float:
-        line = noise * float(np.sqrt(1 / near.sum() + (row - where.mean()) ** 2 / power))
+        line = noise * float(np.sqrt(1 / near.sum() + (row - offsets.mean()) ** 2 / power))
         return line + share * abs(start + step * row)
 
-    first, span = _fraction(start, error_at(0)), int(where[-1])
+    first, span = _fraction(start, error_at(0)), int(offsets[-1])
     error = noise / float(np.sqrt(power)) + share * abs(step)
     written = _written_fraction(step, error)
     # If people do not write the step, they may have written the last position, as in linspace.
@@ -402,16 +402,16 @@ def progression_of(
     return (first - apart * int(rows[0]), apart) if apart else None
 
 
-def _fit_line(places: Reals, where: Integers) -> tuple[float, float, Flags] | None:
+def _fit_line(places: Reals, offsets: Integers) -> tuple[float, float, Flags] | None:
     """Return the start and the step of the line through most rows, and which rows are on it."""
-    step = float(median(np.diff(places) / np.diff(where)))
-    start = float(median(places - step * where))
-    near = np.abs(places - start - step * where) <= _NEAR_LINE * max(1.0, abs(step))
+    step = float(median(np.diff(places) / np.diff(offsets)))
+    start = float(median(places - step * offsets))
+    near = np.abs(places - start - step * offsets) <= _NEAR_LINE * max(1.0, abs(step))
     if near.sum() < _LEAST_ON_LINE or near.mean() < _SHARE_ON_LINE:
         return None
-    centred = where[near] - where[near].mean()
+    centred = offsets[near] - offsets[near].mean()
     step = float(centred @ places[near]) / float(centred @ centred)
-    return float(places[near].mean() - step * where[near].mean()), step, np.asarray(near)
+    return float(places[near].mean() - step * offsets[near].mean()), step, np.asarray(near)
 
 
 def _written_fraction(value: float, error: float) -> Fraction | None:

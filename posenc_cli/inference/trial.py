@@ -267,11 +267,11 @@ def _samples_and_predictions(
     """Yield each table with its sample, or rows of it, and the values of an arithmetic there."""
     for table, sample in zip(hypothesis.tables, evidence.sample, strict=True):
         computed = computation_of(hypothesis, table, rounded, arithmetic, encoding=encoding)
-        where = hypothesis.positions
-        if rows is None or where is None or table == "inv-freq":
-            yield table, sample, widen(computed(where), rounded)
+        positions = hypothesis.positions
+        if rows is None or positions is None or table == "inv-freq":
+            yield table, sample, widen(computed(positions), rounded)
         else:
-            yield table, sample[rows], widen(computed(where[rows]), rounded)
+            yield table, sample[rows], widen(computed(positions[rows]), rounded)
 
 
 def _typical_difference(
@@ -448,8 +448,8 @@ def _unreduced_angles(
     )
 
     def rows(positions: Integers) -> NumberArray:
-        where = round_to(_coordinates(rotation.waves, positions), FLOAT64, own)
-        angles = round_to(where * frequencies, FLOAT64, own)
+        coordinates = round_to(_coordinates(rotation.waves, positions), FLOAT64, own)
+        angles = round_to(coordinates * frequencies, FLOAT64, own)
         return narrow(repeated_columns(angles, layout), None, rounded)
 
     return rows

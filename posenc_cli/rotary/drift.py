@@ -102,12 +102,12 @@ class Drift:
         seen = None if seen is None else seen[rows]
         every = np.arange(self.frequencies.size)
         rest = factors[rows] * right[rows].conj()  # (far, pairs)
-        where, errors, slack = self._errors(positions[rows], rest, seen, every, SCATTER)
+        points, errors, slack = self._errors(positions[rows], rest, seen, every, SCATTER)
         weights = 1 / (slack * slack)
         self.weights += weights.sum(axis=0)
         self.sums += np.einsum("ij,ij->j", weights, errors)
-        self.farthest = max(self.farthest, int(np.abs(where).max()))
-        self._narrow(where, errors, slack, every)
+        self.farthest = max(self.farthest, int(np.abs(points).max()))
+        self._narrow(points, errors, slack, every)
 
     def _errors(
         self,
@@ -123,11 +123,11 @@ class Drift:
         pairs).
         """
         frequencies = self.frequencies[pairs]
-        where = positions.astype(np.float64)
+        points = positions.astype(np.float64)
         phases = np.angle(rest)
         rotating = frequencies != 0
         periods = np.where(rotating, 1 / np.where(rotating, frequencies, 1.0), 0.0)
-        inverse = np.multiply.outer(1 / where, periods)  # (n, pairs), 1/angle
+        inverse = np.multiply.outer(1 / points, periods)  # (n, pairs), 1/angle
         errors = phases * inverse
         slack = np.abs(inverse) * self.floor
         slack += scatter
@@ -137,22 +137,22 @@ class Drift:
                 known &= seen
             errors = np.where(known, errors, 0.0)
             slack = np.where(known, slack, np.inf)
-        return where, errors, slack
+        return points, errors, slack
 
-    def _narrow(self, where: Reals, errors: RealRows, slack: RealRows, pairs: Integers) -> None:
+    def _narrow(self, points: Reals, errors: RealRows, slack: RealRows, pairs: Integers) -> None:
         """Narrow the errors of frequencies to those that these positions allow."""
         above = errors - slack
         columns = np.flatnonzero(above.max(axis=0) > self.least[pairs])
         if columns.size:
             rows = np.argmax(above[:, columns], axis=0)
             self.least[pairs[columns]] = above[rows, columns]
-            self.least_at[pairs[columns]] = where[rows]
+            self.least_at[pairs[columns]] = points[rows]
         below = np.add(errors, slack, out=above)
         columns = np.flatnonzero(below.min(axis=0) < self.most[pairs])
         if columns.size:
             rows = np.argmin(below[:, columns], axis=0)
             self.most[pairs[columns]] = below[rows, columns]
-            self.most_at[pairs[columns]] = where[rows]
+            self.most_at[pairs[columns]] = points[rows]
 
     def fault(self, scale: float) -> Fault | None:
         """Return a deviation that no rounding explains; None if there is none."""

@@ -146,10 +146,10 @@ def own_tables(reference: Reference, positions: Positions) -> Subject:
     dtype = FLOAT32 if waves.growth is None else FLOAT64
 
     def read(rows: SomeRows) -> SubjectBlock:
-        where = places.at(rows)
-        out = np.empty((where.shape[0], 2 * waves.count), dtype.numpy)
-        filler.fill(out, where, placements, dtype=dtype)
-        return SubjectBlock(where, complex_of(out[:, 0::2], out[:, 1::2]))
+        block_positions = places.at(rows)
+        out = np.empty((block_positions.shape[0], 2 * waves.count), dtype.numpy)
+        filler.fill(out, block_positions, placements, dtype=dtype)
+        return SubjectBlock(block_positions, complex_of(out[:, 0::2], out[:, 1::2]))
 
     rotation = SubjectRotation(places, waves.count, dtype.name, 1, reference.pairing, read)
     return Subject(SubjectKind.POSENC, reference.encoding.bound.scheme.name, rotation, rotation)
@@ -388,12 +388,12 @@ def _full_reader(
         some_cos, some_sin = cos[rows], sin[rows]  # (n, d)
         c1, c2 = some_cos[:, first], some_cos[:, second]
         s1, s2 = some_sin[:, first], some_sin[:, second]
-        where = places.at(rows)
+        positions = places.at(rows)
         if np.array_equal(c1, c2) and np.array_equal(s1, s2):
-            return SubjectBlock(where, complex_of(c1, s1))
+            return SubjectBlock(positions, complex_of(c1, s1))
         c1, c2, s1, s2 = (entries.astype(np.float64) for entries in (c1, c2, s1, s2))
         return SubjectBlock(
-            where,
+            positions,
             complex_of((c1 + c2) / 2, (s1 + s2) / 2),
             complex_of((c1 - c2) / 2, (s2 - s1) / 2),
         )
@@ -488,11 +488,11 @@ def frequency_subject(
         return Turns.of(np.where(finite, given, 0.0), reference.engine, coordinates)
 
     def read(rows: SomeRows) -> SubjectBlock:
-        where = places.at(rows)
-        factors = turns().at(where)  # (n, pairs)
+        block_positions = places.at(rows)
+        factors = turns().at(block_positions)  # (n, pairs)
         factors *= reference.scale
         factors[:, ~finite] = np.nan
-        return SubjectBlock(where, factors)
+        return SubjectBlock(block_positions, factors)
 
     rotation = SubjectRotation(places, given.size, dtype, 1, None, read)
     return Subject(
