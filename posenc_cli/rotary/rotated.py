@@ -17,7 +17,7 @@ from posenc_cli.inference.turning import (
     SubjectRotation,
 )
 from posenc_cli.rotary.codes import SubjectKind
-from posenc_cli.rotary.subject import Subject, complex_of, row_positions
+from posenc_cli.rotary.subject import Subject, check_positions, complex_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +36,9 @@ _ROTATION_SCATTER = 1e-2
 def vectors(files: Matrices, reference: Reference, positions: Positions) -> Subject:
     """Return the subject for two files of vectors, before and after the rotation, (L, d) each."""
     x, y = files
-    where = row_positions(x.shape[0], positions, "--rotated")
+    check_positions(x.shape[0], positions, "--rotated")
     name = f"{quoted_name(x.path)} {quoted_name(y.path)}"
-    return rotated_subject(x, y, y.dtype, reference, where, name=name)
+    return rotated_subject(x, y, y.dtype, reference, positions, name=name)
 
 
 def rotated_subject(

@@ -215,8 +215,8 @@ def _stack_of(given: GivenArray, flag: str) -> FileStack:
         raise InvalidInput(f"{flag} {name_of(given)}: {error.rule}") from None
 
 
-def row_positions(rows: int, positions: Positions, flag: str) -> Positions:
-    """Return positions after checking that a file with so many rows can have them.
+def check_positions(rows: int, positions: Positions, flag: str) -> None:
+    """Check that the rows of a file can have these positions.
 
     Raises: InvalidInput if there are more positions than rows, or fewer that do not start at 0, so
         that their rows are unknown.
@@ -228,7 +228,6 @@ def row_positions(rows: int, positions: Positions, flag: str) -> Positions:
         )
     if positions.count > rows:
         raise InvalidInput(f"{flag} has {rows} rows, but {positions.count} positions are requested")
-    return positions
 
 
 def tables(files: Matrices, reference: Reference, positions: Positions) -> Subject:
@@ -241,12 +240,12 @@ def tables(files: Matrices, reference: Reference, positions: Positions) -> Subje
             f"--tables has {rows} rows, but {positions.count} positions are requested",
             hint=f"it has {columns} columns: is it transposed? Without --len, posenc checks that",
         )
-    where = row_positions(rows, positions, "--tables")
+    check_positions(rows, positions, "--tables")
     name = " ".join(dict.fromkeys(map(quoted_name, (cos.path, sin.path))))
-    subject = table_subject(cos, sin, dtype, reference, where, name=name)
+    subject = table_subject(cos, sin, dtype, reference, positions, name=name)
     if cos.path != sin.path:
         return subject
-    if where.ranges[0][0] == 0 and rows > 1:
+    if positions.ranges[0][0] == 0 and rows > 1:
         _check_both(cos, sin, quoted_name(cos.path))
     read = "one file for both tables: cosines first, then sines"
     return replace(subject, notes=(read, *subject.notes))

@@ -16,7 +16,7 @@ from posenc_cli.inference.turning import SubjectRotation
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
 from posenc_cli.rotary import findings as rope_findings
-from posenc_cli.rotary.subject import row_positions, table_subject
+from posenc_cli.rotary.subject import check_positions, table_subject
 from posenc_cli.rotary.verdict import examine
 from tests.checks import rope
 from tests.diagnosis.textbook import CASES, Rope, ladder, llama3, ntk, yarn
@@ -479,10 +479,10 @@ def test_tolerances_follow_the_coordinates_of_pairs_that_have_axes_of_their_own(
 
 def test_a_file_of_more_rows_is_checked_from_its_first_row_on_alone():
     positions = Positions.parse
-    assert row_positions(8, positions("0:5"), "--tables").count == 5
+    check_positions(8, positions("0:5"), "--tables")
     for asked in ("3:8", "0:8:2", "1,0"):
         with pytest.raises(InvalidInput, match="has 8 rows, but . positions are requested"):
-            row_positions(8, positions(asked), "--tables")
+            check_positions(8, positions(asked), "--tables")
 
 
 def of_rates(rates, positions="0:2048", **given):
