@@ -141,7 +141,7 @@ def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> P
 
 
 def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bool = False) -> bool:
-    """Return whether rates per row may be one multiple of frequencies, the same for all pairs.
+    """Return whether rates per row are a common multiple of frequencies, within their errors.
 
     The multiple is a whole number, or any number with ``any_step``.
     """
@@ -166,7 +166,7 @@ def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bo
 
 
 def _common_multiple(frequencies: Reals, values: Reals) -> float:
-    """Return the multiple of the frequencies that gives values modulo 2π; the lowest come first."""
+    """Return the common multiple of frequencies that gives values modulo 2π; lowest first."""
     step = float(values[0] / frequencies[0])
     for frequency, value in zip(frequencies.tolist(), values.tolist(), strict=True):
         turns = round((step * frequency - value) / (2 * math.pi))
@@ -381,7 +381,7 @@ def sinusoidal_proposals(
 
 
 _SAME_FREQUENCY = 1e-9
-"""Relative difference above which float64 frequencies differ in more digits too."""
+"""Relative difference of float64 frequencies above which they differ in more digits too."""
 _LEARNED = ("seed", "weights", "std", "max_len")
 """Parameters that determine the values of a learned table, but no rule."""
 

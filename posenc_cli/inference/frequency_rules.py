@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 _HIGH_FREQUENCY = 4.0
-"""Radians per position: of faster pairs, float32 rounding shows at far positions."""
+"""Radians per position above which float32 rounding of a frequency shows at far positions."""
 
 _MULTIPLES = (2.0, 0.5)
 """Multiples to try of a number that no model uses: doubling and halving are the usual changes."""
@@ -89,15 +89,14 @@ class Remembered(Generic[Recalled]):
 class Alternative(Record):
     """Frequencies (pairs,) that a subject may have, with their cause and message.
 
-    ``detail`` is a finer reason than the cause. ``read_off`` says that they were measured on the
-    subject, so that agreement with it confirms nothing. ``params`` are parameters of the
-    reference's scheme that give them, perhaps with another amplitude; None for other rules.
+    ``read_off`` says that they were measured on the subject, so that agreement with it confirms
+    nothing. ``params`` are parameters of the reference's scheme that give them, perhaps with
+    another amplitude; None for other rules.
     """
 
     cause: Cause
     message: str
     frequencies: Reals
-    detail: str | None = None
     read_off: bool = False
     params: Mapping[str, Any] | None = None
 
