@@ -184,7 +184,7 @@ class Evidence(Record):
         return all(bool((np.abs(sample) <= _LARGEST).all()) for sample in self.sample)
 
     def clean(self, values: NumberArray) -> NumberArray:
-        """Return values of a text file as the float32 numbers that were written, others as is."""
+        """Return the float32 numbers that a text file's values stand for, others unchanged."""
         if not self.text or self.values == FLOAT64 or values.dtype.kind == "c":
             return values
         rounded = round_to(np.asarray(values, np.float64), FLOAT64, FLOAT32)

@@ -35,7 +35,7 @@ class Rotations(Record):
     """Factors amplitude · exp(i·p·ω), with one ω and one complex amplitude per pair.
 
     ``gap`` is the smallest distance between positions: frequencies are known modulo 2π/gap.
-    ``axes`` is the axis of each pair, whose coordinate is the position p; None without axes.
+    ``axes`` has the axis of each pair, whose coordinate is the position p; None without axes.
     """
 
     frequencies: Reals
@@ -216,7 +216,7 @@ def _amplitudes(
     rates: Reals,
     growth: float,
 ) -> ComplexRows:
-    """Return the amplitudes: the median magnitude and the mean phase of what the rates leave.
+    """Return the amplitudes: the median magnitude and the mean phase after removing the rates.
 
     The magnitude of the mean would be too small, since the phases scatter.
     """

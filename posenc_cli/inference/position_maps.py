@@ -120,7 +120,7 @@ def position_maps(sample: Sample) -> Iterator[PositionMap]:
 def _maps_from_first_wrong_row(sample: Sample) -> Iterator[PositionMap]:
     """Yield rules that may begin at the first wrong row.
 
-    They are for high-frequency pairs, which show positions only modulo their wavelength.
+    Without low-frequency pairs, rows show their positions only modulo a wavelength.
     """
     _, explained = _explained(sample, sample.positions)
     right = explained.all(axis=1)  # (n,)
@@ -200,7 +200,7 @@ def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[Positio
     if tail == read.size > 1 and last:
         yield _map_of("one", last=last)
     if 1 < tail < read.size and not lags[:-tail].any():
-        # A clamp is at a position of the sample, or between two of them.
+        # A clamped position is one of the sample's, or between two of them.
         start = int(positions[-tail])
         name = "end" if positions[-tail - 1] < last <= start else "decoding"
         yield _map_of(name, start=start, last=last)

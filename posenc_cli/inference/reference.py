@@ -338,7 +338,7 @@ def encoding_text(encoding: Encoding) -> str:
 
 
 class Sample(Record):
-    """Rows of a subject, with its own pairing of columns.
+    """Factors of a subject at some positions, with its own pairing of columns.
 
     ``stray`` is the norm of everything that does not rotate a pair: (positions, pairs) or
     (positions, 1).

@@ -1,9 +1,9 @@
 """Describe any subject of rope-check as a complex factor for each pair and position.
 
-A dimension pair (x₁, x₂) is the complex number x = x₁ + i·x₂, and any real 2×2 matrix is x → z·x +
-w·x̄: z rotates and scales, w mirrors. Its spectral norm is |z| + |w|, so a rotation has |z| = 1 and
-w = 0. The rest of the map, outside the pairs, is bounded by the Frobenius norm of the rest of the
-matrix.
+A dimension pair (x₁, x₂) is the complex number x = x₁ + i·x₂, and any real 2×2 matrix is
+x → z·x + w·x̄: z rotates and scales, w mirrors. Its spectral norm is |z| + |w|, so a rotation has
+|z| = 1 and w = 0. The rest of the map, outside the pairs, is bounded by the Frobenius norm of the
+rest of the matrix.
 
 Imports NumPy: import it only where something is computed.
 """
@@ -47,7 +47,8 @@ RETAINED = 24 << 20
 """Bytes that the allocator may keep between blocks. Untouched, they take no memory.
 
 glibc keeps as much as the largest array that was freed. Without such an array, it returns the
-pages of each block to the system and requests them again for the next, a third of the time."""
+pages of each block to the system and requests them again for the next. That takes a third of the
+time."""
 
 
 class ColumnPairing(Record):
