@@ -113,6 +113,7 @@ def schemes_of(kind: Kind) -> tuple[Scheme, ...]:
 
 @lru_cache(maxsize=1)
 def _schemes(_path: tuple[str, ...]) -> tuple[Scheme, ...]:
+    """Return built-in and plugin schemes. Plugins depend on the path, the key of the cache."""
     plugins = (scheme for scheme in catalogue.installed() if isinstance(scheme, Scheme))
     own = [scheme for scheme in plugins if scheme.name not in catalogue.BUILT_IN]
     return (*catalogue.BUILT_IN.values(), *own)
@@ -459,6 +460,7 @@ def _encodings_of_models(seq_len: int | None, kind: Kind) -> tuple[tuple[ModelLa
 
 
 def _same_encoding(trial: Trial, own: Bound) -> bool:
+    """Return whether a model's encoding equals that of a trial, in the trial's tables."""
     bound, hypothesis = trial.bound, trial.hypothesis
     if bound.content.waves is not None:
         return all(

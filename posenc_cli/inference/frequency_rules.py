@@ -199,6 +199,7 @@ def _distinct_alternatives(
 
 
 def _likely_rules(reference: Reference) -> Iterator[Alternative]:
+    """Yield rules that need no measurement, the likeliest first."""
     base, right = base_of(reference), reference.frequencies
     known = [other for other in KNOWN_BASES if other != base]
     plain: list[dict[str, object]] = []

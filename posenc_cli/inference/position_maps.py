@@ -53,6 +53,7 @@ def _rotated_pairs(sample: Sample) -> Integers:
 
 
 def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
+    """Return positions ``read`` from rows, and the entries that they explain."""
     right = sample.reference.frequencies
     predicted = sample.amplitude * turns_by(right.tobytes(), sample.reference.engine).at(read)
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)

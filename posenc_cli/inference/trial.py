@@ -482,6 +482,7 @@ def _wave_limits(
     frequencies: Reals,
     positions: Integers,
 ) -> RealRows:
+    """Return the limits of entries made of waves. Shape: (positions, columns)."""
     angles = _angles(waves, frequencies, positions)  # (positions, waves)
     scale = float(waves.scale)
     roundings = 1 if scale == 1 else 2

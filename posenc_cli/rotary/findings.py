@@ -271,6 +271,7 @@ def take_survey(
 def _survey_block(
     result: Survey, block: SubjectBlock, reference: Reference, tolerance: Tolerance, per_point: int
 ) -> None:
+    """Add the deviations of one block of rows to a survey."""
     if result.cells is not None:
         result.cells.update(block, reference)
     positions, factors = block.positions, without_growth(block, reference)

@@ -125,7 +125,7 @@ class ResultReader:
         rotations = [cache.rotation(self._places, self._dtype) for cache in self._caches]
         mismatch = None
         if self.pairing.pairs != self._reference.pairs:
-            # With more of them, columns may have changed places alone.
+            # More pairs than the reference has: columns may only have been reordered.
             turn = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
             right = 2 * self._reference.pairs
             mismatch = f"{2 * self.pairing.pairs} dimensions {turn}; the reference rotates {right}"

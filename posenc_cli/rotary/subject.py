@@ -515,7 +515,8 @@ _UNEVEN = 0.05
 """Relative error of factors: tables in a half precision or in eight bits differ by this."""
 
 _SLOWER = 0.999
-"""Largest ratio of a rate to the one before: even in the longest ladders they differ by 0.01."""
+"""Largest ratio of a rate to the one before: even in the longest ladders they differ by over 1
+%."""
 
 
 class OtherWidth(Record):

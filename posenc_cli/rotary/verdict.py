@@ -426,7 +426,7 @@ def _norm_finding(survey: Survey, reference: Reference, tolerance: Tolerance) ->
 
 
 def _if_measured(finding: Finding, subject: Subject) -> Finding:
-    """Return the finding, or a failed one if unit vectors do not describe a nonlinear map."""
+    """Return the finding, or a failed one if unit vectors do not show the subject's map."""
     if not subject.unmeasured:
         return finding
     message = f"not measured, because {subject.unmeasured}"
