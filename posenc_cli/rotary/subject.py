@@ -515,8 +515,7 @@ _UNEVEN = 0.05
 """Relative error of factors: tables in a half precision or in eight bits differ by this."""
 
 _SLOWER = 0.999
-"""Largest ratio of a rate to the one before: even in the longest ladders they differ by over 1
-%."""
+"""Largest ratio of a rate to the one before; in the longest ladders it is below 0.99."""
 
 
 class OtherWidth(Record):
