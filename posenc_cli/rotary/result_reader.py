@@ -141,7 +141,10 @@ class ResultReader:
 
 
 class Entries(Record):
-    """The entries (k, m) of matrices [k, j, o] at columns j and o, (m,) each; all others are 0."""
+    """The entries (k, m) of matrices [k, j, o] at columns j and o, (m,) each; all others are 0.
+
+    A matrix has the result for unit vector j in row j.
+    """
 
     values: NumberArray
     j: Integers
@@ -249,16 +252,6 @@ class PairProbes:
         return Entries(np.concatenate([values, known], axis=1, dtype=values.dtype), j, o), exact
 
 
-def read_as(
-    matrices: UnitMatrices, pairing: ColumnPairing
-) -> tuple[NumberArray, NumberArray, Reals, Reals]:
-    """Return the parts of matrices [k, j, o]; o is a column of the result for unit vector j.
-
-    The parts are those of :meth:`Entries.read_as`.
-    """
-    return Entries.of(matrices).read_as(pairing)
-
-
 _ROUNDINGS = 2
 """Error in units in the last place of both products. The products and their sum contribute one, and
 the factors, multiplied by an amplitude, another."""
@@ -288,7 +281,7 @@ def pairing_of(
 
 def stray(matrices: UnitMatrices, pairing: ColumnPairing) -> float:
     """Return the largest part that neither rotates a pair nor scales an unpaired column."""
-    _, mirrored, rest, passed = read_as(matrices, pairing)
+    _, mirrored, rest, passed = Entries.of(matrices).read_as(pairing)
     others = pairing.others(matrices.shape[1])
     become = matrices[:, :, others].astype(np.float64)  # (k, columns, others)
     sizes = np.einsum("kjj->k", become[:, others]) / max(len(others), 1)
@@ -341,7 +334,7 @@ def _in_reference_order(
     reference: Reference,
 ) -> ColumnPairing:
     """Return the pairs in the reference's order and direction, if they rotate as its pairs do."""
-    turned = read_as(matrices, pairing)[0]  # (k, pairs)
+    turned = Entries.of(matrices).read_as(pairing)[0]  # (k, pairs)
     right = reference.turns.at(positions)  # (k, pairs of the reference)
     apart = np.stack(
         [
