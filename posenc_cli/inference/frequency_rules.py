@@ -533,9 +533,10 @@ def _other_rule_text(reference: Reference, scheme: Scheme, params: Mapping[str, 
 def has_amplitude(
     rule: Alternative | None, reference: Reference, amplitude: float, precise: float
 ) -> bool:
-    """Return whether a rule has the reference's or the measured amplitude, within ``precise``.
+    """Return whether a rule keeps the reference's amplitude, or has the measured one.
 
-    Parameters may change the amplitude: LongRoPE's depends on the original context.
+    ``precise`` is the allowed difference. Parameters may change the amplitude: LongRoPE's depends
+    on the original context.
     """
     if rule is None or rule.params is None:
         return True

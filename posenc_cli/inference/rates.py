@@ -470,8 +470,8 @@ def _positions_and_misfits(
 def _misfits(places: RealRows, phases: RealRows, rates: Reals) -> RealRows:
     """Return the mean distances of pairs at ``places`` (rows, turns) from those of ``phases``.
 
-    If there are many pairs, some of them exclude turns that cannot be the best of a row; these keep
-    their distances over those pairs. So does a row that fits nowhere. Shape: (rows, turns).
+    If there are many pairs, a few of them decide which turns can be the best of a row. Other turns,
+    and rows that fit nowhere, keep their distances over those few pairs. Shape: (rows, turns).
     """
     some = np.arange(0, rates.size, max(1, rates.size // _FEW_PAIRS))
     share = some.size / rates.size
