@@ -141,26 +141,28 @@ def proposal_of(scheme: Scheme, guess: Guess, *, length: int | None = None) -> P
     )
 
 
-def agrees(frequencies: Reals, rates: Rates, *, loose: float = 0.0, any_step: bool = False) -> bool:
-    """Return whether rates per row are a common multiple of frequencies, within their errors.
+def _agrees(
+    frequencies: Reals, measured: Measured, *, loose: float, any_step: bool = False
+) -> bool:
+    """Return whether measured rates are a common multiple of frequencies, within their errors.
 
     The multiple is a whole number, or any number with ``any_step``.
     """
-    count = rates.values.size
-    if frequencies.size < count:
+    rates, errors = measured.values, measured.errors
+    if frequencies.size < rates.size:
         return False
-    frequencies = frequencies[:count]
-    known = np.flatnonzero((frequencies > 0) & (rates.errors < 0.3 * np.abs(rates.values)))
+    frequencies = frequencies[: rates.size]
+    known = np.flatnonzero((frequencies > 0) & (errors < 0.3 * np.abs(rates)))
     steps = {1.0}
     if known.size:
         slow = known[-1]
-        steps.add(float(np.round(rates.values[slow] / frequencies[slow])))
+        steps.add(float(np.round(rates[slow] / frequencies[slow])))
         if any_step:
-            steps.add(_common_multiple(frequencies[known[::-1]], rates.values[known[::-1]]))
+            steps.add(_common_multiple(frequencies[known[::-1]], rates[known[::-1]]))
     for step in steps:
-        left = rates.values - step * frequencies
+        left = rates - step * frequencies
         left = np.abs(left - 2 * np.pi * np.round(left / (2 * np.pi)))
-        limits = (1 + abs(step)) * rates.errors + loose * np.abs(step * frequencies) + 1e-12
+        limits = (1 + abs(step)) * errors + loose * np.abs(step * frequencies) + 1e-12
         if step and (left <= limits).all():
             return True
     return False
@@ -188,10 +190,10 @@ def rotary_proposals(
     for scheme in schemes_of("rotary"):
         (plain if len(scheme.parameters) <= _PLAIN_PARAMETERS else others).append(scheme)
     ladders = (proposal for scheme in plain for proposal in _proposals(scheme, measured))
-    yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), rates, measured)
-    yield from _agreeing(presets_of(rates.values.size), rates, measured)
+    yield from _agreeing(sorted(ladders, key=lambda proposal: proposal.cost), measured)
+    yield from _agreeing(presets_of(measured.pairs), measured)
     for scheme in others:
-        yield from _agreeing(_proposals(scheme, measured), rates, measured)
+        yield from _agreeing(_proposals(scheme, measured), measured)
 
 
 def proposals_at_length(
@@ -201,7 +203,7 @@ def proposals_at_length(
     measured = _measured(rates, amplitude, precise, length)
     for scheme in schemes_of("rotary"):
         if any(parameter.rules.follows_length for parameter in scheme.parameters.values()):
-            yield from _agreeing(_proposals(scheme, measured), rates, measured)
+            yield from _agreeing(_proposals(scheme, measured), measured)
 
 
 def _measured(
@@ -211,15 +213,13 @@ def _measured(
     return Measured(rates.values, rates.errors, given, amplitude, precise, length)
 
 
-def _agreeing(
-    proposals: Iterable[Proposal], rates: Rates, measured: Measured
-) -> Iterator[Proposal]:
+def _agreeing(proposals: Iterable[Proposal], measured: Measured) -> Iterator[Proposal]:
     """Yield the proposals whose frequencies and amplitude agree with the measured ones."""
     for proposal in proposals:
         # Half-precision frequencies are this far off; only plain rules are tried on them.
         loose = 0.004 if proposal.cost < 2 else _BASE_ERROR
-        if measured.has_amplitude(proposal.amplitude) and agrees(
-            proposal.frequencies, rates, loose=loose
+        if measured.has_amplitude(proposal.amplitude) and _agrees(
+            proposal.frequencies, measured, loose=loose
         ):
             yield proposal
 
@@ -376,8 +376,9 @@ def sinusoidal_proposals(
     settled = {"dim": dim, "layout": columns, "order": order, "odd": odd}
     for scheme in schemes_of("absolute"):
         given = {name: value for name, value in settled.items() if name in scheme.parameters}
-        for proposal in _proposals(scheme, Measured(rates.values, rates.errors, given)):
-            if agrees(proposal.frequencies, rates, loose=0.004, any_step=True):
+        measured = Measured(rates.values, rates.errors, given)
+        for proposal in _proposals(scheme, measured):
+            if _agrees(proposal.frequencies, measured, loose=0.004, any_step=True):
                 yield proposal
 
 
