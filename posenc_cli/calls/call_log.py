@@ -110,7 +110,7 @@ class RowReader:
         floor = _ROUNDINGS * self._tolerance.floor * size
         allowed = self._tolerance.cells(farther, self.reference.frequencies) * np.abs(before)
         positions, places = np.unique(used, return_inverse=True)
-        turns = np.asarray(self.reference.turns.at(positions.astype(np.int64))[places])
+        turns = np.asarray(self.reference.rotation.at(positions.astype(np.int64))[places])
         missed = np.abs(after - before * turns)
         others = list(self.reference.pairing.others(call.x.shape[1]))
         stays = np.abs(call.values[:, others] - call.x[:, others]) <= floor

@@ -30,7 +30,7 @@ from posenc_cli.inference.position_maps import (
     PositionMap,
     position_maps,
 )
-from posenc_cli.inference.reference import turns_by
+from posenc_cli.inference.reference import rotation_by
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.verdict import Residual
@@ -154,7 +154,7 @@ class Defect(Record):
         if self.rounds or where.size * reference.pairs < _MANY:
             return None
         if rule is None and self.moved is None and not self.offset:
-            return reference.turns.at(sample.positions) * (sample.amplitude / reference.scale)
+            return reference.rotation.at(sample.positions) * (sample.amplitude / reference.scale)
         whole = where.shape[1] == 1 and reference.coordinates is None
         if not whole or (rule is not None and rule.frequencies.ndim > 1):
             return None
@@ -162,7 +162,7 @@ class Defect(Record):
         if not np.array_equal(positions, where[:, 0]):
             return None
         rates = reference.frequencies if rule is None else rule.frequencies
-        return turns_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
+        return rotation_by(rates.tobytes(), reference.engine).at(positions) * sample.amplitude
 
 
 # karpathy/nanochat#489 and trymirai/lalamo#268; GPT-J's tables are (sin, cos), others' (cos, sin);

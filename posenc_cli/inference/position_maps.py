@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from posenc_cli.inference.reference import turns_by
+from posenc_cli.inference.reference import rotation_by
 from posenc_cli.records import Record
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _rotated_pairs(sample: Sample) -> Integers:
 def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     """Return positions ``read`` from rows, and the entries that they explain."""
     right = sample.reference.frequencies
-    predicted = sample.amplitude * turns_by(right.tobytes(), sample.reference.engine).at(read)
+    predicted = sample.amplitude * rotation_by(right.tobytes(), sample.reference.engine).at(read)
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
     return read, sample.compared(predicted, right, farther)[1]
 

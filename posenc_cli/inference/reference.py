@@ -41,7 +41,7 @@ _LARGEST_POWER = 700.0
 """Limit on exponents of e: float64 holds up to e^709, whose inverse is subnormal."""
 
 
-class Turns(Record):
+class ExactRotation(Record):
     """The factors exp(i·p·ω) of pairs, within an ulp of the exact ones at any position."""
 
     waves: Waves
@@ -54,8 +54,8 @@ class Turns(Record):
         frequencies: Reals,
         engine: Engine,
         coordinates: Coordinates | None = None,
-    ) -> Turns:
-        """Return the rotations by frequencies, each taken as exactly this number; any sign."""
+    ) -> ExactRotation:
+        """Return the rotation by frequencies, each taken as exactly this number; any sign."""
         values = [abs(float(f)) for f in frequencies]
         backward = frequencies < 0
         return cls(
@@ -81,9 +81,9 @@ class Turns(Record):
 
 
 @lru_cache(maxsize=4)
-def turns_by(rates: bytes, engine: Engine) -> Turns:
-    """Return the rotations by frequencies that are given as the bytes of float64 numbers."""
-    return Turns.of(np.frombuffer(rates), engine)
+def rotation_by(rates: bytes, engine: Engine) -> ExactRotation:
+    """Return the rotation by frequencies that are given as the bytes of float64 numbers."""
+    return ExactRotation.of(np.frombuffer(rates), engine)
 
 
 class Reference(Record):
@@ -107,7 +107,7 @@ class Reference(Record):
 
     @cached_property
     def content(self) -> Rotation:
-        """The rotation of the scheme."""
+        """The content of the scheme, with falling amplitudes if ``opposite``."""
         rotation = self.encoding.bound.rotation
         growth = rotation.waves.growth
         if growth is None or not self.opposite:
@@ -146,10 +146,10 @@ class Reference(Record):
         return np.array([float(f) for f in self.content.waves.frequencies(exact)])
 
     @cached_property
-    def turns(self) -> Turns:
-        """The factors of the pairs, with the attention factor, without growth."""
+    def rotation(self) -> ExactRotation:
+        """The exact factors of the pairs, with the attention factor, without growth."""
         waves = self.content.waves
-        return Turns(
+        return ExactRotation(
             Waves(waves.count, waves.frequencies, waves.scale, waves.coordinates), self.engine
         )
 

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
-from posenc_cli.inference.reference import Sample, Turns
+from posenc_cli.inference.reference import ExactRotation, Sample
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
@@ -279,7 +279,7 @@ def _survey_block(
     # Within a pair, lengths are multiplied by | |z| − |w| | to |z| + |w|; the rest adds its norm.
     size = np.abs(factors)
     shortest, longest = size, size
-    right = reference.turns.at(positions)  # (n, pairs)
+    right = reference.rotation.at(positions)  # (n, pairs)
     deviation = np.abs(factors - right)  # (n, pairs)
     if result.drift is not None and result.reference.ratio <= 1:
         result.drift.update(positions, factors, right, block.seen)
@@ -375,11 +375,11 @@ def consistency(
         sample.positions, main, reference, coarse=coarse, growth=growth, tolerance=tolerance
     )
     rates = _tolerance_frequencies(rotations, reference)
-    turns = _factors_of(rotations, reference)
+    factors_at = _factors_of(rotations, reference)
     other = None
     if mirrored is not None:
         minor = factors if mirrors else mirrored
-        rest = minor * turns(sample.positions).conj()
+        rest = minor * factors_at(sample.positions).conj()
         other = np.where(np.isfinite(rest), rest, 0).mean(axis=0)  # (pairs,)
     worst, longest = WorstDeviation(), 0.0
 
@@ -388,7 +388,7 @@ def consistency(
         major, minor = without_growth(block, reference), block.mirrored
         if mirrors and minor is not None:
             major, minor = minor, major
-        units = turns(block.positions)
+        units = factors_at(block.positions)
         fitted_minor = None if other is None else units * other
         return (major, minor), (units * rotations.amplitudes, fitted_minor)
 
@@ -577,4 +577,4 @@ def _factors_of(rotations: Rotations, reference: Reference) -> Callable[[Integer
     along = reference.coordinates
     if along is not None and rotations.axes is not None:
         along = replace(along, axes=rotations.axes)
-    return Turns.of(rotations.frequencies, reference.engine, along).at
+    return ExactRotation.of(rotations.frequencies, reference.engine, along).at

@@ -335,7 +335,7 @@ def _in_reference_order(
 ) -> ColumnPairing:
     """Return the pairs in the reference's order and direction, if they rotate as its pairs do."""
     turned = Entries.of(matrices).read_as(pairing)[0]  # (k, pairs)
-    right = reference.turns.at(positions)  # (k, pairs of the reference)
+    right = reference.rotation.at(positions)  # (k, pairs of the reference)
     apart = np.stack(
         [
             np.abs(direction[:, :, None] - right[:, None]).max(axis=0)

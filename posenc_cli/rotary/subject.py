@@ -21,7 +21,7 @@ from posenc_cli.files.source import SeveralArrays
 from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.formulas.tables import paired_columns, rotary_placements
 from posenc_cli.inference.fitting import fit
-from posenc_cli.inference.reference import Reference, Turns
+from posenc_cli.inference.reference import ExactRotation, Reference
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import (
     LAYOUTS,
@@ -482,13 +482,13 @@ def frequency_subject(
     fits = given.size == reference.pairs
 
     @lru_cache(maxsize=1)
-    def turns() -> Turns:
+    def exact_rotation() -> ExactRotation:
         coordinates = reference.content.waves.coordinates if fits else None
-        return Turns.of(np.where(finite, given, 0.0), reference.engine, coordinates)
+        return ExactRotation.of(np.where(finite, given, 0.0), reference.engine, coordinates)
 
     def read(rows: SomeRows) -> SubjectBlock:
         block_positions = places.at(rows)
-        factors = turns().at(block_positions)  # (n, pairs)
+        factors = exact_rotation().at(block_positions)  # (n, pairs)
         factors *= reference.scale
         factors[:, ~finite] = np.nan
         return SubjectBlock(block_positions, factors)
@@ -559,7 +559,7 @@ def fits(rotation: SubjectRotation, reference: Reference) -> bool:
     few = rotation.read(rotation.places.sample()[:_FIRST_ROWS])
     return all(
         sample_of(block, reference, tolerance)
-        .compared(reference.turns.at(block.positions), reference.frequencies)[1]
+        .compared(reference.rotation.at(block.positions), reference.frequencies)[1]
         .all()
         for block in chain([few], rotation.blocks())
     )
