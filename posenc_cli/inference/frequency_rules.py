@@ -319,6 +319,10 @@ def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
         ("the exponents are (2i + 1)/d, not 2i/d", (2 * pairs + 1) / rotated),
         ("the exponents are integers: 2i // d is 0", 0 * pairs),
         ("the exponents are integers: −2i // d is −1 from pair 1 on", np.minimum(pairs, 1)),
+        (
+            "frequencies are computed per dimension, base^(−2⌊i/2⌋/d), not per pair",
+            2 * (pairs // 2) / rotated,
+        ),
     ]
     if reference.coordinates is not None:
         one = "all axes share one sequence of frequencies, base^(−2i/d), pair after pair"
@@ -328,11 +332,6 @@ def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
         counted.insert(0, (whole, 2 * pairs / head))
     for message, exponents in counted:
         yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
-    yield Alternative(
-        Cause.FREQUENCY_RULE,
-        "frequencies are computed per dimension, base^(−2⌊i/2⌋/d), not per pair",
-        ladder(base, 2 * (pairs // 2) / rotated),
-    )
 
 
 def _usual_multiples(reference: Reference) -> Iterator[Alternative]:
