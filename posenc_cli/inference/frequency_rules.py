@@ -145,11 +145,6 @@ def base_of(reference: Reference) -> float | None:
     return None
 
 
-def ladder(base: float, exponents: Reals) -> Reals:
-    """Return the frequencies base^(−exponent)."""
-    return np.asarray(base**-exponents, np.float64)
-
-
 def ladder_base(frequencies: Reals) -> float:
     """Return the base of a geometric ladder that starts at 1, from its last frequency."""
     pairs = frequencies.size
@@ -331,7 +326,7 @@ def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
         whole = f"the exponents divide by the head dim {head}, not the rotary dim {rotated}"
         counted.insert(0, (whole, 2 * pairs / head))
     for message, exponents in counted:
-        yield Alternative(Cause.FREQUENCY_RULE, message, ladder(base, exponents))
+        yield Alternative(Cause.FREQUENCY_RULE, message, base**-exponents)
 
 
 def _usual_multiples(reference: Reference) -> Iterator[Alternative]:
@@ -417,7 +412,7 @@ def _measured_schemes(reference: Reference, rates: Reals) -> Iterator[Alternativ
 
 
 def _has_other_frequencies(alternative: Alternative, reference: Reference) -> bool:
-    """Return whether an alternative has as many frequencies as the reference, but others."""
+    """Return whether an alternative has the reference's number of frequencies, but other values."""
     right = reference.frequencies
     found = alternative.frequencies
     return found.shape == right.shape and not np.allclose(found, right, rtol=_IMPRECISE, atol=0)
