@@ -41,7 +41,7 @@ _LARGEST_POWER = 700.0
 """Limit on exponents of e: float64 holds up to e^709, whose inverse is subnormal."""
 
 
-class ExactRotation(Record):
+class RotationFactors(Record):
     """The factors exp(i·p·ω) of pairs, within an ulp of the exact ones at any position."""
 
     waves: Waves
@@ -54,7 +54,7 @@ class ExactRotation(Record):
         frequencies: Reals,
         engine: Engine,
         coordinates: Coordinates | None = None,
-    ) -> ExactRotation:
+    ) -> RotationFactors:
         """Return the rotation by frequencies, each taken as exactly this number; any sign."""
         values = [abs(float(f)) for f in frequencies]
         backward = frequencies < 0
@@ -81,9 +81,9 @@ class ExactRotation(Record):
 
 
 @lru_cache(maxsize=4)
-def rotation_by(rates: bytes, engine: Engine) -> ExactRotation:
+def rotation_by(rates: bytes, engine: Engine) -> RotationFactors:
     """Return the rotation by frequencies that are given as the bytes of float64 numbers."""
-    return ExactRotation.of(np.frombuffer(rates), engine)
+    return RotationFactors.of(np.frombuffer(rates), engine)
 
 
 class Reference(Record):
@@ -146,10 +146,10 @@ class Reference(Record):
         return np.array([float(f) for f in self.content.waves.frequencies(exact)])
 
     @cached_property
-    def rotation(self) -> ExactRotation:
+    def rotation(self) -> RotationFactors:
         """The exact factors of the pairs, with the attention factor, without growth."""
         waves = self.content.waves
-        return ExactRotation(
+        return RotationFactors(
             Waves(waves.count, waves.frequencies, waves.scale, waves.coordinates), self.engine
         )
 

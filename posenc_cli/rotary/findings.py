@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from posenc_cli.inference.fitting import Rotations, fit, fit_on_axes, with_frequencies
-from posenc_cli.inference.reference import ExactRotation, Sample
+from posenc_cli.inference.reference import RotationFactors, Sample
 from posenc_cli.inference.tolerance import unit
 from posenc_cli.records import Record, replace
 from posenc_cli.rotary.drift import Drift
@@ -577,4 +577,4 @@ def _factors_of(rotations: Rotations, reference: Reference) -> Callable[[Integer
     along = reference.coordinates
     if along is not None and rotations.axes is not None:
         along = replace(along, axes=rotations.axes)
-    return ExactRotation.of(rotations.frequencies, reference.engine, along).at
+    return RotationFactors.of(rotations.frequencies, reference.engine, along).at

@@ -21,7 +21,7 @@ from posenc_cli.files.source import SeveralArrays
 from posenc_cli.formulas.parameters import as_text, option_words
 from posenc_cli.formulas.tables import paired_columns, rotary_placements
 from posenc_cli.inference.fitting import fit
-from posenc_cli.inference.reference import ExactRotation, Reference
+from posenc_cli.inference.reference import Reference, RotationFactors
 from posenc_cli.inference.tolerance import Tolerance, unit
 from posenc_cli.inference.turning import (
     LAYOUTS,
@@ -482,9 +482,9 @@ def frequency_subject(
     fits = given.size == reference.pairs
 
     @lru_cache(maxsize=1)
-    def exact_rotation() -> ExactRotation:
+    def exact_rotation() -> RotationFactors:
         coordinates = reference.content.waves.coordinates if fits else None
-        return ExactRotation.of(np.where(finite, given, 0.0), reference.engine, coordinates)
+        return RotationFactors.of(np.where(finite, given, 0.0), reference.engine, coordinates)
 
     def read(rows: SomeRows) -> SubjectBlock:
         block_positions = places.at(rows)

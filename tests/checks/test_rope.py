@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from posenc_cli.diagnosis.diagnose import diagnose
 from posenc_cli.errors import InvalidInput
 from posenc_cli.inference.formats import round_to_half
-from posenc_cli.inference.reference import ExactRotation
+from posenc_cli.inference.reference import RotationFactors
 from posenc_cli.inference.turning import SubjectRotation
 from posenc_cli.positions import Positions
 from posenc_cli.records import replace
@@ -233,7 +233,7 @@ def test_of_a_subject_far_wider_than_the_reference_nothing_is_evaluated(kind, mo
         raise AssertionError("a width that differs is known before")
 
     monkeypatch.setattr(SubjectRotation, "blocks", evaluated)
-    monkeypatch.setattr(ExactRotation, "of", evaluated)
+    monkeypatch.setattr(RotationFactors, "of", evaluated)
     monkeypatch.setattr(rope_findings, "fit", evaluated)
     if kind == "tables":
         found = rope.of_tables(wide, wide, right, "0:16")
