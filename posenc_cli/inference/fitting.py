@@ -66,8 +66,8 @@ def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Ro
     Errors are assumed to grow as 1 + ``growth`` · |angle|.
 
     >>> at = np.arange(40)
-    >>> turned = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
-    >>> [round(float(f), 9) for f in fit(at, turned).frequencies]
+    >>> factors = 1.5 * np.exp(1j * np.multiply.outer(at, [1.0, -0.01]))
+    >>> [round(float(f), 9) for f in fit(at, factors).frequencies]
     [1.0, -0.01]
     """
     order = np.argsort(positions, kind="stable")
@@ -104,10 +104,9 @@ def fit(positions: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Ro
 def fit_on_axes(coordinates: Integers, factors: ComplexRows, *, growth: float = 1.0) -> Rotations:
     """Return the rotations nearest to ``factors`` (P, pairs), each pair along one of (P, axes).
 
-    >>> where = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
-    >>> turned = np.exp(1j * where * [0.5, -0.25])
-    >>> along = fit_on_axes(where, turned)
-    >>> along.axes, [round(float(f), 9) for f in along.frequencies]
+    >>> grid = np.array([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]])
+    >>> rotations = fit_on_axes(grid, np.exp(1j * grid * [0.5, -0.25]))
+    >>> rotations.axes, [round(float(f), 9) for f in rotations.frequencies]
     ((0, 1), [0.5, -0.25])
     """
     values = _usable_factors(factors)

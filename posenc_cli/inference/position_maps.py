@@ -82,7 +82,7 @@ def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
 
 
 def _read_positions(sample: Sample, turn: int) -> Integers:
-    """Return the whole position that each row shows."""
+    """Return the integer position that each row shows."""
     return np.asarray(np.round(read_coordinates(sample, turn)), np.int64)
 
 

@@ -121,7 +121,7 @@ def _tensor(
 
 
 def _written_by_posenc(file: str, header: ArrayHeader) -> PositionalTensor | None:
-    """Return a tensor that ``posenc generate`` wrote, by the scheme in its metadata."""
+    """Describe a tensor that ``posenc generate`` wrote, by the scheme in its metadata."""
     scheme = catalogue.BUILT_IN.get(header.scheme)
     if header.name != _WRITTEN_NAME or scheme is None or not _has_values(header.shape, _ANY):
         return None
@@ -131,7 +131,7 @@ def _written_by_posenc(file: str, header: ArrayHeader) -> PositionalTensor | Non
 
 
 def _table_of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
-    """Return a tensor whose name is that of a scheme's table."""
+    """Describe a tensor that has the name of a scheme's table; None for other names."""
     for scheme in catalogue.BUILT_IN.values():
         shape = scheme.weights
         if (
@@ -149,7 +149,7 @@ def _table_of_scheme(file: str, header: ArrayHeader) -> PositionalTensor | None:
 
 
 def _absolute_table(file: str, header: ArrayHeader) -> PositionalTensor:
-    """Return a table with one row per position."""
+    """Describe a table with one row per position."""
     shape = header.shape
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
@@ -167,7 +167,7 @@ def _absolute_table(file: str, header: ArrayHeader) -> PositionalTensor:
 
 
 def _score_table(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTensor:
-    """Return a table of learned scores, or the first layer of a scheme's network."""
+    """Describe a table of learned scores, or the first layer of a scheme's network."""
     shape = scheme.weights
     assert shape is not None
     source = f"{file}:{header.name}"
@@ -204,7 +204,7 @@ def _score_table(file: str, header: ArrayHeader, scheme: Scheme) -> PositionalTe
 
 
 def _buffer(file: str, header: ArrayHeader) -> PositionalTensor | None:
-    """Return a buffer, or a table that belongs to no scheme."""
+    """Describe a buffer, or a table that belongs to no scheme; None for other names."""
     for buffer in _BUFFERS:
         if not _ends_with(buffer.pattern, header.name):
             continue
