@@ -112,7 +112,7 @@ class Defect(Record):
     def missed(self, sample: Sample) -> tuple[RealRows, Flags]:
         """The error of each entry of a sample, and which are explained: (n, pairs) both."""
         with np.errstate(invalid="ignore"):  # of frequencies that a half precision lacks
-            return sample.compared(*self.prediction(sample))
+            return sample.compare(*self.prediction(sample))
 
     def prediction(self, sample: Sample) -> tuple[ComplexRows, Reals, Reals]:
         """The factors and the frequencies if it held, and what the tolerance of angles follows.

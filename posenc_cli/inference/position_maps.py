@@ -57,7 +57,7 @@ def _explained(sample: Sample, read: Integers) -> tuple[Integers, Flags]:
     right = sample.reference.frequencies
     predicted = sample.amplitude * rotation_by(right.tobytes(), sample.reference.engine).at(read)
     farther = np.maximum(np.abs(sample.positions), np.abs(read)).astype(np.float64)
-    return read, sample.compared(predicted, right, farther)[1]
+    return read, sample.compare(predicted, right, farther)[1]
 
 
 def shown_positions(sample: Sample) -> tuple[Integers, Flags]:

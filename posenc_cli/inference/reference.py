@@ -362,7 +362,7 @@ class Sample(Record):
             stray=self.stray[rows],
         )
 
-    def compared(
+    def compare(
         self, predicted: ComplexRows, frequencies: Reals, followed: Integers | Reals | None = None
     ) -> tuple[RealRows, Flags]:
         """Return differences from factors (n, pairs), and which entries are within tolerance.

@@ -559,7 +559,7 @@ def fits(rotation: SubjectRotation, reference: Reference) -> bool:
     few = rotation.read(rotation.places.sample()[:_FIRST_ROWS])
     return all(
         sample_of(block, reference, tolerance)
-        .compared(reference.rotation.at(block.positions), reference.frequencies)[1]
+        .compare(reference.rotation.at(block.positions), reference.frequencies)[1]
         .all()
         for block in chain([few], rotation.blocks())
     )
