@@ -214,7 +214,7 @@ def _clamped_or_shifted(positions: Integers, read: Integers) -> Iterator[Positio
             start = shift  # between two rows of the sample
         yield _padding_map(start, first, shift, begin=int(positions[0]))
     moved = np.flatnonzero(lags)
-    beyond = np.unique(lags[moved[0] :]) if moved.size else lags
+    beyond = np.unique(lags[moved[0] :])
     if moved[0] > 0 and beyond.size == 1:
         start, shift = int(positions[moved[0]]), int(beyond[0])
         if shift < start or (shift == start and positions[-1] >= 2 * start):
