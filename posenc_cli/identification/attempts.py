@@ -255,7 +255,7 @@ def _matrix_attempts(evidence: Evidence) -> list[Attempt]:
     attempts.sort(key=_rank)
     if attempts and attempts[0].trial.fits_most and not attempts[0].profile:
         regular = row_positions(attempts[0].trial.hypothesis, evidence) is not None
-        if not regular and evidence.every.size < evidence.count <= _WHOLE:
+        if not regular and evidence.all_sample_rows.size < evidence.count <= _WHOLE:
             whole = replace(evidence, only=np.arange(evidence.count))
             return _matrix_attempts(whole)
     return attempts
@@ -614,7 +614,7 @@ def row_positions(hypothesis: Hypothesis, evidence: Evidence) -> RowPositions | 
         return None
     if (line := line_of(where, rows)) is not None:
         return lambda asked_rows: line[0] + line[1] * asked_rows
-    if evidence.every.size == evidence.count:
+    if evidence.all_sample_rows.size == evidence.count:
         every = np.zeros(evidence.count, np.int64)
         every[rows] = where
         return lambda asked_rows: every[asked_rows]

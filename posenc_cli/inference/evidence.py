@@ -118,12 +118,12 @@ class Evidence(Record):
 
         A few blank or non-finite rows are left out.
         """
-        return self.every[~(self._blank | self._broken)]
+        return self.all_sample_rows[~(self._blank | self._broken)]
 
     @cached_property
     def _blank(self) -> Flags:
-        """The rows of zeros among others of equal norm. Shape: as ``every``."""
-        none = np.zeros(self.every.size, np.bool_)
+        """The rows of zeros among others of equal norm. Shape: as ``all_sample_rows``."""
+        none = np.zeros(self.all_sample_rows.size, np.bool_)
         sizes = self._norms[~self._broken]
         blank = self._norms == 0
         if not 0 < blank.sum() <= max(1, _MOST_BLANK * sizes.size):
@@ -134,25 +134,27 @@ class Evidence(Record):
 
     @cached_property
     def _broken(self) -> Flags:
-        """The rows with numbers that no encoding has. Shape: as ``every``."""
+        """The rows with numbers that no encoding has. Shape: as ``all_sample_rows``."""
         broken = ~(self._norms <= _LARGEST)
         return broken if broken.sum() <= _MOST_BLANK * broken.size else np.zeros_like(broken)
 
     @cached_property
     def _norms(self) -> Reals:
-        """The norm of each row of a matrix, 1 for other arrays. Shape: as ``every``."""
-        sizes = np.ones(self.every.size)
+        """The norm of each row of a matrix, 1 for other arrays. Shape: as ``all_sample_rows``."""
+        sizes = np.ones(self.all_sample_rows.size)
         if len(self.shape) != 2 or self.only is not None:
             return sizes
         with np.errstate(all="ignore"):
-            squares = [np.square(np.abs(a[self.every]).astype(np.float64)) for a in self.arrays]
+            squares = [
+                np.square(np.abs(a[self.all_sample_rows]).astype(np.float64)) for a in self.arrays
+            ]
             total: Reals = np.sum([square.sum(axis=1) for square in squares], axis=0)
         return np.sqrt(total)
 
     @property
     def blank_rows(self) -> tuple[int, ...]:
         """The rows of zeros that were left out of the sample."""
-        return tuple(self.every[self._blank].tolist())
+        return tuple(self.all_sample_rows[self._blank].tolist())
 
     @property
     def padding(self) -> tuple[int, ...]:
@@ -160,7 +162,7 @@ class Evidence(Record):
         return tuple(row for row in self.blank_rows if row < _PADDING_ROWS)
 
     @cached_property
-    def every(self) -> Integers:
+    def all_sample_rows(self) -> Integers:
         """The rows of the sample, with those that are left out."""
         if self.only is not None:
             return self.only

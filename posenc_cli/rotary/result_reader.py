@@ -68,7 +68,7 @@ class _CallCache:
 class ResultReader:
     """A reader of one result of a function, block by block.
 
-    ``conduct`` are the fields of its subject about behaviour other than rotation.
+    ``other_fields`` are the fields of its subject about behaviour other than rotation.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class ResultReader:
         reference: Reference,
         places: PositionRows,
         sample: tuple[Integers, Returned],
-        conduct: dict[str, Any],
+        other_fields: dict[str, Any],
     ) -> None:
         positions, returned = sample
         self._reference, self._places, self._dtype = reference, places, returned.dtype
-        self._conduct = conduct
+        self._other_fields = other_fields
         own = pairing_of(positions, returned.values, reference)
         self.pairing = own
         pairings = [own]
@@ -95,11 +95,11 @@ class ResultReader:
         count = self._places.count
         return [_CallCache.empty(pairing, count, self._kind) for pairing in self._pairings]
 
-    def like(self, other: ResultReader) -> bool:
+    def equals(self, other: ResultReader) -> bool:
         """Return whether everything that was read equals what another reader read."""
-        return (self._dtype, self._conduct, self.pairing) == (
+        return (self._dtype, self._other_fields, self.pairing) == (
             other._dtype,
-            other._conduct,
+            other._other_fields,
             other.pairing,
         ) and all(
             np.array_equal(one, another)
@@ -126,9 +126,9 @@ class ResultReader:
         mismatch = None
         if self.pairing.pairs != self._reference.pairs:
             # More pairs than the reference has: columns may only have been reordered.
-            turn = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
+            verb = "change" if self.pairing.pairs > self._reference.pairs else "rotate"
             right = 2 * self._reference.pairs
-            mismatch = f"{2 * self.pairing.pairs} dimensions {turn}; the reference rotates {right}"
+            mismatch = f"{2 * self.pairing.pairs} dimensions {verb}; the reference rotates {right}"
         return Subject(
             SubjectKind.IMPL,
             target,
@@ -136,7 +136,7 @@ class ResultReader:
             None if mismatch else rotations[-1],
             mismatch,
             notes=("q and k were both checked",) if both else (),
-            **self._conduct,
+            **self._other_fields,
         )
 
 
