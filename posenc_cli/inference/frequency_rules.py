@@ -330,7 +330,6 @@ def _wrong_exponents(reference: Reference) -> Iterator[Alternative]:
 
 
 def _usual_multiples(reference: Reference) -> Iterator[Alternative]:
-    """Yield the reference's frequencies times usual numbers."""
     right = reference.frequencies
     known = [(math.pi / 180, "read as degrees, not radians"), (2 * math.pi, "multiplied by 2π"),
              (1 / (2 * math.pi), "divided by 2π: turns, not radians"),
@@ -355,7 +354,6 @@ def _suggested_by_rates(reference: Reference, rotations: Rotations) -> Iterator[
 
 
 def _measured_multiple(reference: Reference, rates: Reals) -> Iterator[Alternative]:
-    """Yield the reference's frequencies times the measured ratio."""
     right = reference.frequencies
     rotating = right > 0
     if not rotating.any():

@@ -82,7 +82,6 @@ def shown_positions(sample: Sample) -> tuple[Integers, Flags]:
 
 
 def _read_positions(sample: Sample, turn: int) -> Integers:
-    """Return the integer position that each row shows."""
     return np.asarray(np.round(read_coordinates(sample, turn)), np.int64)
 
 
@@ -234,6 +233,5 @@ def _padding_map(start: int, first: int, shift: int, begin: int = 0) -> Position
 
 
 def _count_equal_at_end(values: Integers) -> int:
-    """Return the number of equal values at the end."""
     others = np.flatnonzero(values != values[-1])
     return values.size - (int(others[-1]) + 1 if others.size else 0)
